@@ -1,0 +1,36 @@
+"""Dirichlet process Gaussian mixtures by split and merge moves: the public names, loaded on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
+    from dpmmwrap.mixture import load
+    from dpmmwrap.prior import NIW
+    from dpmmwrap.splitnet.network import SplitNet
+
+__version__ = "0.1.0"
+
+__all__ = ["DPMM", "NIW", "SplitNet", "__version__", "load"]
+
+_HOMES = {
+    "DPMM": "dpmmwrap.estimator",
+    "NIW": "dpmmwrap.prior",
+    "SplitNet": "dpmmwrap.splitnet.network",
+    "load": "dpmmwrap.mixture",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # numba, scikit-learn and torch take seconds to import; `import dpmmwrap` should not.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dpmmwrap' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

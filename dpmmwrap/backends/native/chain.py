@@ -1,0 +1,281 @@
+"""The state and the loop: Gibbs, splits, merges, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator, Philox, SeedSequence
+
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.backends.native import checkpoint, kernels
+from dpmmwrap.backends.native.gibbs import Evidence, Model, Points, draw_parameters, log_posterior, measure
+from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
+from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.prior import Statistics, concatenate
+from dpmmwrap.trace import Iteration, Trace
+
+SETTLE = 5
+"""The last iterations make no splits or merges and take the most likely label, as the reference's do."""
+
+
+@dataclass
+class State:
+    """Where the chain stands, apart from the labels in `Points`."""
+
+    subclusters: Statistics
+    """Of the left and right subcluster of each cluster in turn."""
+    age: IntArray
+    """Iterations since each cluster was formed, by which it may merge."""
+    subage: IntArray
+    """Iterations since each cluster's subclusters began, by which it may split."""
+    iteration: int = 0
+
+
+class NativeBackend:
+    """The built-in sampler."""
+
+    name = "native"
+
+    def fit(self, X: Float32Array, settings: Settings) -> Result:
+        settings.initializer.bind(X)
+        chain = Chain(X, settings)
+        try:
+            return chain.run()
+        finally:
+            chain.points.close()
+
+
+class Chain:
+    """A chain over one data set."""
+
+    def __init__(self, X: Float32Array, settings: Settings) -> None:
+        self.settings = settings
+        self.model = Model(settings.alpha, settings.prior, settings.outlier_weight, settings.outlier_prior)
+        labels = np.zeros(len(X), np.int32)
+        self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
+        self.trace = Trace()
+        self.identity: dict[str, Any] | None = None
+        self.state = State(Statistics.of(X[:0], n_clusters=0), np.zeros(0, int), np.zeros(0, int))
+
+    def run(self) -> Result:
+        settings, points = self.settings, self.points
+        if not (settings.checkpoint and checkpoint.resume(self)):
+            self.begin()
+        interrupted = False
+        with Interrupt() as interrupt:
+            while self.state.iteration < settings.max_iter and not interrupted:
+                happened = self.iterate()
+                self.trace.append(happened)
+                if settings.progress is not None:
+                    settings.progress(self.state.iteration, happened)
+                interrupted = interrupt.requested and self.state.iteration < settings.max_iter
+                due = self.state.iteration % settings.checkpoint_every == 0
+                if settings.checkpoint and (due or interrupted or self.state.iteration == settings.max_iter):
+                    checkpoint.save(self)
+        labels = points.labels - np.int32(self.model.outliers)
+        return Result(labels, points.sublabels, self.trace, interrupted)
+
+    def randomness(self, iteration: int) -> tuple[Generator, np.uint64]:
+        """The random numbers of an iteration: a generator for clusters, a key for points. Nothing to store."""
+        sequence = SeedSequence([self.settings.seed, iteration])
+        return Generator(Philox(sequence)), sequence.generate_state(1, np.uint64)[0]
+
+    def begin(self) -> None:
+        """First labels, first subclusters."""
+        rng, _ = self.randomness(0)
+        labels, count = first_labels(self.settings.init_clusters, len(self.points.X), rng)
+        first = self.model.outliers
+        self.points.labels[:] = labels + first
+        count += first
+        counts = np.bincount(self.points.labels, minlength=count).astype(np.float64)
+        self.state.age = np.zeros(count, np.int64)
+        self.state.subage = np.zeros(count, np.int64)
+        members = self.points.members(np.arange(count), counts)
+        self.state.subclusters = self.start(members, self.near(members), rng)
+
+    def near(self, members: list[IntArray]) -> Float64Array:
+        """A point of each cluster (any will do), about which sums are taken."""
+        X = self.points.X
+        rows = [X[rows[0]] if len(rows) else X[0] for rows in members]
+        return np.asarray(rows, dtype=np.float64)
+
+    def start(self, members: list[IntArray], origins: Float64Array, rng: Generator) -> Statistics:
+        """Subclusters for these clusters by the initializer; the subclusters' statistics."""
+        sides: list[UInt8Array] = [np.zeros(len(rows), np.uint8) for rows in members]
+        real = [number for number, rows in enumerate(members) if len(rows) > 1]
+        if real:
+            for number, proposed in zip(real, self.settings.initializer([members[i] for i in real], rng), strict=True):
+                sides[number] = np.ascontiguousarray(proposed, dtype=np.uint8)
+        return self.points.set_sublabels(members, sides, origins)
+
+    def iterate(self) -> Iteration:
+        """One iteration: restricted Gibbs, then splits, then merges."""
+        begun = time.perf_counter()
+        settings, state, model = self.settings, self.state, self.model
+        state.iteration += 1
+        settling = state.iteration > settings.max_iter - SETTLE
+        rng, key = self.randomness(state.iteration)
+        parameters = draw_parameters(model, measure(model, state.subclusters), rng)
+        state.subclusters = self.points.sweep(parameters, key, settling)
+        state.age += 1
+        state.subage += 1
+        self.drop_empty()
+        splits = merges = (0, 0)
+        evidence = measure(model, state.subclusters)
+        if not settling:
+            self.restart(evidence, rng)
+            splits = self.split(evidence, rng)
+            if splits[0]:
+                evidence = measure(model, state.subclusters)
+            merges = self.merge(evidence, rng)
+            if merges[0]:
+                evidence = measure(model, state.subclusters)
+        return Iteration(
+            n_clusters=len(state.age) - model.outliers,
+            log_posterior=log_posterior(model, evidence),
+            seconds=time.perf_counter() - begun,
+            splits=splits[0],
+            splits_proposed=splits[1],
+            merges=merges[0],
+            merges_proposed=merges[1],
+            nmi=self.nmi(),
+        )
+
+    def nmi(self) -> float:
+        if self.settings.truth is None:
+            return float("nan")
+        from dpmmwrap.evaluation.metrics import nmi_of_table
+
+        truth = self.settings.truth
+        table = np.zeros((int(truth.max()) + 1, len(self.state.age)), np.int64)
+        kernels.contingency(truth, self.points.labels, table)
+        return nmi_of_table(table)
+
+    def drop_empty(self) -> None:
+        """Clusters without points leave; the others close ranks."""
+        state, first = self.state, self.model.outliers
+        keep = state.subclusters.counts.reshape(-1, 2).sum(axis=1) > 0
+        keep[:first] = True
+        if not keep.all():
+            self.relabel(np.cumsum(keep) - 1, keep)
+
+    def relabel(self, to_label: IntArray, keep: IntArray) -> None:
+        """Renumber whole clusters."""
+        state = self.state
+        count = len(to_label)
+        table = np.repeat(to_label.astype(np.int32)[:, None], 2, axis=1)
+        kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
+        state.age, state.subage = state.age[keep], state.subage[keep]
+        state.subclusters = state.subclusters[np.repeat(keep, 2)]
+
+    def restart(self, evidence: Evidence, rng: Generator) -> None:
+        """Begin anew the subclusters that have an empty side, or that have sat too long in a rejected split."""
+        state, settings = self.state, self.settings
+        one_sided = (evidence.sides == 0).any(axis=1) & (evidence.clusters.counts > 1)
+        stale = np.zeros_like(one_sided)
+        if settings.fresh_start_after is not None:
+            stale = state.subage > settings.burnout + settings.fresh_start_after
+        chosen = one_sided | stale
+        chosen[: self.model.outliers] = False
+        if chosen.any():
+            which = np.flatnonzero(chosen)
+            members = self.points.members(which, evidence.clusters.counts)
+            fresh = self.start(members, evidence.clusters.means[which], rng)
+            put(state.subclusters, which, fresh)
+            state.subage[which] = 0
+
+    def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
+        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""
+        state, settings, first = self.state, self.settings, self.model.outliers
+        count = len(state.age)
+        ready = state.subage >= settings.burnout
+        ready[:first] = False
+        proposed = int(ready.sum())
+        if not proposed:
+            return 0, 0
+        ratios = split_ratios(self.model, evidence)
+        accepted = ready & (np.log(rng.random(count)) < ratios)
+        room = np.inf if settings.max_clusters is None else settings.max_clusters - (count - first)
+        if accepted.sum() > room:
+            best = np.argsort(np.where(accepted, -ratios, np.inf), kind="stable")[: max(int(room), 0)]
+            accepted = np.isin(np.arange(count), best)
+        left = np.flatnonzero(accepted)
+        if not len(left):
+            return 0, proposed
+        right = count + np.arange(len(left))
+        table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
+        table[left, 1] = right
+        kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
+        born = np.concatenate([left, right])
+        halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
+        zeros = np.zeros(len(left), np.int64)
+        state.age = np.append(state.age, zeros)
+        state.subage = np.append(state.subage, zeros)
+        state.age[left] = state.subage[left] = 0
+        counts = np.append(evidence.clusters.counts, halves.counts[len(left) :])
+        counts[left] = halves.counts[: len(left)]
+        members = self.points.members(born, counts)
+        fresh = self.start(members, halves.means, rng)
+        state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
+        put(state.subclusters, left, fresh[: 2 * len(left)])
+        return len(left), proposed
+
+    def merge(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
+        """Propose to merge every two clusters that are old enough; how many were accepted and proposed.
+
+        The two become the subclusters of the merged cluster, so that the way back stays open.
+        """
+        state, settings, first = self.state, self.settings, self.model.outliers
+        count = len(state.age)
+        ready = state.age >= settings.burnout
+        ready[:first] = False
+        candidates = np.flatnonzero(ready)
+        proposed = len(candidates) * (len(candidates) - 1) // 2
+        if not proposed:
+            return 0, 0
+        one, other, ratios = merge_ratios(self.model, evidence, candidates, settings.merge_ratio)
+        accepted = np.log(rng.random(len(ratios))) < ratios
+        chosen = disjoint(one[accepted], other[accepted], ratios[accepted])
+        if not chosen:
+            return 0, proposed
+        into, gone = (np.array(side) for side in zip(*chosen, strict=True))
+        table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
+        table[gone] = into[:, None]
+        sides = same_sides(count)
+        sides[into], sides[gone] = 0, 1
+        kernels.relabel(self.points.labels, self.points.sublabels, table, sides)
+        both = [evidence.clusters[into], evidence.clusters[gone]]
+        order = np.arange(2 * len(into)).reshape(2, -1).T.ravel()
+        put(state.subclusters, into, concatenate(both)[order])
+        state.age[into] = state.subage[into] = 0
+        keep = np.ones(count, bool)
+        keep[gone] = False
+        self.relabel(np.cumsum(keep) - 1, keep)
+        return len(into), proposed
+
+
+def same_sides(count: int) -> UInt8Array:
+    """A table for `kernels.relabel` that leaves the sublabels as they are."""
+    return np.tile(np.array([0, 1], np.uint8), (count, 1))
+
+
+def put(subclusters: Statistics, clusters: IntArray, fresh: Statistics) -> None:
+    """Overwrite the statistics of both subclusters of these clusters."""
+    places = (2 * clusters[:, None] + np.array([0, 1])).ravel()
+    subclusters.counts[places] = fresh.counts
+    subclusters.means[places] = fresh.means
+    subclusters.scatters[places] = fresh.scatters
+
+
+def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:
+    """Labels to begin with, from 0 without gaps, and how many there are."""
+    if isinstance(init_clusters, (int, np.integer)):
+        labels = rng.integers(0, int(init_clusters), rows, dtype=np.int32)
+    else:
+        labels = np.asarray(init_clusters)
+    present, labels = np.unique(labels, return_inverse=True)
+    return labels.astype(np.int32), len(present)

@@ -1,0 +1,231 @@
+"""Restricted Gibbs: weights, parameters, labels and sublabels for a fixed number of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
+
+from dpmmwrap import triangular
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.backends.native import kernels, pairs
+from dpmmwrap.prior import NIW, Gaussians, Statistics
+
+CHUNK_BYTES = 1 << 20
+"""A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the chain samples from: concentration, prior, and the outlier component (always cluster 0) if any."""
+
+    alpha: float
+    prior: NIW
+    outlier_weight: float = 0.0
+    outlier_prior: NIW | None = None
+
+    @property
+    def outliers(self) -> int:
+        """How many of the first clusters are outlier components: 0 or 1."""
+        return int(self.outlier_weight > 0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
+
+    clusters: Statistics
+    subclusters: Statistics
+    posterior: NIW
+    log_marginal: Float64Array
+    """Posterior and log marginal likelihood of the K clusters, then of the 2K subclusters."""
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters)
+
+    @property
+    def sides(self) -> Float64Array:
+        """Number of points left and right: (K, 2)."""
+        return self.subclusters.counts.reshape(-1, 2)
+
+
+def measure(model: Model, subclusters: Statistics) -> Evidence:
+    """Posteriors and marginal likelihoods from the subclusters' statistics."""
+    clusters = subclusters[0::2] + subclusters[1::2]
+    every = Statistics(
+        np.concatenate([clusters.counts, subclusters.counts]),
+        np.concatenate([clusters.means, subclusters.means]),
+        np.concatenate([clusters.scatters, subclusters.scatters]),
+    )
+    posterior = model.prior.posterior(every)
+    log_marginal = model.prior.log_marginal_likelihood(every, posterior)
+    if model.outlier_prior is not None:
+        rows = np.array([0, len(clusters), len(clusters) + 1])
+        special = model.outlier_prior.posterior(every[rows])
+        log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(every[rows], special)
+        posterior = replace_rows(posterior, rows, special)
+    return Evidence(clusters, subclusters, posterior, log_marginal)
+
+
+def replace_rows(batch: NIW, rows: IntArray, special: NIW) -> NIW:
+    fields = []
+    for name in ("mean", "mean_strength", "scale", "degrees_of_freedom"):
+        values = np.array(getattr(batch, name))
+        values[rows] = getattr(special, name)
+        fields.append(values)
+    return NIW(*fields)
+
+
+def log_posterior(model: Model, evidence: Evidence) -> float:
+    """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
+    counts = evidence.clusters.counts
+    occupied = counts > 0
+    log_marginal = evidence.log_marginal[: len(counts)][occupied]
+    tables = np.log(model.alpha) + gammaln(counts[occupied])
+    total = gammaln(model.alpha) - gammaln(counts.sum() + model.alpha)
+    return float(total + (log_marginal + tables).sum())
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Drawn weights and Gaussians of the clusters and subclusters, as the kernels take them."""
+
+    log_weights: Float64Array
+    log_subweights: Float64Array
+    gaussians: Gaussians
+
+
+def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
+    """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
+    first = model.outliers
+    mass = rng.standard_gamma(np.append(evidence.clusters.counts[first:], model.alpha))
+    log_weights = safe_log(mass[:-1]) - np.log(mass.sum())
+    if first:
+        outlier = np.log(model.outlier_weight)
+        log_weights = np.append(outlier, log_weights + np.log1p(-model.outlier_weight))
+    submass = rng.standard_gamma(evidence.sides + model.alpha / 2)
+    log_subweights = safe_log(submass) - safe_log(submass.sum(axis=1))[:, None]
+    return Parameters(log_weights, log_subweights, evidence.posterior.draw(rng))
+
+
+def safe_log(values: Float64Array) -> Float64Array:
+    return np.log(np.maximum(values, 1e-300))
+
+
+class Points:
+    """The data, the labels, and the threads that go over them in fixed chunks."""
+
+    def __init__(self, X: Float32Array, labels: IntArray, sublabels: UInt8Array, n_jobs: int) -> None:
+        self.X = X
+        self.labels = labels
+        self.sublabels = sublabels
+        self.bounds = chunk_bounds(*X.shape)
+        self.pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+
+    def run(self, task: Callable[[int], None], count: int) -> None:
+        """Do task(0), ..., task(count - 1), on all threads."""
+        if self.pool is None:
+            for number in range(count):
+                task(number)
+        else:
+            for _ in self.pool.map(task, range(count)):
+                pass
+
+    def sweep(self, parameters: Parameters, key: np.uint64, greedy: bool) -> Statistics:
+        """Draw all labels and sublabels; the subclusters' new statistics."""
+        count = len(parameters.log_weights)
+        clusters, neighbours, subclusters = kernel_tables(parameters)
+        dim = self.X.shape[1]
+        groups = self.groups(count)
+        counts = np.zeros((len(groups), count, 2), np.int64)
+        sums = np.zeros((len(groups), count, 2, dim))
+        squares = np.zeros((len(groups), count, 2, dim, dim))
+
+        def sweep_group(number: int) -> None:
+            room = (counts[number], sums[number], squares[number])
+            kernels.sweep(
+                self.X, self.labels, self.sublabels, groups[number], clusters, neighbours, subclusters, key, greedy, room
+            )
+
+        self.run(sweep_group, len(groups))
+        origins = np.repeat(neighbours[0].astype(np.float64), 2, axis=0)
+        return statistics_from(counts.sum(axis=0), sums.sum(axis=0), squares.sum(axis=0), origins)
+
+    def groups(self, count: int) -> list[IntArray]:
+        """Chunks in groups that sum their statistics one after the other; as many as memory allows, up to 64."""
+        dim = self.X.shape[1]
+        most = max(4, (32 << 20) // (16 * count * (dim * dim + dim + 1)))
+        chunks = len(self.bounds) - 1
+        edges = np.linspace(0, chunks, min(chunks, 64, most) + 1).astype(np.int64)
+        return [self.bounds[begin : end + 1] for begin, end in zip(edges, edges[1:], strict=False)]
+
+    def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
+        """The row numbers of each of these clusters, in order."""
+        slot_of = np.full(len(counts), -1, np.int64)
+        slot_of[clusters] = np.arange(len(clusters))
+        starts = np.zeros(len(clusters) + 1, np.int64)
+        np.cumsum(counts[clusters], out=starts[1:])
+        rows = np.empty(starts[-1], np.int32 if len(self.labels) < 2**31 else np.int64)
+        kernels.collect_members(self.labels, slot_of, starts, rows)
+        return [rows[begin:end] for begin, end in zip(starts, starts[1:], strict=False)]
+
+    def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
+        """Write the sublabels of whole clusters and return the statistics of their subclusters."""
+        dim = self.X.shape[1]
+        counts = np.zeros((len(members), 2), np.int64)
+        sums = np.zeros((len(members), 2, dim))
+        squares = np.zeros((len(members), 2, dim, dim))
+        near = origins.astype(np.float32)
+
+        def write(number: int) -> None:
+            rows, side = members[number], sides[number]
+            kernels.write_sublabels(self.sublabels, rows, side)
+            kernels.side_statistics(
+                self.X, rows, side, near[number], counts[number], sums[number], squares[number]
+            )
+
+        self.run(write, len(members))
+        return statistics_from(counts, sums, squares, np.repeat(near.astype(np.float64), 2, axis=0))
+
+
+def chunk_bounds(rows: int, dim: int) -> IntArray:
+    """Edges of the chunks: a function of the data's shape alone, so that sums do not depend on the threads."""
+    largest = min(max(CHUNK_BYTES // (4 * dim), 4096), 32768)
+    chunks = max(-(-rows // largest), min(16, rows // 5000), 1)
+    return np.linspace(0, rows, chunks + 1).astype(np.int64)
+
+
+def statistics_from(counts: IntArray, sums: Float64Array, squares: Float64Array, origins: Float64Array) -> Statistics:
+    """Statistics of 2K subclusters from sums about their cluster's origin, lower triangles only."""
+    dim = sums.shape[-1]
+    lower = squares.reshape(-1, dim, dim)
+    full = lower + np.swapaxes(np.tril(lower, -1), 1, 2)
+    return Statistics.from_sums(counts.reshape(-1).astype(np.float64), sums.reshape(-1, dim), full, origins)
+
+
+def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
+    """The drawn parameters as the kernels take them: clusters, their neighbours, their subclusters."""
+    count = len(parameters.log_weights)
+    means, whitening = parameters.gaussians.means, parameters.gaussians.whitening
+    heights = parameters.gaussians.log_normalisers
+    log_heights = parameters.log_weights + heights[:count]
+    identity = np.broadcast_to(np.eye(means.shape[1]), (count, *whitening.shape[1:]))
+    spread = triangular.right_divide(identity, whitening[:count])
+    neighbours = pairs.neighbour_tables(means[:count], whitening[:count], spread, log_heights)
+    clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
+    subwhitening = whitening[count:].reshape(count, 2, *whitening.shape[1:])
+    gaps = means[count:].reshape(count, 2, -1) - neighbours[0][:, None, :]
+    suboffsets = np.einsum("ksij,ksj->ksi", subwhitening, gaps)
+    subheights = parameters.log_subweights + heights[count:].reshape(count, 2)
+    subclusters = (subwhitening.astype(np.float32), suboffsets.astype(np.float32), subheights.astype(np.float32))
+    return clusters, neighbours, subclusters

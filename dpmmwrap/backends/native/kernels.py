@@ -1,0 +1,348 @@
+"""The loops over points, compiled by numba. This file imports nothing of ours.
+
+One sweep draws every point's label and sublabel and sums the statistics, reading the data once:
+
+- Points are taken in chunks that fit a core's second-level cache. Within a chunk they are put in order of
+  their label, so that a block of LANES points has one current cluster and nearly the same competitors.
+- A block is laid out feature by feature, points along the vector lanes, relative to its cluster's mean.
+- For each cluster its neighbours are sorted by the distance at which they begin to matter
+  (`pairs.neighbour_tables`). A block looks at its neighbours in that order and stops at the first that cannot matter to
+  any of its points, so the cost follows the number of overlapping clusters, not the number of clusters.
+
+A cluster whose probability is below e^-CUTOFF of the best is left out. A uniform number here has 24 bits, so
+such a cluster could not have been drawn anyway: labels are those of the full sum.
+
+All sums over points run in an order that depends on the data's shape alone, never on the threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+LANES = 64
+CUTOFF = 30.0
+# Contracted and reordered sums, but infinities and NaNs keep their meaning.
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
+compiled: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+
+
+@intrinsic
+def _float_from_bits(typing_context: Any, bits: Any) -> Any:
+    """The float32 with these 32 bits, without leaving the vector registers."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+@compiled
+def _exp(x: Any) -> Any:
+    """exp of a float32 at or below 0, to about 2 units in the last place; what is below e^-86 becomes e^-86."""
+    x = max(x, np.float32(-86.0))
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    r = (x - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.0 / 720)
+    p = p * r + np.float32(1.0 / 120)
+    p = p * r + np.float32(1.0 / 24)
+    p = p * r + np.float32(1.0 / 6)
+    p = p * r + np.float32(0.5)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    return p * _float_from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
+
+
+@compiled
+def random_bits(key: Any, index: Any) -> Any:
+    """64 random bits for a point: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
+    z = np.uint64(key) + (np.uint64(index) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def _uniform(bits: Any) -> Any:
+    """A float32 strictly between 0 and 1 from the low 24 of the given bits."""
+    return (np.float32(np.uint32(bits & np.uint64(0xFFFFFF))) + np.float32(0.5)) * np.float32(2.0**-24)
+
+
+@compiled
+def _sort_by_label(labels: Any, begin: Any, end: Any, starts: Any, order: Any) -> None:
+    """Counting sort of rows begin..end: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
+    starts[:] = 0
+    for row in range(begin, end):
+        starts[labels[row] + 1] += 1
+    for k in range(1, len(starts)):
+        starts[k] += starts[k - 1]
+    for row in range(begin, end):
+        k = labels[row]
+        order[starts[k]] = row
+        starts[k] += 1
+    for k in range(len(starts) - 1, 0, -1):
+        starts[k] = starts[k - 1]
+    starts[0] = 0
+
+
+@compiled
+def _gather(X: Any, order: Any, first: Any, count: Any, origin: Any, block: Any) -> None:
+    """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D)."""
+    for lane in range(LANES):
+        row = order[first + min(lane, count - 1)]
+        for j in range(len(origin)):
+            block[j, lane] = X[row, j] - origin[j]
+
+
+@compiled
+def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any) -> None:
+    """out = |W y - offset|^2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
+
+    Four columns at a time, so that a running sum is loaded and stored once for four products.
+    """
+    out[:] = np.float32(0)
+    for i in range(len(offset)):
+        w = whitening[i]
+        o = offset[i]
+        for b in range(LANES):
+            z[b] = -o
+        j = 0
+        while j + 4 <= i:
+            w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+            for b in range(LANES):
+                z[b] += w0 * block[j, b] + w1 * block[j + 1, b] + w2 * block[j + 2, b] + w3 * block[j + 3, b]
+            j += 4
+        while j < i:
+            w0 = w[j]
+            for b in range(LANES):
+                z[b] += w0 * block[j, b]
+            j += 1
+        w0 = w[i]
+        for b in range(LANES):
+            t = z[b] + w0 * block[i, b]
+            out[b] += t * t
+
+
+@compiled
+def _draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any, chosen: Any) -> None:
+    """Draw one of the first `found` rows for each lane in proportion to exp of it: one exp per point and row."""
+    total[:] = np.float32(0)
+    for s in range(found):
+        for b in range(LANES):
+            gap = log_likelihoods[s, b] - best[b]
+            value = _exp(gap) if gap > np.float32(-CUTOFF) else np.float32(0)
+            log_likelihoods[s, b] = value
+            total[b] += value
+    for b in range(LANES):
+        uniforms[b] *= total[b]
+        total[b] = np.float32(0)
+        chosen[b] = 0
+    for s in range(found - 1):
+        for b in range(LANES):
+            total[b] += log_likelihoods[s, b]
+            chosen[b] += total[b] <= uniforms[b]
+
+
+@compiled
+def _draw_labels(
+    X: Any, labels: Any, starts: Any, rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, room: Any
+) -> None:
+    """New labels for the rows of a chunk that are in order of their old ones."""
+    whitening, log_heights = clusters
+    origins, offsets, order, radii = neighbours
+    log_likelihoods, block, z, distance, best, uniforms, total, chosen, survivors = room
+    count = len(log_heights)
+    for c in range(count):
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            _gather(X, rows, first, n, origins[c], block)
+            _squared_distances(whitening[c], offsets[c, c], block, z, distance)
+            farthest = np.float32(0)
+            for b in range(LANES):
+                farthest = max(farthest, distance[b])
+                best[b] = log_heights[c] - np.float32(0.5) * distance[b]
+                log_likelihoods[0, b] = best[b]
+            survivors[0] = c
+            found = 1
+            rank = 0
+            while rank < count - 1 and not radii[c, rank] > farthest:
+                k = order[c, rank]
+                rank += 1
+                _squared_distances(whitening[k], offsets[c, k], block, z, distance)
+                lead = np.float32(-np.inf)
+                for b in range(LANES):
+                    value = log_heights[k] - np.float32(0.5) * distance[b]
+                    log_likelihoods[found, b] = value
+                    lead = max(lead, value - best[b])
+                    best[b] = max(best[b], value)
+                if lead > np.float32(-CUTOFF):
+                    survivors[found] = k
+                    found += 1
+            if found == 1:
+                continue
+            if greedy:
+                for b in range(LANES):
+                    chosen[b] = 0
+                for s in range(1, found):
+                    for b in range(LANES):
+                        if log_likelihoods[s, b] == best[b]:
+                            chosen[b] = s
+            else:
+                for b in range(n):
+                    uniforms[b] = _uniform(random_bits(key, rows[first + b]) >> np.uint64(40))
+                _draw(log_likelihoods, best, found, uniforms, total, chosen)
+            for b in range(n):
+                labels[rows[first + b]] = survivors[chosen[b]]
+
+
+@compiled
+def _add_block(block: Any, count: Any, sums: Any, squares: Any) -> None:
+    """Add count points to a cluster's sums in float64: D (D + 1) / 2 multiply-adds a point."""
+    for i in range(len(sums)):
+        total = 0.0
+        for b in range(count):
+            total += np.float64(block[i, b])
+        sums[i] += total
+        for j in range(i + 1):
+            total = 0.0
+            for b in range(count):
+                total += np.float64(block[i, b]) * np.float64(block[j, b])
+            squares[i, j] += total
+
+
+@compiled
+def _draw_sublabels(
+    X: Any, sublabels: Any, starts: Any, rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any, room: Any,
+    statistics: Any,
+) -> None:  # fmt: skip
+    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels."""
+    whitening, offsets, log_heights = subclusters
+    counts, sums, squares = statistics
+    block, z, left, right, sides = room
+    for c in range(len(origins)):
+        filled_left, filled_right = 0, 0
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            _gather(X, rows, first, n, origins[c], block)
+            _squared_distances(whitening[c, 0], offsets[c, 0], block, z, left)
+            _squared_distances(whitening[c, 1], offsets[c, 1], block, z, right)
+            lead = log_heights[c, 1] - log_heights[c, 0]
+            for b in range(LANES):
+                right[b] = lead + np.float32(0.5) * (left[b] - right[b])
+            if not greedy:
+                for b in range(LANES):
+                    # u < 1 / (1 + e^-t), written with an exp that cannot overflow.
+                    odds = _exp(-abs(right[b]))
+                    left[b] = (np.float32(1) if right[b] > 0 else odds) / (np.float32(1) + odds)
+            for b in range(n):
+                row = rows[first + b]
+                if greedy:
+                    side = right[b] > 0
+                else:
+                    side = _uniform(random_bits(key, row)) < left[b]
+                sublabels[row] = side
+                if side:
+                    for j in range(origins.shape[1]):
+                        sides[1, j, filled_right] = block[j, b]
+                    filled_right += 1
+                else:
+                    for j in range(origins.shape[1]):
+                        sides[0, j, filled_left] = block[j, b]
+                    filled_left += 1
+                if filled_left == sides.shape[2]:
+                    _add_block(sides[0], filled_left, sums[c, 0], squares[c, 0])
+                    counts[c, 0] += filled_left
+                    filled_left = 0
+                if filled_right == sides.shape[2]:
+                    _add_block(sides[1], filled_right, sums[c, 1], squares[c, 1])
+                    counts[c, 1] += filled_right
+                    filled_right = 0
+        _add_block(sides[0], filled_left, sums[c, 0], squares[c, 0])
+        _add_block(sides[1], filled_right, sums[c, 1], squares[c, 1])
+        counts[c, 0] += filled_left
+        counts[c, 1] += filled_right
+
+
+@compiled
+def sweep(
+    X: Any, labels: Any, sublabels: Any, bounds: Any, clusters: Any, neighbours: Any, subclusters: Any, key: Any,
+    greedy: Any, statistics: Any,
+) -> None:  # fmt: skip
+    """Labels, sublabels and statistics of the chunks between `bounds`, one after the other."""
+    count, dim = neighbours[0].shape
+    longest = 0
+    for chunk in range(len(bounds) - 1):
+        longest = max(longest, bounds[chunk + 1] - bounds[chunk])
+    starts = np.empty(count + 1, np.int64)
+    rows = np.empty(longest, np.int64)
+    block, z = np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
+    first, second = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    label_room = (
+        np.empty((count + 1, LANES), np.float32), block, z, first, second, np.ones(LANES, np.float32),
+        np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
+    )  # fmt: skip
+    sublabel_room = (block, z, first, second, np.empty((2, dim, 2 * LANES), np.float32))
+    for chunk in range(len(bounds) - 1):
+        begin, end = bounds[chunk], bounds[chunk + 1]
+        _sort_by_label(labels, begin, end, starts, rows)
+        _draw_labels(X, labels, starts, rows, clusters, neighbours, key, greedy, label_room)
+        _sort_by_label(labels, begin, end, starts, rows)
+        _draw_sublabels(
+            X, sublabels, starts, rows, neighbours[0], subclusters, key, greedy, sublabel_room, statistics
+        )
+
+
+@compiled
+def side_statistics(X: Any, rows: Any, sides: Any, origin: Any, counts: Any, sums: Any, squares: Any) -> None:
+    """The statistics of one cluster's two subclusters, for sublabels that did not come from a sweep. O(n D^2)."""
+    dim = len(origin)
+    buffers = np.empty((2, dim, 2 * LANES), np.float32)
+    filled = np.zeros(2, np.int64)
+    for member in range(len(rows)):
+        side = np.int64(sides[member])
+        for j in range(dim):
+            buffers[side, j, filled[side]] = X[rows[member], j] - origin[j]
+        filled[side] += 1
+        if filled[side] == 2 * LANES:
+            _add_block(buffers[side], filled[side], sums[side], squares[side])
+            counts[side] += filled[side]
+            filled[side] = 0
+    for side in range(2):
+        _add_block(buffers[side], filled[side], sums[side], squares[side])
+        counts[side] += filled[side]
+
+
+@compiled
+def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> None:
+    """Give each point the label and sublabel that its old pair maps to. O(n)."""
+    for row in range(len(labels)):
+        k, side = labels[row], sublabels[row]
+        labels[row] = to_label[k, side]
+        sublabels[row] = to_sublabel[k, side]
+
+
+@compiled
+def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
+    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot from starts on. O(n)."""
+    place = starts.copy()
+    for row in range(len(labels)):
+        slot = slot_of[labels[row]]
+        if slot >= 0:
+            rows[place[slot]] = row
+            place[slot] += 1
+
+
+@compiled
+def write_sublabels(sublabels: Any, rows: Any, sides: Any) -> None:
+    for member in range(len(rows)):
+        sublabels[rows[member]] = sides[member]
+
+
+@compiled
+def contingency(first: Any, second: Any, table: Any) -> None:
+    """How often each pair of labels occurs. O(n)."""
+    for row in range(len(first)):
+        table[first[row], second[row]] += 1

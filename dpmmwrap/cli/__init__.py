@@ -1,0 +1,100 @@
+"""The command line: `dpmmwrap COMMAND`. Each command lives in the module of its name, as `command`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from dpmmwrap import __version__
+
+# The one-line helps stand here, so that `dpmmwrap --help` imports none of the commands.
+COMMANDS = {
+    "fit": "Cluster a file of points.",
+    "predict": "Label new points by a fitted model.",
+    "generate": "Draw a data set from a Gaussian mixture.",
+    "train": "Train a SplitNet.",
+    "evaluate": "Repeat the experiments and compare with other methods.",
+    "julia": "Set up, check and describe the Julia backend.",
+}
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; imports the module of one when it is run or its own help is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"dpmmwrap.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dpmmwrap")
+@click.option("--traceback", is_flag=True, help="On an error show where it came from, not only what it says.")
+def cli(traceback: bool) -> None:
+    """Clustering with Dirichlet process Gaussian mixtures: the number of clusters is found, not given.
+
+    \b
+    Try it:   dpmmwrap fit --example
+    Your own: dpmmwrap fit data.npy --out result
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code: 0 done, 2 bad use or bad input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one return per kind of ending
+    """The exit code of a command line; every expected problem becomes one sentence on stderr."""
+    try:
+        code = cli.main(arguments, prog_name="dpmmwrap", standalone_mode=False)
+        return code if isinstance(code, int) else DONE
+    except (KeyboardInterrupt, click.Abort):
+        return complain("interrupted", INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return BAD_INPUT
+    except click.ClickException as error:
+        return complain(usage_sentence(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`| head`). Python would complain once more when it flushes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    # Parameters are checked where they are used, and those checks raise ValueError (InputError is one).
+    except ValueError as error:
+        return complain(str(error), BAD_INPUT, arguments)
+    except MemoryError as error:
+        return complain(f"out of memory: {error}", FAILED, arguments)
+
+
+def usage_sentence(error: click.ClickException) -> str:
+    """click's message in one line, with the way to the help."""
+    message = " ".join(error.format_message().split())
+    if not isinstance(error, click.UsageError) or error.ctx is None:
+        return message
+    return f"{message.rstrip('.')} (see '{error.ctx.command_path} --help')"
+
+
+def complain(message: str, code: int, arguments: Sequence[str] = ()) -> int:
+    """Say what went wrong on stderr, in one line unless the traceback was asked for."""
+    if "--traceback" in arguments:
+        traceback.print_exc()
+    click.echo(f"dpmmwrap: {' '.join(message.split())}", err=True)
+    return code

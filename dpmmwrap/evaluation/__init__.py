@@ -1,0 +1,1 @@
+"""Data sets, measures, experiments and their pictures."""

@@ -1,0 +1,54 @@
+"""What can be wrong with a file, in one sentence: what was expected, and what came."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+PathLike = str | os.PathLike[str]
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used: a file to read or a place to write. One sentence says why."""
+
+
+@contextlib.contextmanager
+def explained(path: PathLike) -> Iterator[None]:
+    """Turn whatever reading a bad file raises into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} should be text in UTF-8, but it is not (byte {error.start})") from error
+    except MemoryError as error:
+        message = f"{path} does not fit into memory; saved as .npy it would be read piece by piece"
+        raise InputError(message) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {reason(error)}") from error
+    # What zipfile, zlib and numpy raise for damaged or strange content.
+    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged or not what its name says: {first_sentence(error)}") from error
+
+
+def first_sentence(error: Exception) -> str:
+    return str(error).split("\n")[0].split(". ")[0].rstrip(".") or type(error).__name__
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in words."""
+    reasons = {
+        errno.ENOSPC: "no space is left on the disk",
+        errno.EDQUOT: "the disk quota is used up",
+        errno.EACCES: "no permission",
+        errno.EPERM: "no permission",
+        errno.EROFS: "the disk is read-only",
+        errno.ENOENT: "there is no such folder",
+        errno.ENOTDIR: "part of the path is a file, not a folder",
+        errno.EISDIR: "it is a folder",
+    }
+    return reasons.get(error.errno or 0, error.strerror or str(error))

@@ -1,0 +1,118 @@
+"""Writing results so that a reader never meets half a file."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dpmmwrap.files.problems import InputError, PathLike, reason
+
+
+def write_atomically(path: PathLike, writer: Callable[[IO[bytes]], object]) -> None:
+    """Let `writer` fill a file; whatever happens, `path` is then the old file or the whole new one."""
+    try:
+        if is_special(path):
+            with Path(path).open("wb") as file:
+                writer(file)
+        else:
+            replace(Path(os.path.realpath(path)), writer)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {reason(error)}") from error
+
+
+def replace(target: Path, writer: Callable[[IO[bytes]], object]) -> None:
+    scratch = scratch_beside(target)
+    try:
+        with scratch.open("xb") as file:
+            writer(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    # Make the new name itself last; some systems cannot, and then the file is still whole.
+    with contextlib.suppress(OSError):
+        handle = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def is_special(path: PathLike) -> bool:
+    """A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def scratch_beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+
+
+def check_writable(path: PathLike, *, needed: int = 0) -> None:
+    """Refuse a place that cannot be written to, or is too full for that many bytes, before work is done."""
+    if is_special(path):
+        return
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")
+    try:
+        scratch = scratch_beside(target)
+        scratch.touch(exist_ok=False)
+        scratch.unlink()
+        free = shutil.disk_usage(target.parent).free
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {reason(error)}") from error
+    if free < needed:
+        raise InputError(f"cannot write {path}: it takes about {needed:,} bytes, but only {free:,} are free")
+
+
+def prepare_folder(path: PathLike, *, needed: int = 0) -> Path:
+    """A folder that exists and can be written to, with room for that many bytes."""
+    folder = Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} should be a folder to write to, but it is a file")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {reason(error)}") from error
+    check_writable(folder / "labels.npy", needed=needed)
+    return folder
+
+
+def write_npy(path: PathLike, array: np.ndarray[Any, Any]) -> None:
+    write_atomically(path, lambda file: np.save(file, array, allow_pickle=False))
+
+
+def write_npz(path: PathLike, arrays: Mapping[str, Any], *, compressed: bool = False) -> None:
+    save = np.savez_compressed if compressed else np.savez
+    for name, value in arrays.items():
+        if np.asarray(value).dtype.hasobject:
+            raise TypeError(f"{name} should be an array of plain values, not of objects: those need a pickle")
+    write_atomically(path, lambda file: save(file, **arrays))
+
+
+def write_json(path: PathLike, value: Any) -> None:
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def write_csv(path: PathLike, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> None:
+    """One column per name; numbers in full precision, and nothing where a value is not a number."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    for row in zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True):
+        table.writerow(["" if isinstance(field, float) and math.isnan(field) else field for field in row])
+    write_atomically(path, lambda file: file.write(text.getvalue().encode()))

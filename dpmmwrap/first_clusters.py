@@ -1,0 +1,47 @@
+"""Where a chain may begin: many small clusters from k-means on a sample, so that merges do the first work."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
+
+MOST = 150
+"""More clusters than most data have; data with more find the rest by splits."""
+POINTS_PER_CLUSTER = 20
+SAMPLE = 20_000
+CHUNK = 1 << 13
+
+
+def many_clusters(X: Float32Array, seed: int) -> IntArray:
+    """A label per point: the nearest of many centres, with each feature divided by its deviation."""
+    count = how_many(*X.shape)
+    if count < 2:
+        return np.zeros(len(X), np.int32)
+    from sklearn.cluster import MiniBatchKMeans
+
+    rng = np.random.default_rng(seed)
+    rows = np.arange(len(X)) if len(X) <= SAMPLE else np.sort(rng.choice(len(X), SAMPLE, replace=False))
+    sample = np.asarray(X[rows], dtype=np.float64)
+    shift, deviations = sample.mean(axis=0), sample.std(axis=0)
+    deviations[deviations == 0] = 1.0
+    model = MiniBatchKMeans(count, batch_size=2048, n_init=1, max_iter=20, random_state=seed % 2**32)
+    model.fit((sample - shift) / deviations)
+    return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
+
+
+def how_many(rows: int, dim: int) -> int:
+    """As many clusters as there are groups of points large enough to show a shape, up to MOST."""
+    return min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * dim))
+
+
+def nearest(X: Float32Array, centres: Float64Array, deviations: Float64Array) -> IntArray:
+    """The number of the nearest centre to each point, a chunk of points at a time."""
+    shift = centres.mean(axis=0)
+    scaled = ((centres - shift) / deviations).astype(np.float32)
+    half_squares = 0.5 * (scaled * scaled).sum(axis=1)
+    labels = np.empty(len(X), np.int32)
+    for begin in range(0, len(X), CHUNK):
+        points = ((X[begin : begin + CHUNK] - shift) / deviations).astype(np.float32)
+        labels[begin : begin + CHUNK] = (points @ scaled.T - half_squares).argmax(axis=1)
+    return labels

@@ -1,0 +1,270 @@
+"""The normal-inverse-Wishart prior: posterior, marginal likelihood, predictive, draws.
+
+The only home of the conjugate maths. An `NIW` may stand for one distribution or for a batch of them
+(one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper
+and the reference package write it as nu * Psi.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
+
+from dpmmwrap import triangular
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+
+CHUNK_ROWS = 1 << 16
+SCALE_FACTOR = 0.1
+"""The default prior's expected covariance, as a share of the data's (see `NIW.from_data`)."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
+
+    counts: Float64Array
+    means: Float64Array
+    scatters: Float64Array
+
+    @classmethod
+    def of(cls, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+        """The statistics of rows grouped by label (negative labels are left out); one cluster without labels."""
+        rows, dim = X.shape
+        if labels is None:
+            labels, n_clusters = np.zeros(rows, dtype=np.int8), 1
+        if n_clusters is None:
+            n_clusters = int(labels.max(initial=-1)) + 1
+        shift = np.asarray(X[:CHUNK_ROWS], dtype=np.float64).mean(axis=0) if rows else np.zeros(dim)
+        counts = np.zeros(n_clusters)
+        sums = np.zeros((n_clusters, dim))
+        squares = np.zeros((n_clusters, dim, dim))
+        for begin in range(0, rows, CHUNK_ROWS):
+            chunk = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64) - shift
+            chunk_labels = labels[begin : begin + CHUNK_ROWS]
+            for k in np.unique(chunk_labels):
+                if k >= 0:
+                    members = chunk[chunk_labels == k]
+                    counts[k] += len(members)
+                    sums[k] += members.sum(axis=0)
+                    squares[k] += members.T @ members
+        return cls.from_sums(counts, sums, squares, shift)
+
+    @classmethod
+    def from_sums(
+        cls, counts: Float64Array, sums: Float64Array, squares: Float64Array, shift: FloatArray
+    ) -> Statistics:
+        """From plain sums of x - shift and of (x - shift)(x - shift)'."""
+        means = sums / np.maximum(counts, 1.0)[:, None]
+        scatters = squares - sums[:, :, None] * means[:, None, :]
+        return cls(counts, means + shift, scatters)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """The statistics of the unions, pair by pair (Chan, Golub and LeVeque's update)."""
+        counts = self.counts + other.counts
+        share = other.counts / np.maximum(counts, 1.0)
+        gaps = other.means - self.means
+        means = self.means + share[:, None] * gaps
+        between = (self.counts * share)[:, None, None] * (gaps[:, :, None] * gaps[:, None, :])
+        return Statistics(counts, means, self.scatters + other.scatters + between)
+
+    def __getitem__(self, index: IntArray | slice) -> Statistics:
+        return Statistics(self.counts[index], self.means[index], self.scatters[index])
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
+def concatenate(parts: list[Statistics]) -> Statistics:
+    return Statistics(
+        np.concatenate([part.counts for part in parts]),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([part.scatters for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """Gaussians by mean and lower triangular whitening factor W, with W'W the precision."""
+
+    means: Float64Array
+    whitening: Float64Array
+
+    @cached_property
+    def covariances(self) -> Float64Array:
+        inverse = np.linalg.inv(self.whitening)
+        return np.asarray(inverse @ np.swapaxes(inverse, 1, 2))
+
+    @cached_property
+    def log_normalisers(self) -> Float64Array:
+        """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+        dim = self.means.shape[1]
+        halves = triangular.half_log_determinants(self.whitening)
+        return np.asarray(halves - 0.5 * dim * math.log(2 * math.pi))
+
+
+@dataclass(frozen=True)
+class NIW:
+    """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength)."""
+
+    mean: Float64Array
+    mean_strength: float | Float64Array
+    scale: Float64Array
+    degrees_of_freedom: float | Float64Array
+
+    def __post_init__(self) -> None:
+        mean = np.asarray(self.mean, dtype=np.float64)
+        scale = np.asarray(self.scale, dtype=np.float64)
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "scale", scale)
+        dim = mean.shape[-1] if mean.ndim else 0
+        if dim == 0 or scale.shape != (*mean.shape, dim):
+            raise ValueError(
+                f"a prior needs a mean of D numbers and a scale of D x D, not shapes {mean.shape} and {scale.shape}"
+            )
+        if not np.all(np.asarray(self.mean_strength) > 0):
+            raise ValueError(f"the prior's mean_strength should be positive, not {self.mean_strength}")
+        if not np.all(np.asarray(self.degrees_of_freedom) > dim - 1):
+            raise ValueError(
+                f"the prior's degrees_of_freedom should be above D - 1 = {dim - 1}, not {self.degrees_of_freedom}"
+            )
+        if mean.ndim == 1 and not np.isfinite(self.half_log_determinant).all():
+            raise ValueError("the prior's scale should be a positive definite matrix")
+
+    @property
+    def dim(self) -> int:
+        return int(self.mean.shape[-1])
+
+    @cached_property
+    def cholesky(self) -> Float64Array:
+        """Lower Cholesky factors of the scale, with a leading axis even for one distribution."""
+        return np.asarray(triangular.cholesky(self.scale.reshape(-1, self.dim, self.dim)))
+
+    @cached_property
+    def half_log_determinant(self) -> Float64Array:
+        return np.asarray(triangular.half_log_determinants(self.cholesky))
+
+    @classmethod
+    def reference(cls, dim: int) -> NIW:
+        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I."""
+        return cls(np.zeros(dim), 1.0, (dim + 3) * np.eye(dim), float(dim + 3))
+
+    @classmethod
+    def from_data(cls, X: FloatArray, scale_factor: float = SCALE_FACTOR) -> NIW:
+        """The default prior: the mean of X, kappa 1, nu D + 3, scale nu * scale_factor * covariance of X.
+
+        Tied to the whole covariance, so the same data in other units gives the same clustering.
+        """
+        moments = Statistics.of(X)
+        dim = X.shape[1]
+        covariance = regular_covariance(moments.scatters[0] / max(len(X), 1))
+        freedom = float(dim + 3)
+        return cls(moments.means[0], 1.0, freedom * scale_factor * covariance, freedom)
+
+    def posterior(self, statistics: Statistics) -> NIW:
+        """The posteriors given each cluster's statistics, as one batched NIW."""
+        counts = statistics.counts
+        strengths = self.mean_strength + counts
+        gaps = statistics.means - self.mean
+        means = self.mean + (counts / strengths)[:, None] * gaps
+        pull = (self.mean_strength * counts / strengths)[:, None, None]
+        scales = self.scale + statistics.scatters + pull * (gaps[:, :, None] * gaps[:, None, :])
+        return NIW(means, strengths, scales, self.degrees_of_freedom + counts)
+
+    def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
+        """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+        posterior = self.posterior(statistics) if posterior is None else posterior
+        constant = -0.5 * statistics.counts * self.dim * math.log(math.pi)
+        return np.asarray(constant + posterior.log_partition() - self.log_partition())
+
+    def log_partition(self) -> Float64Array:
+        """log of lnGamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
+        halves = (freedom[:, None] - np.arange(self.dim)) / 2
+        log_gamma = gammaln(halves).sum(axis=1)
+        strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
+        return np.asarray(log_gamma - freedom * self.half_log_determinant - 0.5 * self.dim * np.log(strength))
+
+    def log_predictive(self, X: FloatArray) -> Float64Array:
+        """log density of the Student-t predictive of each distribution at each row: (K, N)."""
+        means = self.mean.reshape(-1, self.dim)
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim + 1
+        strength = np.atleast_1d(np.asarray(self.mean_strength))
+        spread = (strength + 1) / (strength * freedom)
+        constants = (
+            gammaln((freedom + self.dim) / 2)
+            - gammaln(freedom / 2)
+            - 0.5 * self.dim * np.log(freedom * math.pi * spread)
+            - self.half_log_determinant
+        )
+        densities = np.empty((len(means), len(X)))
+        rows = np.asarray(X, dtype=np.float64)
+        for k, factor in enumerate(np.linalg.inv(self.cholesky)):
+            whitened = (rows - means[k]) @ factor.T
+            squares = np.einsum("ij,ij->i", whitened, whitened) / (spread[k] * freedom[k])
+            densities[k] = constants[k] - 0.5 * (freedom[k] + self.dim) * np.log1p(squares)
+        return densities
+
+    def draw(self, rng: Generator) -> Gaussians:
+        """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.
+
+        With T lower triangular, T'T ~ Wishart(nu, I) when its squared diagonal is chi-square with
+        nu - D + 1, ..., nu degrees of freedom and the rest below it is standard normal. Then W = T L^-1, with
+        L L' = scale, is again lower triangular and W'W a draw of the precision: no matrix is inverted.
+        """
+        means = self.mean.reshape(-1, self.dim)
+        count, dim = means.shape
+        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=np.float64), count)
+        factors = np.tril(rng.standard_normal((count, dim, dim)), -1)
+        diagonal = np.arange(dim)
+        factors[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom[:, None] - diagonal[::-1]))
+        whitening = triangular.right_divide(factors, self.cholesky)
+        strength = np.broadcast_to(np.asarray(self.mean_strength, dtype=np.float64), count)
+        steps = triangular.solve(whitening, rng.standard_normal((count, dim)))
+        return Gaussians(means + steps / np.sqrt(strength)[:, None], whitening)
+
+    def mean_covariance(self) -> Float64Array:
+        """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim - 1
+        divisor = np.where(freedom > 0, freedom, freedom + self.dim + 1)
+        return np.asarray(self.scale.reshape(-1, self.dim, self.dim) / divisor[:, None, None])
+
+    def __getitem__(self, index: IntArray | slice) -> NIW:
+        strength = np.asarray(self.mean_strength)[index]
+        return NIW(self.mean[index], strength, self.scale[index], np.asarray(self.degrees_of_freedom)[index])
+
+    def shifted(self, offset: FloatArray) -> NIW:
+        """The same prior for data from which `offset` has been subtracted."""
+        return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
+
+
+def regular_covariance(covariance: Float64Array) -> Float64Array:
+    """A covariance that a Cholesky factor exists for: constant and collinear features are filled in, and said so.
+
+    The work is done on the correlation matrix, so that the outcome does not depend on the units.
+    """
+    variances = np.diagonal(covariance)
+    constant = variances <= 1e-12 * variances.max(initial=0.0) if variances.max(initial=0.0) > 0 else variances >= 0
+    if constant.all():
+        _warn("all features are constant; the prior's scale is the identity")
+        return np.eye(len(variances))
+    deviations = np.sqrt(np.where(constant, variances[~constant].mean(), variances))
+    correlation = covariance / deviations[:, None] / deviations
+    correlation[constant, constant] = 1.0
+    smallest = float(np.linalg.eigvalsh(correlation)[0])
+    if constant.any():
+        _warn(f"{int(constant.sum())} constant feature(s); the prior gives them the others' mean variance")
+    if smallest < 1e-6:
+        share = 1e-3
+        correlation = (1 - share) * correlation + share * np.eye(len(variances))
+        _warn("the features are collinear or fewer points than features; the prior's scale was regularised")
+    return np.asarray(correlation * deviations[:, None] * deviations)
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(f"degenerate data: {reason}", UserWarning, stacklevel=4)

@@ -1,0 +1,67 @@
+"""The frame of a cluster: where splitting it looks the same however its points were stretched or turned.
+
+Splitting Gaussians is affine-equivariant. Whitening removes the stretch; the turn is removed by a second
+scatter matrix, in which far points weigh more (invariant coordinate selection). For two Gaussians with a
+common mean, both covariances are diagonal in that frame: the whitened ones share their axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SMALLEST_VARIANCE = 1e-10
+LARGEST_WEIGHT = 5.0
+
+
+@dataclass(frozen=True)
+class Frame:
+    """x -> (x - mean) @ axes, for B clusters: mean (B, 1, D), axes (B, D, E)."""
+
+    mean: Tensor
+    axes: Tensor
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return torch.bmm(X - self.mean, self.axes)
+
+
+def whitening(X: Tensor, present: Tensor | None = None) -> Frame:
+    """Mean zero and identity covariance; flat directions are left at (nearly) zero instead of blown up."""
+    weights = _weights(X, present)
+    mean = torch.bmm(weights[:, None, :], X)
+    centred = X - mean
+    covariance = torch.bmm((centred * weights[:, :, None]).transpose(1, 2), centred)
+    variances, directions = torch.linalg.eigh(covariance)
+    floor = variances[:, -1:].clamp_min(1e-30) * SMALLEST_VARIANCE
+    return Frame(mean, directions * variances.clamp_min(floor).rsqrt()[:, None, :])
+
+
+def turned(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Turns whitened points to their invariant axes: the points and (B, D, D) axes, heavy-tailed axes first.
+
+    Each axis points to its longer tail, so that mirror images look the same, too.
+    """
+    weights = _weights(Z, present)
+    # Bounded, so that one far point does not decide the axes.
+    radius = Z.square().mean(dim=-1).clamp_max(LARGEST_WEIGHT)
+    scatter = torch.bmm((Z * (weights * radius)[:, :, None]).transpose(1, 2), Z)
+    _, axes = torch.linalg.eigh(scatter)
+    axes = axes.flip(-1)
+    Y = torch.bmm(Z, axes)
+    skewness = (weights[:, :, None] * Y.clamp(-4.0, 4.0).pow(3)).sum(dim=1)
+    sign = torch.where(skewness < 0, -1.0, 1.0).to(Y.dtype)
+    return Y * sign[:, None, :], axes * sign[:, None, :]
+
+
+def framed(X: Tensor, present: Tensor | None = None) -> Tensor:
+    """The points of B clusters (B, n, D), each in the frame of its cluster."""
+    return turned(whitening(X, present)(X), present)[0]
+
+
+def _weights(X: Tensor, present: Tensor | None) -> Tensor:
+    if present is None:
+        return X.new_full(X.shape[:2], 1.0 / X.shape[1])
+    weights = present.to(X.dtype)
+    return weights / weights.sum(dim=1, keepdim=True).clamp_min(1.0)

@@ -1,0 +1,35 @@
+"""The loop that labels all members of a cluster from the two Gaussians of its context, compiled by numba."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+
+
+@numba.njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+def label_members(
+    X: Float32Array,
+    rows: IntArray,
+    centre: Float64Array,
+    constant: float,
+    linear: Float64Array,
+    quadratic: Float64Array,
+) -> UInt8Array:
+    """1 where constant + linear . d + d' quadratic d > 0, with d = x - centre. Cost D^2 / 2 per member."""
+    dim = len(centre)
+    labels = np.empty(len(rows), dtype=np.uint8)
+    d = np.empty(dim)
+    for i in range(len(rows)):
+        for j in range(dim):
+            d[j] = X[rows[i], j] - centre[j]
+        odds = constant
+        for j in range(dim):
+            # The quadratic form is symmetric: only its lower half is read.
+            inner = linear[j] + quadratic[j, j] * d[j]
+            for k in range(j):
+                inner += 2.0 * quadratic[j, k] * d[k]
+            odds += inner * d[j]
+        labels[i] = odds > 0
+    return labels

@@ -1,0 +1,162 @@
+"""Splits as two Gaussians: EM on a context, many candidate splits of many clusters at once.
+
+With phi(x) = (1, x, x x'), both halves of an EM step are products of matrices: the statistics of a side are
+r' phi(X), and the log odds of a point are phi(x) . w. The other side is what is left of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+SCALE_FACTOR = 0.1
+"""The expected covariance of a side, as a share of the whitened cluster's."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Whitened points (B, n, D) of B clusters, their features phi (B, n, F), and which are not padding (B, n)."""
+
+    Z: Tensor
+    phi: Tensor
+    present: Tensor
+    counts: Tensor
+    sizes: Tensor
+    """Points in the context (B,) and in the whole cluster (B,)."""
+
+    @classmethod
+    def of(cls, Z: Tensor, present: Tensor, sizes: Tensor) -> Context:
+        Z = Z * present[:, :, None]
+        squares = (Z[:, :, :, None] * Z[:, :, None, :]).flatten(2)
+        phi = torch.cat([present[:, :, None].to(Z.dtype), Z, squares], dim=2)
+        return cls(Z, phi, present, present.sum(dim=1), sizes)
+
+    @property
+    def dim(self) -> int:
+        return int(self.Z.shape[2])
+
+    def head(self, n: int) -> Context:
+        """The first n points only."""
+        present = self.present[:, :n]
+        return Context(self.Z[:, :n], self.phi[:, :n], present, present.sum(dim=1), self.sizes)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Statistics of the two sides of C splits of B clusters; index 0 is the rest, 1 the group.
+
+    counts (B, C, 2), means (B, C, 2, D), scatters about the means (B, C, 2, D, D).
+    """
+
+    counts: Tensor
+    means: Tensor
+    scatters: Tensor
+
+    def take(self, index: Tensor) -> Sides:
+        """The splits with these numbers (B, k) of each cluster."""
+        rows = torch.arange(len(index), device=index.device)[:, None]
+        return Sides(self.counts[rows, index], self.means[rows, index], self.scatters[rows, index])
+
+
+def maximise(context: Context, group: Tensor) -> Sides:
+    """The M-step: statistics of the sides, given the probability (B, C, n) that a point is in the group."""
+    dim = context.dim
+    whole = context.phi.sum(dim=1)[:, None]
+    inside = torch.bmm(group, context.phi)
+    sums = torch.stack([whole - inside, inside], dim=2).double()
+    counts = sums[..., 0].clamp_min(0.0)
+    means = sums[..., 1 : dim + 1] / counts.clamp_min(1e-6)[..., None]
+    squares = sums[..., dim + 1 :].unflatten(-1, (dim, dim))
+    scatters = squares - counts[..., None, None] * means[..., :, None] * means[..., None, :]
+    return Sides(counts, means, scatters)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """log odds of the group at a point z: constant + linear . z + z' quadratic z, for (B, C) splits."""
+
+    constant: Tensor
+    linear: Tensor
+    quadratic: Tensor
+
+    def __call__(self, context: Context) -> Tensor:
+        """The log odds (B, C, n) of the context's points; very negative at padding."""
+        weights = torch.cat([self.constant[..., None], self.linear, self.quadratic.flatten(2)], dim=2)
+        odds = torch.bmm(weights.to(context.phi.dtype), context.phi.transpose(1, 2))
+        return odds.masked_fill(~context.present[:, None, :], -1e9)
+
+
+def log_odds(sides: Sides, strength: float) -> Odds:
+    """The E-step's log odds, from regularised covariances of the sides.
+
+    `strength` counts as that many points with the prior's covariance.
+    """
+    dim = sides.means.shape[-1]
+    eye = torch.eye(dim, dtype=sides.means.dtype, device=sides.means.device)
+    covariances = (sides.scatters + strength * SCALE_FACTOR * eye) / (sides.counts + strength)[..., None, None]
+    factors = torch.linalg.cholesky_ex(covariances)[0]
+    half_log_determinants = factors.diagonal(dim1=-2, dim2=-1).clamp_min(1e-12).log().sum(-1)
+    precisions = torch.cholesky_inverse(factors)
+    pulls = (precisions @ sides.means[..., None])[..., 0]
+    log_weights = sides.counts.clamp_min(1e-6).log()
+    constants = log_weights - half_log_determinants - 0.5 * (pulls * sides.means).sum(-1)
+    return Odds(
+        constants[..., 1] - constants[..., 0],
+        pulls[..., 1, :] - pulls[..., 0, :],
+        -0.5 * (precisions[..., 1, :, :] - precisions[..., 0, :, :]),
+    )
+
+
+def refine(context: Context, sides: Sides, steps: int, strength: float) -> Sides:
+    """A few EM steps of every candidate."""
+    for _ in range(steps):
+        sides = maximise(context, torch.sigmoid(log_odds(sides, strength)(context)))
+    return sides
+
+
+def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
+    """The log Hastings ratio (B, C) that a split would have in the whole cluster, from its context.
+
+    The marginal likelihoods' gain is measured on the n points of the context and counted N / n times; the Gamma
+    terms are those of the N points. The prior is the project's default as seen in the whitened cluster: mean 0,
+    kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
+    """
+    n = context.counts.double()[:, None]
+    sizes = context.sizes.double()[:, None]
+    whole = maximise(context, torch.zeros_like(context.phi[:, None, :, 0]))
+    gain = (
+        _log_marginal(sides.counts, sides.means, sides.scatters).sum(dim=2)
+        - _log_marginal(whole.counts, whole.means, whole.scatters)[:, :, 0]
+    )
+    shares = sides.counts / n[..., None]
+    full = (shares * sizes[..., None]).clamp_min(1e-3)
+    cost = torch.lgamma(full).sum(dim=2) - torch.lgamma(sizes)
+    ratio = math.log(alpha) + cost + gain * sizes / n
+    # A side that is all but empty is no split.
+    return torch.where((sides.counts >= 2.0).all(dim=2), ratio, -math.inf)
+
+
+def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:
+    """log f of each side, up to constants that cancel between two sides and their union and one prior's."""
+    dim = means.shape[-1]
+    freedom = dim + 3.0
+    eye = torch.eye(dim, dtype=means.dtype, device=means.device)
+    shrink = counts / (counts + 1.0)
+    scale = (
+        freedom * SCALE_FACTOR * eye
+        + scatters
+        + (shrink[..., None, None] * means[..., :, None]) * means[..., None, :]
+    )
+    factors = torch.linalg.cholesky_ex(scale)[0]
+    log_determinant = 2 * factors.diagonal(dim1=-2, dim2=-1).clamp_min(1e-12).log().sum(-1)
+    return (
+        -0.5 * counts * dim * math.log(math.pi)
+        + torch.mvlgamma(0.5 * (freedom + counts), dim)
+        - 0.5 * (freedom + counts) * log_determinant
+        - 0.5 * dim * torch.log1p(counts)
+        - torch.mvlgamma(torch.tensor(0.5 * freedom, dtype=torch.float64), dim)
+        + 0.5 * freedom * dim * math.log(freedom * SCALE_FACTOR)
+    )

@@ -1,0 +1,222 @@
+"""Training sets: the paper's generator of pairs, crowded clusters, the splittable filter, the curriculum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.prior import NIW, Gaussians, Statistics
+from dpmmwrap.splitnet.bipartitions import log_hastings
+
+LEVELS = ("easy", "medium", "hard")
+TEST_CONCENTRATION = 100.0
+TEST_LOG_HASTINGS = float(np.log(0.001))
+TRAINING_LOG_HASTINGS = 1.0
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """The knobs of the paper's generator: mu | Sigma ~ N(0, Sigma / kappa), Sigma ~ IW(nu, I), sizes ~ Dir."""
+
+    kappa: float
+    nu: float
+    dirichlet: float
+
+
+_PAPER_LEVELS = {
+    2: (Difficulty(0.01, 10, 100), Difficulty(1, 4, 10), Difficulty(10, 2, 2)),
+    10: (Difficulty(0.1, 20, 100), Difficulty(1, 15, 10), Difficulty(5, 11, 2)),
+    20: (Difficulty(0.01, 25, 100), Difficulty(0.5, 22, 10), Difficulty(2, 21, 2)),
+}
+
+
+def difficulty(dim: int, level: str) -> Difficulty:
+    """The paper's test sets (D = 2, 10, 20); the same recipe, carried over, in other dimensions."""
+    if level not in LEVELS:
+        raise ValueError(f"level should be one of {', '.join(LEVELS)}, not {level!r}")
+    index = LEVELS.index(level)
+    if dim in _PAPER_LEVELS:
+        return _PAPER_LEVELS[dim][index]
+    if dim < 10:
+        return (Difficulty(0.05, dim + 8, 100), Difficulty(1, dim + 2, 10), Difficulty(10, dim, 2))[index]
+    return (Difficulty(0.05, dim + 5, 100), Difficulty(0.7, dim + 3, 10), Difficulty(3, dim + 1, 2))[index]
+
+
+def test_size(dim: int) -> int:
+    """Points per test set, as in the paper."""
+    return 1024 if dim < 10 else 4096
+
+
+@dataclass(frozen=True)
+class Mixtures:
+    """B mixtures of K Gaussians: weights (B, K), which may be zero, and B * K Gaussians."""
+
+    weights: Float64Array
+    gaussians: Gaussians
+
+    @property
+    def dim(self) -> int:
+        return int(self.gaussians.means.shape[1])
+
+    @property
+    def means(self) -> Float64Array:
+        return self.gaussians.means.reshape(*self.weights.shape, self.dim)
+
+    @property
+    def covariances(self) -> Float64Array:
+        return self.gaussians.covariances.reshape(*self.weights.shape, self.dim, self.dim)
+
+    def __getitem__(self, sets: IntArray) -> Mixtures:
+        count, components = self.weights.shape
+        rows = np.arange(count * components).reshape(count, components)[sets].ravel()
+        chosen = Gaussians(self.gaussians.means[rows], self.gaussians.whitening[rows])
+        return Mixtures(self.weights[sets], chosen)
+
+    def sample(self, rng: Generator, n: int) -> tuple[Float64Array, IntArray]:
+        """n points of each mixture (B, n, D), in random order, and the component of each (B, n)."""
+        count, components = self.weights.shape
+        X = rng.standard_normal((count, n, self.dim))
+        labels = np.empty((count, n), dtype=np.int64)
+        spread = np.linalg.inv(self.gaussians.whitening).reshape(count, components, self.dim, self.dim)
+        means = self.means
+        for b in range(count):
+            sizes = rng.multinomial(n, self.weights[b])
+            labels[b] = rng.permutation(np.repeat(np.arange(components), sizes))
+            for k in np.flatnonzero(sizes):
+                rows = labels[b] == k
+                X[b, rows] = means[b, k] + X[b, rows] @ spread[b, k].T
+        return X, labels
+
+    def responsibilities(self, X: Float64Array) -> Float64Array:
+        """The probability of each component at each point, (B, K, n), for points (B, n, D)."""
+        count, components = self.weights.shape
+        whitening = self.gaussians.whitening.reshape(count, components, self.dim, self.dim)
+        log_normalisers = self.gaussians.log_normalisers.reshape(count, components)
+        means = self.means
+        log_densities = np.full((count, components, X.shape[1]), -np.inf)
+        for b in range(count):
+            for k in np.flatnonzero(self.weights[b]):
+                whitened = (X[b] - means[b, k]) @ whitening[b, k].T
+                squares = np.einsum("ij,ij->i", whitened, whitened)
+                log_densities[b, k] = np.log(self.weights[b, k]) + log_normalisers[b, k] - 0.5 * squares
+        log_densities -= log_densities.max(axis=1, keepdims=True)
+        densities = np.exp(log_densities)
+        return np.asarray(densities / densities.sum(axis=1, keepdims=True))
+
+
+def draw_pairs(rng: Generator, dim: int, knobs: list[Difficulty]) -> Mixtures:
+    """One pair of Gaussians per entry of `knobs`: the paper's algorithm 'Training Data Generation Process'."""
+    count = len(knobs)
+    prior = NIW(
+        np.zeros((2 * count, dim)),
+        np.repeat([k.kappa for k in knobs], 2),
+        np.broadcast_to(np.eye(dim), (2 * count, dim, dim)),
+        np.repeat([k.nu for k in knobs], 2).astype(np.float64),
+    )
+    concentration = np.array([k.dirichlet for k in knobs])
+    first = rng.beta(concentration, concentration)
+    return Mixtures(np.stack([first, 1 - first], axis=1), prior.draw(rng))
+
+
+@dataclass(frozen=True)
+class CrowdRange:
+    """What crowded clusters are drawn from: how many components, and the variance of their means."""
+
+    components: tuple[int, int] = (3, 24)
+    spread: tuple[float, float] = (2.0, 200.0)
+
+
+def crowd_range(dim: int) -> CrowdRange:
+    """Crowds are a matter of few dimensions: with many, components come apart and fewer are needed."""
+    if dim <= 3:
+        return CrowdRange((3, 28), (3.0, 200.0))
+    if dim <= 5:
+        return CrowdRange((3, 20), (2.0, 50.0))
+    return CrowdRange((3, 12), (0.5, 12.0))
+
+
+def draw_crowds(rng: Generator, dim: int, count: int, crowds: CrowdRange | None = None) -> Mixtures:
+    """Mixtures of many Gaussians as the sampler meets them: covariances IW(D + 2, I), means N(0, spread I)."""
+    crowds = crowd_range(dim) if crowds is None else crowds
+    least, most = crowds.components
+    # Log-uniform: the sampler meets small crowds more often than the first, full one.
+    sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), size=count)).astype(int)
+    spread = np.exp(rng.uniform(*np.log(crowds.spread), size=count))
+    prior = NIW(
+        np.zeros((count * most, dim)),
+        np.ones(count * most),
+        np.broadcast_to(np.eye(dim), (count * most, dim, dim)),
+        np.full(count * most, dim + 2.0),
+    )
+    means = rng.standard_normal((count, most, dim)) * np.sqrt(spread)[:, None, None]
+    weights = rng.standard_gamma(np.exp(rng.uniform(0.0, np.log(30.0), size=(count, 1))), size=(count, most))
+    weights[np.arange(most) >= sizes[:, None]] = 0.0
+    gaussians = Gaussians(means.reshape(-1, dim), prior.draw(rng).whitening)
+    return Mixtures(weights / weights.sum(axis=1, keepdims=True), gaussians)
+
+
+def draw_splittable_pairs(
+    rng: Generator, dim: int, knobs: list[Difficulty], n: int, threshold: float, alpha: float
+) -> tuple[Mixtures, Float64Array, IntArray]:
+    """Pairs with n points each whose true split has a log Hastings ratio above the threshold.
+
+    A set that does not is drawn again with its own knobs: the mixture of difficulties stays what was asked.
+    """
+    mixtures = draw_pairs(rng, dim, knobs)
+    X, labels = mixtures.sample(rng, n)
+    for _ in range(20):
+        poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
+        if not len(poor):
+            break
+        again = draw_pairs(rng, dim, [knobs[i] for i in poor])
+        X[poor], labels[poor] = again.sample(rng, n)
+        mixtures.weights[poor] = again.weights
+        rows = (2 * poor[:, None] + np.arange(2)).ravel()
+        mixtures.gaussians.means[rows] = again.gaussians.means
+        mixtures.gaussians.whitening[rows] = again.gaussians.whitening
+    return mixtures, X, labels
+
+
+def split_log_hastings(X: Float64Array, labels: IntArray, alpha: float, prior: NIW | None = None) -> Float64Array:
+    """The log Hastings ratio of splitting each set (B, n, D) by its 0/1 labels (B, n)."""
+    count, n, dim = X.shape
+    indicator = np.stack([labels == 0, labels == 1], axis=1).astype(np.float64)
+    sizes = indicator.sum(axis=2)
+    sums = indicator @ X
+    squares = np.stack([np.swapaxes(X * indicator[:, k, :, None], 1, 2) @ X for k in range(2)], axis=1)
+    parts = Statistics.from_sums(
+        sizes.ravel(), sums.reshape(-1, dim), squares.reshape(-1, dim, dim), np.zeros(dim)
+    )
+    return log_hastings(NIW.reference(dim) if prior is None else prior, parts[0::2], parts[1::2], alpha)
+
+
+def draw_test_sets(
+    rng: Generator, dim: int, level: str, count: int, n: int | None = None
+) -> tuple[Mixtures, Float64Array, IntArray]:
+    """The paper's test sets of one level: mixtures, points (count, n, D) and true labels (count, n)."""
+    knobs = [difficulty(dim, level)] * count
+    n = test_size(dim) if n is None else n
+    return draw_splittable_pairs(rng, dim, knobs, n, TEST_LOG_HASTINGS, TEST_CONCENTRATION)
+
+
+def curriculum(rng: Generator, dim: int, count: int, reach: float) -> list[Difficulty]:
+    """Knobs for `count` sets: each knob between the easy end and the part `reach` of the way to the hard end.
+
+    The knobs are turned one by one, so that overlapping pairs of equal size occur as well as far ones of very
+    different size. kappa goes by its logarithm, the others linearly, as in the paper.
+    """
+    easy, hard = difficulty(dim, "easy"), difficulty(dim, "hard")
+    turns = rng.uniform(0.0, reach, size=(count, 3))
+    # Half of the sets turn all knobs together: the paper's path from easy to hard.
+    turns[::2] = turns[::2, :1]
+    return [
+        Difficulty(
+            float(np.exp((1 - a) * np.log(easy.kappa) + a * np.log(hard.kappa))),
+            float((1 - b) * easy.nu + b * hard.nu),
+            float((1 - c) * easy.dirichlet + c * hard.dirichlet),
+        )
+        for a, b, c in turns
+    ]

@@ -1,0 +1,290 @@
+"""The training loop: batches made ahead, AdamW with warm-up and cosine decay, validation, checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from dpmmwrap import __version__
+from dpmmwrap.splitnet.batches import Batch, Validation, training_batch, validation_sets
+from dpmmwrap.splitnet.loss import adjusted_rand, proposal_loss
+from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.weights_io import read_tensors, save_weights, write_atomically
+
+WARM_UP = 100
+"""Steps of warm-up. The curriculum begins after it, so that the first steps do not depend on the total."""
+TIMED = (20, 60)
+"""The steps that are timed to turn minutes into a number of steps."""
+VALIDATIONS = 25
+FULL_REACH = 0.4
+"""The share of the training after which the hardest sets are drawn, too."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Everything that decides the weights."""
+
+    dim: int
+    preset: str = "compact"
+    steps: int = 4000
+    batch: int = 32
+    seed: int = 0
+    learning_rate: float = 1.5e-3
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, least in (("dim", 1), ("steps", 1), ("batch", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} should be at least {least}, not {getattr(self, name)}")
+        architecture(self.dim, self.preset)
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with before it is resumed."""
+        return {name: value for name, value in asdict(self).items() if name not in ("device", "steps")}
+
+
+@dataclass
+class Moment:
+    """What a progress display is told after each step."""
+
+    step: int
+    steps: int
+    loss: float
+    validation: dict[str, float]
+    seconds_left: float
+
+
+def choose_device(device: str) -> torch.device:
+    """ "auto" is CUDA if there is one."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device should be auto, cpu or cuda, not {device!r}") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device cuda was asked for, but there is no CUDA device")
+    return chosen
+
+
+def checkpoint_path(out: Path) -> Path:
+    return out.with_name(out.name + ".checkpoint")
+
+
+class Training:
+    """The state of a training run: network, optimiser, best weights so far. All of it survives in a checkpoint."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        self.settings = settings
+        self.device = choose_device(settings.device)
+        with torch.random.fork_rng():
+            torch.manual_seed(settings.seed)
+            self.network = SplitNet(architecture(settings.dim, settings.preset)).to(self.device)
+        self.optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=settings.learning_rate, weight_decay=1e-4, betas=(0.9, 0.98)
+        )
+        self.step = 0
+        self.seconds = 0.0
+        self.loss = math.nan
+        self.best_score = -math.inf
+        self.best_step = 0
+        self.best: dict[str, Tensor] = {}
+        self.best_metrics: dict[str, float] = {}
+        self.metrics: dict[str, float] = {}
+
+    def advance(self, batch: Batch) -> float:
+        """One step of AdamW."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.learning_rate * schedule(self.step, self.settings.steps)
+        loss = proposal_loss(self.network(batch.X.to(self.device)), batch.targets.to(self.device))
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.step()
+        self.step += 1
+        value = float(loss.detach())
+        self.loss = value if math.isnan(self.loss) else 0.98 * self.loss + 0.02 * value
+        return value
+
+    def validate(self, sets: list[Validation]) -> None:
+        """Measures the ARI of the first proposal, and keeps the weights if they are the best so far."""
+        self.metrics = validate(self.network, sets)
+        score = sum(self.metrics.values()) / len(self.metrics)
+        if score > self.best_score:
+            self.best_score, self.best_step, self.best_metrics = score, self.step, self.metrics
+            self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+
+    def save_checkpoint(self, path: Path) -> None:
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
+        for index, state in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        numbers = {
+            name: getattr(self, name)
+            for name in ("step", "seconds", "loss", "best_score", "best_step", "best_metrics", "metrics")
+        }
+        metadata = {
+            "settings": json.dumps(self.settings.identity()),
+            "steps": json.dumps(self.settings.steps),
+            "numbers": json.dumps(numbers),
+        }
+        whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        write_atomically(path, save(whole, metadata))
+
+    def load_checkpoint(self, path: Path) -> None:
+        """Goes on where a run with the same settings stopped."""
+        tensors, metadata = read_tensors(path)
+        try:
+            identity = json.loads(metadata["settings"])
+            numbers = json.loads(metadata["numbers"])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is no checkpoint of a SplitNet training") from error
+        if identity != self.settings.identity():
+            differing = [name for name, value in self.settings.identity().items() if identity.get(name) != value]
+            raise ValueError(f"the checkpoint {path} is of a training with another {', '.join(differing)}")
+        for name, value in numbers.items():
+            setattr(self, name, value)
+        self.network.load_state_dict(_under("network.", tensors))
+        self.best = {name: tensor.to(self.device) for name, tensor in _under("best.", tensors).items()}
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _under("optimiser.", tensors).items():
+            index, key = name.split(".", 1)
+            state.setdefault(int(index), {})[key] = tensor
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+
+    def card(self) -> dict[str, Any]:
+        """The model card that goes beside the weights."""
+        return {
+            "dimension": self.settings.dim,
+            "preset": self.settings.preset,
+            "architecture": self.network.sizes.to_dict(),
+            "steps": self.settings.steps,
+            "steps_done": self.step,
+            "best_step": self.best_step,
+            "batch": self.settings.batch,
+            "seed": self.settings.seed,
+            "learning_rate": self.settings.learning_rate,
+            "metrics": {f"ari_{name}": round(value, 4) for name, value in self.best_metrics.items()},
+            "training_minutes": round(self.seconds / 60, 1),
+            "version": __version__,
+        }
+
+    def save_best(self, out: Path) -> None:
+        best = SplitNet(self.network.sizes)
+        best.load_state_dict({name: tensor.cpu() for name, tensor in self.best.items()})
+        save_weights(out, best, self.card())
+
+
+def schedule(step: int, steps: int) -> float:
+    """The learning rate's factor: linear warm-up, then a cosine down to 2%."""
+    if step < WARM_UP:
+        return (step + 1) / WARM_UP
+    done = min(1.0, (step - WARM_UP) / max(1, steps - WARM_UP))
+    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def curriculum_reach(step: int, steps: int) -> float:
+    """How far towards the hard end sets are drawn: a fifth during warm-up, all of it after FULL_REACH."""
+    done = max(0, step - WARM_UP) / max(1.0, FULL_REACH * (steps - WARM_UP))
+    return min(1.0, 0.2 + 0.8 * done)
+
+
+@torch.inference_mode()
+def validate(network: SplitNet, sets: list[Validation]) -> dict[str, float]:
+    """The mean ARI of the first proposal on each kind of set."""
+    device = next(network.parameters()).device
+    network.eval()
+    found = {}
+    for kind in sets:
+        # In slices: a whole level at once would not fit the cache.
+        logits = torch.cat([network(part.to(device))[..., 0] for part in kind.X.split(8)])
+        found[kind.name] = float(adjusted_rand(logits.cpu() > 0, torch.from_numpy(kind.labels)).mean())
+    network.train()
+    return found
+
+
+def train(
+    settings: TrainingSettings,
+    out: Path,
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    progress: Callable[[Moment], None] | None = None,
+) -> dict[str, Any]:
+    """Trains and writes weights and card to `out`; Ctrl-C keeps the best so far. Returns the card.
+
+    With `minutes`, the first steps are timed and the number of steps is set from them; the card records it, and
+    the same number given as `steps` makes the same weights.
+    """
+    training = Training(settings)
+    checkpoint = checkpoint_path(out)
+    if resume and checkpoint.exists():
+        training.load_checkpoint(checkpoint)
+        # The schedule belongs to the run: a resumed run keeps the number of steps that it was started with.
+        training.settings = replace(settings, steps=planned_steps(checkpoint))
+        minutes = None
+    try:
+        _run(training, checkpoint, minutes, progress)
+    except KeyboardInterrupt:
+        if training.best:
+            training.save_checkpoint(checkpoint)
+            training.save_best(out)
+        raise
+    training.save_best(out)
+    checkpoint.unlink(missing_ok=True)
+    return training.card()
+
+
+def planned_steps(checkpoint: Path) -> int:
+    """The number of steps that the run behind a checkpoint was started with."""
+    return int(json.loads(read_tensors(checkpoint)[1]["steps"]))
+
+
+def _run(
+    training: Training, checkpoint: Path, minutes: float | None, progress: Callable[[Moment], None] | None
+) -> None:
+    sets = validation_sets(training.settings.seed, training.settings.dim)
+    begun, done_before = time.perf_counter(), training.step
+    saved_seconds = training.seconds
+    timed_from = 0.0
+    with ThreadPoolExecutor(1) as ahead:
+        coming = _submit(ahead, training, training.step)
+        while training.step < training.settings.steps:
+            batch = coming.result()
+            coming = _submit(ahead, training, training.step + 1)
+            training.advance(batch)
+            now = time.perf_counter()
+            training.seconds = saved_seconds + now - begun
+            if minutes is not None and training.step == TIMED[0]:
+                timed_from = now
+            if minutes is not None and training.step == TIMED[1]:
+                per_step = (now - timed_from) / (TIMED[1] - TIMED[0])
+                training.settings = replace(training.settings, steps=max(TIMED[1] + 1, int(60 * minutes / per_step)))
+            every = max(1, training.settings.steps // VALIDATIONS)
+            if training.step % every == 0 or training.step == training.settings.steps:
+                training.validate(sets)
+                training.save_checkpoint(checkpoint)
+            if progress is not None:
+                rate = (now - begun) / (training.step - done_before)
+                left = rate * (training.settings.steps - training.step)
+                progress(Moment(training.step, training.settings.steps, training.loss, training.metrics, left))
+
+
+def _submit(ahead: ThreadPoolExecutor, training: Training, step: int) -> Future[Batch]:
+    settings = training.settings
+    reach = curriculum_reach(step, settings.steps)
+    return ahead.submit(training_batch, settings.seed, step, settings.dim, settings.batch, reach)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

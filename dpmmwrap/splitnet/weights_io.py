@@ -1,0 +1,96 @@
+"""Weights on disk: one safetensors file, which describes its architecture, and one model card (JSON) beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from dpmmwrap.splitnet.network import Architecture, SplitNet
+
+FORMAT = "dpmmwrap-splitnet-1"
+FOLDER = Path(__file__).parent / "weights"
+
+
+def shipped_dims(folder: Path = FOLDER) -> list[int]:
+    """The dimensions that weights are shipped for."""
+    found = (path.stem.removeprefix("splitnet_d") for path in folder.glob("splitnet_d*.safetensors"))
+    return sorted(int(dim) for dim in found if dim.isdigit())
+
+
+def shipped_path(dim: int, folder: Path = FOLDER) -> Path:
+    return folder / f"splitnet_d{dim}.safetensors"
+
+
+def card_path(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file is whole or absent, also after a crash: written beside its place, then moved there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
+    """Writes the weights, then the card: a card never describes weights that are not there."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    metadata = {"format": FORMAT, "architecture": json.dumps(network.sizes.to_dict())}
+    write_atomically(path, save(tensors, metadata))
+    write_atomically(card_path(path), (json.dumps(card, indent=2) + "\n").encode())
+
+
+def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
+    """The network in a weights file; a ValueError with one sentence if it is not what it should be."""
+    path = Path(path)
+    tensors, metadata = read_tensors(path)
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} does not hold SplitNet weights of this version of dpmmwrap")
+    sizes = _architecture(path, metadata.get("architecture", ""))
+    if dim is not None and sizes.dim != dim:
+        raise ValueError(f"the weights in {path} are for {sizes.dim} dimensions, not {dim}")
+    network = SplitNet(sizes)
+    expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    if expected != {name: tensor.shape for name, tensor in tensors.items()}:
+        raise ValueError(f"the weights in {path} do not fit the architecture that the file describes")
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise ValueError(f"the weights in {path} are damaged: some are not finite")
+    network.load_state_dict(tensors)
+    return network.eval()
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a safetensors file (a format without code: nothing is unpickled)."""
+    if not path.is_file():
+        raise ValueError(f"there is no weights file {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"the weights file {path} is damaged or no safetensors file ({error})") from error
+
+
+def _architecture(path: Path, text: str) -> Architecture:
+    try:
+        sizes = json.loads(text)
+        if set(sizes) != {field.name for field in fields(Architecture)}:
+            raise ValueError("other names")
+        if not all(isinstance(size, int) and 0 < size <= 1 << 14 for size in sizes.values()):
+            raise ValueError("no sizes")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the weights in {path} are of another architecture") from error
+    return Architecture(**sizes)

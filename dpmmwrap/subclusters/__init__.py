@@ -1,0 +1,52 @@
+"""How a new cluster's two subclusters begin: the Initializer protocol and the starts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from numpy.random import Generator
+
+from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+
+
+@runtime_checkable
+class Initializer(Protocol):
+    """Proposes the subclusters of newly formed clusters."""
+
+    def bind(self, X: Float32Array) -> None:
+        """Once per fit: see the data. A GPU initializer uploads it here, once."""
+
+    def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
+        """For each cluster (the row numbers of its points), a 0/1 sublabel per member."""
+
+
+Start: TypeAlias = str | Callable[..., Any]
+NAMES = ("random", "kmeans", "splitnet")
+
+
+def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
+    """An Initializer by name ("random", "kmeans", "splitnet") or from a callable.
+
+    A plain callable gets the points of one cluster (n, D) and returns n sublabels 0 or 1;
+    an object that already is an Initializer is used as it is.
+    """
+    if isinstance(start, Initializer):
+        return start
+    if callable(start):
+        from dpmmwrap.subclusters.custom import CallableStart
+
+        return CallableStart(start)
+    if start == "random":
+        from dpmmwrap.subclusters.random import RandomStart
+
+        return RandomStart(**options)
+    if start == "kmeans":
+        from dpmmwrap.subclusters.kmeans import KMeansStart
+
+        return KMeansStart(**options)
+    if start == "splitnet":
+        from dpmmwrap.subclusters.splitnet import SplitNetStart
+
+        return SplitNetStart(**options)
+    raise ValueError(f"init should be one of {', '.join(NAMES)} or a callable, not {start!r}")

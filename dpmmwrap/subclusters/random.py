@@ -1,0 +1,18 @@
+"""The reference's start: each point goes left or right by the toss of a coin."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+
+
+class RandomStart:
+    name = "random"
+
+    def bind(self, X: Float32Array) -> None:
+        """Nothing to see: the coin does not look at the data."""
+
+    def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
+        return [rng.integers(0, 2, len(rows), dtype=np.uint8) for rows in members]

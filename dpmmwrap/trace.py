@@ -1,0 +1,78 @@
+"""What happened in each iteration, whichever backend ran."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of the chain: counts of moves, and the state it ended in."""
+
+    n_clusters: int
+    log_posterior: float
+    seconds: float
+    splits: int
+    splits_proposed: int
+    merges: int
+    merges_proposed: int
+    nmi: float = float("nan")
+    """Normalised mutual information with the truth; not a number when there is none."""
+
+
+COLUMNS = tuple(field.name for field in fields(Iteration))
+
+
+class Trace:
+    """The iterations of a fit; each column is an attribute and an array with one entry per iteration."""
+
+    n_clusters: Float64Array
+    log_posterior: Float64Array
+    seconds: Float64Array
+    splits: Float64Array
+    splits_proposed: Float64Array
+    merges: Float64Array
+    merges_proposed: Float64Array
+    nmi: Float64Array
+
+    def __init__(self, iterations: list[Iteration] | None = None) -> None:
+        self.iterations: list[Iteration] = list(iterations or [])
+
+    def append(self, iteration: Iteration) -> None:
+        self.iterations.append(iteration)
+
+    def __len__(self) -> int:
+        return len(self.iterations)
+
+    def __getitem__(self, column: str) -> Any:
+        if column not in COLUMNS:
+            raise KeyError(f"a trace has the columns {', '.join(COLUMNS)}, not {column!r}")
+        values = [getattr(iteration, column) for iteration in self.iterations]
+        kind = np.float64 if column in ("log_posterior", "seconds", "nmi") else np.int64
+        return np.array(values, dtype=kind)
+
+    def __getattr__(self, column: str) -> Any:
+        if column in COLUMNS:
+            return self[column]
+        raise AttributeError(f"a trace has no {column!r}; its columns are {', '.join(COLUMNS)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {column: self[column] for column in COLUMNS}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The trace as a data frame, indexed by iteration (from 1). Needs pandas."""
+        import pandas
+
+        index = pandas.RangeIndex(1, len(self) + 1, name="iteration")
+        return pandas.DataFrame([asdict(i) for i in self.iterations], columns=COLUMNS, index=index)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} iterations)"
