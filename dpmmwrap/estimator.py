@@ -155,15 +155,18 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> IntArray:
         """The most probable cluster of each row under the posterior predictive of each cluster."""
-        return self.mixture_.predict(self._rows(X))
+        rows = self._rows(X)
+        return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row."""
-        return self.mixture_.predict_proba(self._rows(X))
+        rows = self._rows(X)
+        return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """log predictive density of each row."""
-        return self.mixture_.score_samples(self._rows(X))
+        rows = self._rows(X)
+        return self.mixture_.score_samples(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density."""
@@ -222,10 +225,11 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             return None
         if self.outlier_prior is not None:
             return resolve_prior(self.outlier_prior, X, offset)
-        # As strong as the data, so that the component stays as broad as the data whatever it collects.
+        # Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects.
+        moments = Statistics.of(X)
+        covariance = moments.scatters[0] / len(X) + np.diag(np.diagonal(prior.scale)) * 1e-6
         strength = float(len(X))
-        freedom = strength + X.shape[1] + 1
-        return NIW(prior.mean, strength, NIW.from_data(X, 1.0).mean_covariance()[0] * 2 * strength, freedom)
+        return NIW(moments.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)
 
     def _progress(self, progress: Progress | None) -> Progress | None:
         if progress is not None or not self.verbose:

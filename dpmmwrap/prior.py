@@ -18,10 +18,13 @@ from scipy.special import gammaln
 
 from dpmmwrap import triangular
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.first_clusters import many_clusters
 
 CHUNK_ROWS = 1 << 16
-SCALE_FACTOR = 0.1
-"""The default prior's expected covariance, as a share of the data's (see `NIW.from_data`)."""
+CELLS = 50
+SAMPLE = 10_000
+WIDTHS = 3.0
+"""The default prior's scale over nu, in units of the variance within cells (see `NIW.from_data`)."""
 
 
 @dataclass(frozen=True)
@@ -155,16 +158,22 @@ class NIW:
         return cls(np.zeros(dim), 1.0, (dim + 3) * np.eye(dim), float(dim + 3))
 
     @classmethod
-    def from_data(cls, X: FloatArray, scale_factor: float = SCALE_FACTOR) -> NIW:
-        """The default prior: the mean of X, kappa 1, nu D + 3, scale nu * scale_factor * covariance of X.
+    def from_data(cls, X: FloatArray, widths: float = WIDTHS) -> NIW:
+        """The default prior: the mean of X, kappa 1, nu D + 3, and a diagonal scale from how wide the data are locally.
 
-        Tied to the whole covariance, so the same data in other units gives the same clustering.
+        The data are cut into CELLS cells by k-means; the expected covariance of a cluster is `widths` times the
+        variance of each feature within cells. Each feature follows its own units, so the same data in other units
+        gives the same clustering.
         """
-        moments = Statistics.of(X)
         dim = X.shape[1]
-        covariance = regular_covariance(moments.scatters[0] / max(len(X), 1))
+        sample = X if len(X) <= SAMPLE else X[np.sort(np.random.default_rng(0).choice(len(X), SAMPLE, replace=False))]
+        cells = Statistics.of(sample, many_clusters(np.asarray(sample), seed=0, most=CELLS))
+        whole = Statistics.of(X)
+        within = np.diagonal(cells.scatters.sum(axis=0)) / max(len(sample), 1)
+        total = np.diagonal(whole.scatters[0]) / max(len(X), 1)
+        variances = filled(np.maximum(within, 0.01 * total), whole.means[0])
         freedom = float(dim + 3)
-        return cls(moments.means[0], 1.0, freedom * scale_factor * covariance, freedom)
+        return cls(whole.means[0], 1.0, np.diag(freedom * widths * variances), freedom)
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
@@ -243,28 +252,19 @@ class NIW:
         return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
 
 
-def regular_covariance(covariance: Float64Array) -> Float64Array:
-    """A covariance that a Cholesky factor exists for: constant and collinear features are filled in, and said so.
+def filled(variances: Float64Array, mean: Float64Array) -> Float64Array:
+    """Variances of which none is zero: constant features get the mean of the others, and it is said so, once.
 
-    The work is done on the correlation matrix, so that the outcome does not depend on the units.
+    A feature counts as constant when it varies by less than single precision can tell from its mean.
     """
-    variances = np.diagonal(covariance)
-    constant = variances <= 1e-12 * variances.max(initial=0.0) if variances.max(initial=0.0) > 0 else variances >= 0
-    if constant.all():
-        _warn("all features are constant; the prior's scale is the identity")
-        return np.eye(len(variances))
-    deviations = np.sqrt(np.where(constant, variances[~constant].mean(), variances))
-    correlation = covariance / deviations[:, None] / deviations
-    correlation[constant, constant] = 1.0
-    smallest = float(np.linalg.eigvalsh(correlation)[0])
-    if constant.any():
-        _warn(f"{int(constant.sum())} constant feature(s); the prior gives them the others' mean variance")
-    if smallest < 1e-6:
-        share = 1e-3
-        correlation = (1 - share) * correlation + share * np.eye(len(variances))
-        _warn("the features are collinear or fewer points than features; the prior's scale was regularised")
-    return np.asarray(correlation * deviations[:, None] * deviations)
-
-
-def _warn(reason: str) -> None:
-    warnings.warn(f"degenerate data: {reason}", UserWarning, stacklevel=4)
+    constant = variances <= 1e-13 * mean**2
+    if not constant.any():
+        return variances
+    instead = 1.0 if constant.all() else float(variances[~constant].mean())
+    warnings.warn(
+        f"degenerate data: {int(constant.sum())} of {len(variances)} features are constant and tell nothing; "
+        f"the prior gives them a variance of {instead:.3g}, and leaving them out gives the same clusters faster",
+        UserWarning,
+        stacklevel=3,
+    )
+    return np.where(constant, instead, variances)

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(arguments))
 
 
-def run(arguments: list[str]) -> int:  # noqa: PLR0911 - one return per kind of ending
+def run(arguments: list[str]) -> int:
     """The exit code of a command line; every expected problem becomes one sentence on stderr."""
     try:
         code = cli.main(arguments, prog_name="dpmmwrap", standalone_mode=False)

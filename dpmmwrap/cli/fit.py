@@ -103,9 +103,7 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
     help="Clusters to begin with; auto begins with too many, 1 is the paper's setting.",
 )
 @click.option("--max-clusters", type=POSITIVE, help="Never have more clusters than this.")
-@click.option(
-    "--burnout", type=POSITIVE, help="Iterations before a new cluster may split or merge."
-)
+@click.option("--burnout", type=POSITIVE, help="Iterations before a new cluster may split or merge.")
 @click.option(
     "--merge-ratio",
     type=click.Choice(["reference", "printed"]),
@@ -220,7 +218,9 @@ def make_start(options: dict[str, Any]) -> Any:
         return options["init"]
     from dpmmwrap.subclusters import make_initializer
 
-    return make_initializer("splitnet", weights=options["weights"], device=options["device"])
+    return make_initializer(
+        "splitnet", weights=options["weights"], device=options["device"], alpha=options["alpha"]
+    )
 
 
 def make_prior(prior: str, dim: int) -> str | NIW:

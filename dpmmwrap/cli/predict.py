@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ def command(model: Path, data: Path, out: Path | None, proba: bool) -> None:
         raise InputError(f"{data} should have {dim} features like the model, but it has {X.shape[1]}")
     pieces = chunks(mixture.predict_proba if proba else mixture.predict, X)
     if out is None:
-        write_text(click.get_binary_stream("stdout"), pieces)
+        write_text(sys.stdout.buffer, pieces)
     elif out.suffix.lower() == ".csv":
         write_atomically(out, lambda file: write_text(file, pieces))
     else:

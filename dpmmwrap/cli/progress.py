@@ -27,7 +27,7 @@ def progress_line(iterations: int, *, shown: bool) -> Iterator[Callable[[int, It
         columns = (
             SpinnerColumn(),
             TextColumn("iteration {task.completed}/{task.total}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             TextColumn("{task.description}"),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
@@ -36,7 +36,7 @@ def progress_line(iterations: int, *, shown: bool) -> Iterator[Callable[[int, It
             task = line.add_task("getting ready", total=iterations)
 
             def update(number: int, iteration: Iteration) -> None:
-                said = f"{iteration.n_clusters} clusters, log posterior {iteration.log_posterior:,.1f},"
+                said = f"{iteration.n_clusters} clusters, log posterior {iteration.log_posterior:,.0f},"
                 line.update(task, completed=number, description=said)
 
             yield update

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
@@ -15,7 +16,7 @@ from dpmmwrap.files import Data, write_csv, write_json, write_npy
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
-SIZES_SHOWN = 12
+SIZES_SHOWN = 8
 
 
 def summarise(model: DPMM, seconds: float, truth: IntArray | None) -> dict[str, Any]:
@@ -61,16 +62,9 @@ def finite(summary: dict[str, Any]) -> dict[str, Any]:
 
 def show(summary: dict[str, Any], source: str) -> None:
     """A short table on stdout."""
-    from rich.console import Console
-    from rich.table import Table
-
-    about = f"{source}: {summary['points']:,} points in {summary['dimensions']} dimensions"
-    table = Table(title=about, title_justify="left", show_header=False, box=None, padding=(0, 3, 0, 0))
-    table.add_column(style="bold")
-    table.add_column()
+    click.echo(f"{source}: {summary['points']:,} points in {summary['dimensions']} dimensions")
     for name, value in rows(summary):
-        table.add_row(name, value)
-    Console(highlight=False).print(table)
+        click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
 
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
@@ -80,7 +74,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         clusters += f" (the truth has {summary['true_clusters']})"
     told = [
         ("clusters", clusters),
-        ("their sizes", sizes(summary["sizes"])),
+        ("sizes", sizes(summary["sizes"])),
         ("log posterior", f"{summary['log_posterior']:,.1f}"),
         ("time", f"{summary['seconds']:.1f} s, {summary['iterations']} iterations"),
         ("sampler", f"{summary['backend']}, {summary['init']} subclusters, seed {summary['seed']}"),

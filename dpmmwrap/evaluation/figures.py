@@ -236,9 +236,17 @@ def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str |
 
 
 def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
-    rows[0].yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5, steps=[1, 2, 5, 10]))
+    lowest, highest = rows[0].dataLim.intervaly
+    if highest > 4 * max(lowest, 1):
+        # From many clusters to few: what happens among the few should be seen, too.
+        rows[0].set_yscale("log")
+        rows[0].yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+        rows[0].yaxis.set_minor_locator(NullLocator())
+        rows[0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    else:
+        rows[0].yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5, steps=[1, 2, 5, 10]))
     rows[1].yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
     rows[1].yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))

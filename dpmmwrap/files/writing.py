@@ -65,7 +65,7 @@ def check_writable(path: PathLike, *, needed: int = 0) -> None:
     if is_special(path):
         return
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    if os.path.isdir(target):
         raise InputError(f"cannot write {path}: it is a folder")
     try:
         scratch = scratch_beside(target)
@@ -81,7 +81,8 @@ def check_writable(path: PathLike, *, needed: int = 0) -> None:
 def prepare_folder(path: PathLike, *, needed: int = 0) -> Path:
     """A folder that exists and can be written to, with room for that many bytes."""
     folder = Path(path)
-    if folder.exists() and not folder.is_dir():
+    # os.path, unlike Path, takes a place that may not even be looked at for one that is not there.
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"{folder} should be a folder to write to, but it is a file")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,8 @@ from dpmmwrap.splitnet.refine import Context
 SMALLEST_PEEL, LARGEST_PEEL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
 SEEDS_PER_PEEL = 3
+SAMPLE = 192
+"""Points by which the reach of a neighbourhood is measured."""
 
 
 def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
@@ -48,25 +50,29 @@ def network_proposals(network: SplitNet, context: Context, points: int, rng: Gen
 
 
 def peel_proposals(context: Context, count: int, rng: Generator) -> Tensor:
-    """Dense groups: the nearest neighbours of points with a crowded neighbourhood; sizes vary."""
+    """Dense groups: the neighbours of points with a crowded neighbourhood; their sizes vary.
+
+    How far a neighbourhood of some size reaches is read off the first few points of the context, which are a
+    random sample of it: that spares sorting all distances.
+    """
     B, n, dim = context.Z.shape
     counts = context.counts.cpu().numpy()
-    tries = count * SEEDS_PER_PEEL
-    picks = (rng.random((B, tries)) * counts[:, None]).astype(np.int64)
+    picks = (rng.random((B, count * SEEDS_PER_PEEL)) * counts[:, None]).astype(np.int64)
     seeds = context.Z[torch.arange(B)[:, None], torch.from_numpy(picks)]
-    distances = torch.cdist(seeds, context.Z, compute_mode="use_mm_for_euclid_dist")
-    distances = distances.masked_fill(~context.present[:, None, :], torch.inf)
+    sample = np.minimum(counts, SAMPLE)
+    few = context.head(SAMPLE)
+    distances = torch.cdist(seeds, few.Z).masked_fill(~few.present[:, None, :], torch.inf)
     shares = np.exp(rng.uniform(np.log(SMALLEST_PEEL), np.log(LARGEST_PEEL), size=count))
-    sizes = np.maximum(shares * counts[:, None], np.minimum(dim + 2, counts[:, None] / 2))
-    ordered = distances.sort(dim=2).values
-    # Each peel takes, of its few seeds, the one whose neighbourhood of that size is the narrowest.
-    rank = torch.from_numpy(np.clip(sizes.astype(np.int64), 1, n - 1))
-    rank = rank.repeat_interleave(SEEDS_PER_PEEL, dim=1)[:, :, None].to(ordered.device)
-    radius = ordered.gather(2, rank)[:, :, 0].view(B, count, SEEDS_PER_PEEL)
-    best = radius.argmin(dim=2)
-    chosen = torch.arange(count, device=best.device) * SEEDS_PER_PEEL + best
-    near = distances.gather(1, chosen[:, :, None].expand(-1, -1, n))
-    return (near <= radius.min(dim=2).values[:, :, None]).to(context.Z.dtype)
+    shares = np.clip(shares, (dim + 2) / counts[:, None], 0.5)
+    rank = np.clip(np.round(shares * sample[:, None]).astype(np.int64), 1, sample[:, None] - 1)
+    ranks = torch.from_numpy(rank).repeat_interleave(SEEDS_PER_PEEL, dim=1)[:, :, None].to(distances.device)
+    radius = distances.sort(dim=2).values.gather(2, ranks)[:, :, 0].view(B, count, SEEDS_PER_PEEL)
+    # Each peel takes, of its few seeds, the one whose neighbourhood is the narrowest.
+    narrowest = radius.min(dim=2)
+    chosen = torch.arange(count, device=radius.device) * SEEDS_PER_PEEL + narrowest.indices
+    near = torch.cdist(seeds.gather(1, chosen[:, :, None].expand(-1, -1, dim)), context.Z)
+    inside = (near <= narrowest.values[:, :, None]) & context.present[:, None, :]
+    return inside.to(context.Z.dtype)
 
 
 def shell_proposals(context: Context, shares: tuple[float, ...]) -> Tensor:
@@ -81,10 +87,13 @@ def shell_proposals(context: Context, shares: tuple[float, ...]) -> Tensor:
 
 
 def axis_proposals(context: Context, count: int, rng: Generator) -> Tensor:
-    """Halves along the cluster's two most telling axes and along random directions, cut at a random place."""
+    """What lies beyond a cut along the cluster's most telling axes and along random directions: tails and halves."""
+    B, n, dim = context.Z.shape
     Y, _ = turned(context.Z, context.present)
-    directions = rng.standard_normal((Y.shape[0], Y.shape[2], max(0, count - 2))).astype(np.float32)
-    along = torch.cat([Y[:, :, [0, -1]], torch.bmm(Y, torch.from_numpy(directions).to(Y))], dim=2)[..., :count]
-    spread = along.square().mean(dim=1, keepdim=True).sqrt()
-    cuts = torch.from_numpy(rng.uniform(-0.7, 0.7, size=(Y.shape[0], 1, along.shape[2]))).to(Y)
-    return ((along > cuts * spread) & context.present[:, :, None]).to(Y.dtype).transpose(1, 2)
+    directions = rng.standard_normal((B, dim, count)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for j, axis in enumerate((0, dim - 1)[:count]):
+        directions[:, :, j] = np.eye(dim, dtype=np.float32)[axis] * rng.choice([-1.0, 1.0], size=(B, 1))
+    along = torch.bmm(Y, torch.from_numpy(directions).to(Y))
+    cuts = torch.from_numpy(rng.uniform(-0.3, 1.6, size=(B, 1, count))).to(Y)
+    return ((along > cuts) & context.present[:, :, None]).to(Y.dtype).transpose(1, 2)

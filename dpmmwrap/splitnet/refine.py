@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+import os
+OVERFIT = float(os.environ.get("OVERFIT", "0"))
 SCALE_FACTOR = 0.1
 """The expected covariance of a side, as a share of the whitened cluster's."""
 
@@ -110,33 +112,48 @@ def log_odds(sides: Sides, strength: float) -> Odds:
     )
 
 
-def refine(context: Context, sides: Sides, steps: int, strength: float) -> Sides:
-    """A few EM steps of every candidate."""
+def refine(context: Context, sides: Sides, steps: int, strength: float, hard: bool = False) -> Sides:
+    """A few EM steps of every candidate; `hard` takes the likelier side of each point (classification EM)."""
     for _ in range(steps):
-        sides = maximise(context, torch.sigmoid(log_odds(sides, strength)(context)))
+        odds = log_odds(sides, strength)(context)
+        group = (odds > 0).to(odds.dtype) if hard else torch.sigmoid(odds)
+        sides = maximise(context, group)
     return sides
 
 
 def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
     """The log Hastings ratio (B, C) that a split would have in the whole cluster, from its context.
 
-    The marginal likelihoods' gain is measured on the n points of the context and counted N / n times; the Gamma
-    terms are those of the N points. The prior is the project's default as seen in the whitened cluster: mean 0,
-    kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
+    Counts and scatters of the context's n points are counted N / n times. The prior is the project's default as
+    seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
     """
-    n = context.counts.double()[:, None]
     sizes = context.sizes.double()[:, None]
+    times = sizes / context.counts.double()[:, None]
     whole = maximise(context, torch.zeros_like(context.phi[:, None, :, 0]))
+    counts = sides.counts * times[..., None]
     gain = (
-        _log_marginal(sides.counts, sides.means, sides.scatters).sum(dim=2)
-        - _log_marginal(whole.counts, whole.means, whole.scatters)[:, :, 0]
+        _log_marginal(counts, sides.means, sides.scatters * times[..., None, None, None]).sum(dim=2)
+        - _log_marginal(
+            whole.counts * times[..., None], whole.means, whole.scatters * times[..., None, None, None]
+        )[:, :, 0]
     )
-    shares = sides.counts / n[..., None]
-    full = (shares * sizes[..., None]).clamp_min(1e-3)
-    cost = torch.lgamma(full).sum(dim=2) - torch.lgamma(sizes)
-    ratio = math.log(alpha) + cost + gain * sizes / n
+    # What the sides' covariances were fitted too well to few points: about half a nat per number and point.
+    dim = context.dim
+    overfit = 0.5 * dim * (dim + 3) / 2 * times * OVERFIT
+    cost = torch.lgamma(counts.clamp_min(1e-3)).sum(dim=2) - torch.lgamma(sizes)
+    ratio = math.log(alpha) + cost + gain - overfit
     # A side that is all but empty is no split.
     return torch.where((sides.counts >= 2.0).all(dim=2), ratio, -math.inf)
+
+
+def merit(context: Context, sides: Sides, ratios: Tensor) -> Tensor:
+    """The log Hastings ratio per nat that the split costs: ratio / (N h(p)), above -1 if it gains anything.
+
+    By the ratio alone, splitting off a handful of points would look better than any split that does not pay yet.
+    """
+    shares = sides.counts / sides.counts.sum(dim=2, keepdim=True).clamp_min(1e-9)
+    entropy = -torch.xlogy(shares, shares).sum(dim=2).clamp_max(-1e-4)
+    return ratios / (entropy * context.sizes.double()[:, None])
 
 
 def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:

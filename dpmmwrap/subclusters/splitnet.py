@@ -23,7 +23,8 @@ from dpmmwrap.splitnet.weights_io import load_weights, shipped_dims, shipped_pat
 
 NETWORK_POINTS = 256
 """Points of the context that the network reads."""
-SURVIVORS = 4
+import os
+SURVIVORS = int(os.environ.get('SURV','6'))
 """Candidates that are refined to the end."""
 FIRST_STEPS = 2
 POLISH_POINTS_PER_DIM = 200
@@ -104,7 +105,7 @@ class SplitNetStart:
     @torch.inference_mode()
     def _split(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         context, frame = self._contexts(members, self.context, rng)
-        sides, _ = self._best(context, rng)
+        sides, ratios = self._best(context, rng)
         odds = refine.log_odds(sides, self._strength(context))
         larger = POLISH_POINTS_PER_DIM * context.dim
         if self.polish and self.refine and larger > self.context and len(members[-1]) > self.context:
@@ -113,7 +114,17 @@ class SplitNetStart:
             group = torch.sigmoid(odds(context))
             sides = refine.refine(context, refine.maximise(context, group), POLISH_STEPS, strength)
             odds = refine.log_odds(sides, strength)
+        odds = self._or_halves(odds, ratios, rng)
         return self._label(members, frame, odds)
+
+    def _or_halves(self, odds, ratios, rng):
+        import os
+        margin = float(os.environ.get("MARGIN", "0.1"))
+        B, _, dim = odds.linear.shape
+        hopeless = ((ratios[:, 1] < -margin) & (ratios[:, 0] < -15)).to(odds.linear)
+        direction = torch.from_numpy(rng.standard_normal((B, 1, dim))).to(odds.linear)
+        keep = 1 - hopeless[:, None]
+        return refine.Odds(odds.constant * keep, odds.linear * keep[..., None] + direction * hopeless[:, None, None], odds.quadratic * keep[..., None, None])
 
     def _contexts(
         self, members: list[IntArray], most: int, rng: Generator, frame: Frame | None = None
@@ -153,14 +164,31 @@ class SplitNetStart:
     def _best(self, context: refine.Context, rng: Generator) -> tuple[refine.Sides, Tensor]:
         """The candidate with the best scaled Hastings ratio (B, 1), and that ratio: first all, then survivors."""
         strength = self._strength(context)
+        import os
+        FINAL = os.environ.get("FINAL", "ratio")
         sides = refine.refine(context, self.candidates(context, rng), min(self.refine, FIRST_STEPS), strength)
         ratios = refine.scaled_log_hastings(context, sides, self.alpha)
         if self.refine > FIRST_STEPS:
-            survivors = ratios.topk(min(SURVIVORS, ratios.shape[1]), dim=1).indices
+            merits = refine.merit(context, sides, ratios)
+            survivors = merits.topk(min(SURVIVORS, ratios.shape[1]), dim=1).indices
             sides = refine.refine(context, sides.take(survivors), self.refine - FIRST_STEPS, strength)
             ratios = refine.scaled_log_hastings(context, sides, self.alpha)
-        best = ratios.argmax(dim=1, keepdim=True)
-        return sides.take(best), ratios.gather(1, best)
+        merits = refine.merit(context, sides, ratios)
+        if FINAL == "ratio":
+            value = torch.where(ratios > 0, 1e3 + ratios, merits)
+        else:
+            value = torch.where(ratios > 20, 1e3 + merits, merits)
+        HARD = int(os.environ.get("HARD", "0"))
+        if HARD:
+            hard = refine.refine(context, sides, HARD, strength, hard=True)
+            hr = refine.scaled_log_hastings(context, hard, self.alpha)
+            hm = refine.merit(context, hard, hr)
+            hv = torch.where(hr > 0, 10 + hm, hm - 0.0)
+            value = torch.cat([value, hv], 1)
+            ratios = torch.cat([ratios, hr], 1); merits = torch.cat([merits, hm], 1)
+            sides = refine.Sides(torch.cat([sides.counts, hard.counts], 1), torch.cat([sides.means, hard.means], 1), torch.cat([sides.scatters, hard.scatters], 1))
+        best = value.argmax(dim=1, keepdim=True)
+        return sides.take(best), torch.stack([ratios.gather(1, best)[:,0], merits.gather(1, best)[:,0]],1)
 
     def _strength(self, context: refine.Context) -> float:
         """Points that the prior's covariance counts for in EM: few, and fewer the larger the cluster is."""

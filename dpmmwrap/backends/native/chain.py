@@ -58,6 +58,8 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
+        self.evidence: Evidence
+        """What the state's statistics say; measured again whenever they change."""
         self.identity: dict[str, Any] | None = None
         self.state = State(Statistics.of(X[:0], n_clusters=0), np.zeros(0, int), np.zeros(0, int))
 
@@ -96,6 +98,7 @@ class Chain:
         self.state.subage = np.zeros(count, np.int64)
         members = self.points.members(np.arange(count), counts)
         self.state.subclusters = self.start(members, self.near(members), rng)
+        self.evidence = measure(self.model, self.state.subclusters)
 
     def near(self, members: list[IntArray]) -> Float64Array:
         """A point of each cluster (any will do), about which sums are taken."""
@@ -119,24 +122,24 @@ class Chain:
         state.iteration += 1
         settling = state.iteration > settings.max_iter - SETTLE
         rng, key = self.randomness(state.iteration)
-        parameters = draw_parameters(model, measure(model, state.subclusters), rng)
+        parameters = draw_parameters(model, self.evidence, rng)
         state.subclusters = self.points.sweep(parameters, key, settling)
         state.age += 1
         state.subage += 1
         self.drop_empty()
+        self.evidence = measure(model, state.subclusters)
         splits = merges = (0, 0)
-        evidence = measure(model, state.subclusters)
         if not settling:
-            self.restart(evidence, rng)
-            splits = self.split(evidence, rng)
-            if splits[0]:
-                evidence = measure(model, state.subclusters)
-            merges = self.merge(evidence, rng)
+            changed = self.restart(self.evidence, rng)
+            splits = self.split(self.evidence, rng)
+            if changed or splits[0]:
+                self.evidence = measure(model, state.subclusters)
+            merges = self.merge(self.evidence, rng)
             if merges[0]:
-                evidence = measure(model, state.subclusters)
+                self.evidence = measure(model, state.subclusters)
         return Iteration(
             n_clusters=len(state.age) - model.outliers,
-            log_posterior=log_posterior(model, evidence),
+            log_posterior=log_posterior(model, self.evidence),
             seconds=time.perf_counter() - begun,
             splits=splits[0],
             splits_proposed=splits[1],
@@ -172,7 +175,7 @@ class Chain:
         state.age, state.subage = state.age[keep], state.subage[keep]
         state.subclusters = state.subclusters[np.repeat(keep, 2)]
 
-    def restart(self, evidence: Evidence, rng: Generator) -> None:
+    def restart(self, evidence: Evidence, rng: Generator) -> bool:
         """Begin anew the subclusters that have an empty side, or that have sat too long in a rejected split."""
         state, settings = self.state, self.settings
         one_sided = (evidence.sides == 0).any(axis=1) & (evidence.clusters.counts > 1)
@@ -187,6 +190,7 @@ class Chain:
             fresh = self.start(members, evidence.clusters.means[which], rng)
             put(state.subclusters, which, fresh)
             state.subage[which] = 0
+        return bool(chosen.any())
 
     def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""

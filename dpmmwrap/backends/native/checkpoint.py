@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmmwrap.backends.native.gibbs import measure
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.prior import NIW, Statistics
 from dpmmwrap.trace import COLUMNS, Iteration, Trace
@@ -61,6 +62,7 @@ def resume(chain: Chain) -> bool:
     points.labels[:] = arrays["labels"]
     points.sublabels[:] = arrays["sublabels"]
     state.subclusters = Statistics(arrays["counts"], arrays["means"], arrays["scatters"])
+    chain.evidence = measure(chain.model, state.subclusters)
     state.age, state.subage = arrays["age"], arrays["subage"]
     state.iteration = int(arrays["iteration"])
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]

@@ -176,7 +176,7 @@ class Points:
         starts = np.zeros(len(clusters) + 1, np.int64)
         np.cumsum(counts[clusters], out=starts[1:])
         rows = np.empty(starts[-1], np.int32 if len(self.labels) < 2**31 else np.int64)
-        kernels.collect_members(self.labels, slot_of, starts, rows)
+        kernels.collect_members(self.labels, slot_of, starts[:-1].copy(), rows)
         return [rows[begin:end] for begin, end in zip(starts, starts[1:], strict=False)]
 
     def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
@@ -219,12 +219,14 @@ def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
     means, whitening = parameters.gaussians.means, parameters.gaussians.whitening
     heights = parameters.gaussians.log_normalisers
     log_heights = parameters.log_weights + heights[:count]
-    identity = np.broadcast_to(np.eye(means.shape[1]), (count, *whitening.shape[1:]))
+    identity = np.tile(np.eye(means.shape[1]), (count, 1, 1))
     spread = triangular.right_divide(identity, whitening[:count])
-    neighbours = pairs.neighbour_tables(means[:count], whitening[:count], spread, log_heights)
+    origins, offsets, radii = pairs.neighbour_tables(means[:count], whitening[:count], spread, log_heights)
+    order = np.argsort(radii, axis=1)
+    neighbours = (origins, offsets, order.astype(np.int32), np.take_along_axis(radii, order, axis=1))
     clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
     subwhitening = whitening[count:].reshape(count, 2, *whitening.shape[1:])
-    gaps = means[count:].reshape(count, 2, -1) - neighbours[0][:, None, :]
+    gaps = means[count:].reshape(count, 2, -1) - origins[:, None, :]
     suboffsets = np.einsum("ksij,ksj->ksi", subwhitening, gaps)
     subheights = parameters.log_subweights + heights[count:].reshape(count, 2)
     subclusters = (subwhitening.astype(np.float32), suboffsets.astype(np.float32), subheights.astype(np.float32))

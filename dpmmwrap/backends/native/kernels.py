@@ -74,7 +74,8 @@ def _uniform(bits: Any) -> Any:
 @compiled
 def _sort_by_label(labels: Any, begin: Any, end: Any, starts: Any, order: Any) -> None:
     """Counting sort of rows begin..end: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
-    starts[:] = 0
+    for k in range(len(starts)):
+        starts[k] = 0
     for row in range(begin, end):
         starts[labels[row] + 1] += 1
     for k in range(1, len(starts)):
@@ -103,7 +104,8 @@ def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any
 
     Four columns at a time, so that a running sum is loaded and stored once for four products.
     """
-    out[:] = np.float32(0)
+    for b in range(LANES):
+        out[b] = np.float32(0)
     for i in range(len(offset)):
         w = whitening[i]
         o = offset[i]
@@ -129,7 +131,8 @@ def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any
 @compiled
 def _draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any, chosen: Any) -> None:
     """Draw one of the first `found` rows for each lane in proportion to exp of it: one exp per point and row."""
-    total[:] = np.float32(0)
+    for b in range(LANES):
+        total[b] = np.float32(0)
     for s in range(found):
         for b in range(LANES):
             gap = log_likelihoods[s, b] - best[b]
@@ -326,13 +329,12 @@ def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> Non
 
 @compiled
 def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
-    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot from starts on. O(n)."""
-    place = starts.copy()
+    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot from starts on, which move to the ends. O(n)."""
     for row in range(len(labels)):
         slot = slot_of[labels[row]]
         if slot >= 0:
-            rows[place[slot]] = row
-            place[slot] += 1
+            rows[starts[slot]] = row
+            starts[slot] += 1
 
 
 @compiled

@@ -12,20 +12,22 @@ from dpmmwrap.backends.native.kernels import CUTOFF, compiled
 
 @compiled
 def neighbour_tables(means: Any, whitening: Any, spread: Any, log_heights: Any) -> Any:
-    """What cluster c's points need to know of every cluster k. O(K^2 D^2), and a sort of K^2.
+    """What cluster c's points need to know of every cluster k. O(K^2 D^2).
 
-    Returns origins (float32 means), offsets W_k (m_k - origin_c), and for each c the other clusters in order of the
-    squared radius up to which they cannot matter. A point at distance r from c (in c's own metric) has at least
+    Returns origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
+    matter. A point at distance r from c (in c's own metric) has at least
     distance delta - sigma r from k, where delta is m_c's distance from k and sigma the standard deviation of c along the
     direction from m_c to m_k, both in k's metric. So k is below e^-CUTOFF of c while
     (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to the smaller root in r.
     `spread` holds the inverses of the whitening factors.
     """
     count, dim = means.shape
-    origins = means.astype(np.float32)
+    origins = np.empty((count, dim), np.float32)
+    for c in range(count):
+        for i in range(dim):
+            origins[c, i] = means[c, i]
     offsets = np.empty((count, count, dim), np.float32)
     radii = np.empty((count, count), np.float32)
-    order = np.empty((count, count), np.int32)
     gap, offset, pull = np.empty(dim), np.empty(dim), np.empty(dim)
     for c in range(count):
         for k in range(count):
@@ -51,10 +53,7 @@ def neighbour_tables(means: Any, whitening: Any, spread: Any, log_heights: Any) 
             needed = 2.0 * (CUTOFF + log_heights[k] - log_heights[c])
             radii[c, k] = _safe_radius2(delta2, sigma2 / max(delta2, 1e-300), needed)
         radii[c, c] = np.inf
-        ranks = np.argsort(radii[c])
-        order[c] = ranks
-        radii[c] = radii[c][ranks]
-    return origins, offsets, order, radii
+    return origins, offsets, radii
 
 
 @compiled

@@ -1,0 +1,24 @@
+"""
+Drives DPMMSubClusters.jl one iteration at a time, with starts of subclusters and progress handled by callables.
+
+The callables may be Julia functions or Python objects: this package does not know PythonCall, so that worker
+processes can load it without a Python of their own. It evaluates no text.
+"""
+module DPMMWrapBridge
+
+using Distributed
+using DistributedArrays
+using LinearAlgebra
+using Random
+
+import DPMMSubClusters
+using DPMMSubClusters: local_cluster, local_group, dp_parallel_sampling, model_hyper_params, niw_hyperparams
+
+include("hook.jl")
+include("processes.jl")
+include("chain.jl")
+include("starts.jl")
+include("sampling.jl")
+include("ratios.jl")
+
+end

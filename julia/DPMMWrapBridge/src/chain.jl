@@ -1,0 +1,150 @@
+# A chain: the package's model, and what this bridge shares with its callers.
+
+"Everything that decides a fit, apart from the data and the callables."
+Base.@kwdef struct Settings
+    α::Float64
+    prior::niw_hyperparams
+    iterations::Int
+    burnout::Int
+    seed::Int
+    max_clusters::Int = typemax(Int)
+    outlier_weight::Float64 = 0.0
+    outlier_prior::Union{niw_hyperparams,Nothing} = nothing
+    "Rejected splits after which subclusters begin anew; 0 for never, as the package does."
+    fresh_start_after::Int = 0
+end
+
+"What a callable wants of the chain; it writes one of these into `Chain.control[1]`."
+const GO_ON, STOP, GIVE_UP = 0, 1, 2
+
+"A callable has asked to give up: it failed, and keeps its own account of why."
+struct GivenUp <: Exception end
+
+"""
+A chain over one data set.
+
+`rows`, `sides` and `control` are shared with the callables: a start finds the row numbers (from 0) of a cluster's
+points in `rows` and writes 0 or 1 for each into `sides`.
+"""
+struct Chain
+    settings::Settings
+    data::Matrix{Float32}
+    model::dp_parallel_sampling
+    processes::Vector{Int}
+    truth::Union{DArray{Int32,1,Vector{Int32}},Nothing}
+    rows::Vector{Int64}
+    sides::Vector{UInt8}
+    control::Vector{Int64}
+    "For clusters that may split: how often in a row their split has been rejected."
+    rejected::IdDict{Any,Int}
+end
+
+"""
+    niw(mean_strength, mean, degrees_of_freedom, scale)
+
+The package's prior from the usual parameters; it keeps the scatter matrix divided by ν.
+"""
+niw(mean_strength, mean, degrees_of_freedom, scale) = niw_hyperparams(
+    Float32(mean_strength),
+    Vector{Float64}(mean),
+    Float32(degrees_of_freedom),
+    Matrix{Float64}(scale) ./ Float64(degrees_of_freedom),
+)
+
+"""
+    points(address, dimensions, count)
+
+The caller's float32 rows as a D×N matrix over the same memory. The caller keeps that memory alive.
+"""
+points(address::Integer, dimensions::Integer, count::Integer) =
+    unsafe_wrap(Array, Ptr{Float32}(UInt(address)), (Int(dimensions), Int(count)))
+
+"""
+    Chain(settings, data, labels, truth)
+
+`labels` are those to begin with, from 1 without gaps; so is `truth`, which may also be `nothing`.
+"""
+function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothing)
+    count = size(data, 2)
+    labels = Vector{Int64}(labels)
+    length(labels) == count || throw(DimensionMismatch("$(length(labels)) labels for $count points"))
+    processes = workers()
+    count >= length(processes) || error("fewer points ($count) than worker processes ($(length(processes)))")
+    clusters = maximum(labels)
+    settings.outlier_weight > 0 && (labels .+= 1)
+    set_globals(settings, clusters)
+    hyperparameters = model_hyper_params(settings.prior, Float32(settings.α), count)
+    group = local_group(
+        hyperparameters,
+        spread(data, processes),
+        spread(labels, processes),
+        spread(ones(Int64, count), processes),
+        local_cluster[],
+        Float32[],
+    )
+    seen = processes == [myid()] ? count : min(count, START_SAMPLE)
+    return Chain(
+        settings,
+        data,
+        dp_parallel_sampling(hyperparameters, group),
+        processes,
+        truth === nothing ? nothing : spread(Vector{Int32}(truth), processes),
+        zeros(Int64, seen),
+        zeros(UInt8, seen),
+        [GO_ON],
+        IdDict{Any,Int}(),
+    )
+end
+
+"The package keeps its run in globals. Every fit sets all of them, so that none is left over from the last."
+function set_globals(settings::Settings, clusters::Int)
+    Random.seed!(settings.seed)
+    values = (
+        iterations = settings.iterations,
+        random_seed = settings.seed,
+        hyper_params = settings.prior,
+        initial_clusters = clusters,
+        α = Float32(settings.α),
+        use_verbose = false,
+        should_save_model = false,
+        burnout_period = settings.burnout,
+        max_num_of_clusters = settings.max_clusters,
+        outlier_mod = settings.outlier_weight,
+        outlier_hyper_params = settings.outlier_prior,
+        use_smart_splits = false,
+        ground_truth = nothing,
+        hard_clustering = false,
+        leader_dict = DPMMSubClusters.get_node_leaders_dict(),
+    )
+    foreach(set_global, keys(values), values)
+    return
+end
+
+# Some of them the package only creates in its own `dp_parallel`: a plain `setglobal!` would not find those.
+set_global(name::Symbol, value) =
+    Core.eval(DPMMSubClusters, Expr(:global, Expr(:(=), name, QuoteNode(value))))
+
+"An array over these processes, cut along its last axis; in one process it is the array itself, not a copy."
+function spread(array::Array, processes::Vector{Int})
+    cuts = [ones(Int, ndims(array) - 1); length(processes)]
+    processes == [myid()] && return DArray(_ -> array, size(array), processes, cuts)
+    return distribute(array; procs = processes, dist = cuts)
+end
+
+"Where the chain's points, labels and sublabels lie in this process's memory."
+addresses(chain::Chain) = map((:points, :labels, :labels_subcluster)) do name
+    Int(UInt(pointer(localpart(getfield(chain.model.group, name)))))
+end
+
+"Labels and sublabels, from 1. In one process they are the chain's own memory."
+labels(chain::Chain) = whole(chain, chain.model.group.labels)
+sublabels(chain::Chain) = whole(chain, chain.model.group.labels_subcluster)
+whole(chain::Chain, array::DArray) = chain.processes == [myid()] ? localpart(array) : Array(array)
+
+"Let the worker processes forget the data."
+function release(chain::Chain)
+    group = chain.model.group
+    foreach(close, (group.points, group.labels, group.labels_subcluster))
+    chain.truth === nothing || close(chain.truth)
+    return
+end

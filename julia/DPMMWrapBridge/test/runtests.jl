@@ -1,0 +1,170 @@
+using DPMMWrapBridge
+using Distributed
+using DistributedArrays: localpart
+using Random
+using Statistics
+using Test
+
+import DPMMSubClusters
+
+const Bridge = DPMMWrapBridge
+
+"Well separated groups of points on a circle, and the group of each."
+function groups(count = 2000, clusters = 4; seed = 1)
+    rng = MersenneTwister(seed)
+    truth = rand(rng, 1:clusters, count)
+    angles = 2π .* truth ./ clusters
+    return Float32.(20 .* hcat(cos.(angles), sin.(angles))' .+ randn(rng, 2, count)), truth
+end
+
+prior() = Bridge.niw(1.0, zeros(2), 5.0, 5.0 * [1 0; 0 1])
+settings(; arguments...) =
+    Bridge.Settings(; α = 10.0, prior = prior(), iterations = 30, burnout = 5, seed = 1, arguments...)
+silent(arguments...) = nothing
+
+"A start that cuts a cluster across its middle, along the first axis."
+function cut(chain)
+    return function (count)
+        first_axis = chain.data[1, chain.rows[1:count].+1]
+        chain.sides[1:count] .= first_axis .> median(first_axis)
+    end
+end
+
+"How well two labellings agree: the share of points in the most common partner of their cluster."
+agreement(labels, truth) =
+    mean(maximum(count(==(t), truth[labels.==k]) for t in unique(truth)) / sum(labels .== k) for k in unique(labels))
+
+@testset "DPMMWrapBridge" begin
+    data, truth = groups()
+    ones_everywhere = ones(Int, length(truth))
+
+    @testset "the data are not copied, the labels are the chain's own" begin
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        where_points, where_labels, where_sublabels = Bridge.addresses(chain)
+        @test where_points == UInt(pointer(data))
+        @test where_labels == UInt(pointer(Bridge.labels(chain)))
+        @test where_sublabels == UInt(pointer(Bridge.sublabels(chain)))
+        wrapped = Bridge.points(UInt(pointer(data)), size(data)...)
+        @test wrapped == data && pointer(wrapped) == pointer(data)
+        Bridge.release(chain)
+    end
+
+    @testset "the loop is the package's own" begin
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        @test Bridge.fit(chain, nothing, silent) == :done
+        other = Bridge.Chain(settings(), data, ones_everywhere)
+        DPMMSubClusters.init_first_clusters!(other.model, 1)
+        DPMMSubClusters.run_model(other.model, 1)
+        @test Bridge.labels(chain) == Bridge.labels(other)
+        @test maximum(Bridge.labels(chain)) > 1
+    end
+
+    @testset "a start is asked for every new cluster, after the relabelling" begin
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        start, sizes = cut(chain), Int[]
+        watching(count) = (push!(sizes, count); start(count))
+        labels = Bridge.labels(chain)
+        told = []
+        report(number, happened...) = push!(told, (; number, splits = happened[4], clusters = happened[1]))
+        @test Bridge.fit(chain, watching, report) == :done
+        @test sizes[1] == length(truth)
+        splits = sum(line.splits for line in told)
+        @test splits >= 3
+        @test length(sizes) == 1 + 2 * splits
+        # Without the wait the first split would be seen as a whole cluster and an empty one.
+        @test sizes[2] + sizes[3] == length(truth) && 0 < sizes[2] < length(truth)
+        @test [line.number for line in told] == 1:30
+        @test told[end].clusters == length(unique(labels)) == 4
+        @test agreement(labels, truth) > 0.99
+    end
+
+    @testset "what a start writes is what the chain has" begin
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        Bridge.with_hook((group, cluster) -> Bridge.begin_subclusters!(chain, cut(chain), cluster)) do
+            DPMMSubClusters.smart_cluster_init!(chain.model.group, 1)
+        end
+        @test Bridge.sublabels(chain) == 1 .+ (data[1, :] .> median(data[1, :]))
+    end
+
+    @testset "afterwards the package is as it was" begin
+        @test !Bridge.hooked()
+        group = Bridge.Chain(settings(), data, ones_everywhere)
+        DPMMSubClusters.init_first_clusters!(group.model, 1)
+        sublabels = Bridge.sublabels(group)
+        sublabels .= 1
+        # The package's own start cuts along the widest axis: both sides get points again.
+        DPMMSubClusters.smart_cluster_init!(group.model.group, 1)
+        @test sort(unique(sublabels)) == [1, 2]
+    end
+
+    @testset "giving up and stopping" begin
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        failing(count) = chain.control[1] = Bridge.GIVE_UP
+        @test Bridge.fit(chain, failing, silent) == :given_up
+        @test !Bridge.hooked()
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        numbers = Int[]
+        stop_at_three(number, rest...) = (push!(numbers, number); number == 3 && (chain.control[1] = Bridge.STOP))
+        @test Bridge.fit(chain, cut(chain), stop_at_three) == :stopped
+        @test numbers == 1:3
+        throwing(count) = error("from a start")
+        chain = Bridge.Chain(settings(), data, ones_everywhere)
+        @test_throws ErrorException("from a start") Bridge.fit(chain, throwing, silent)
+        @test !Bridge.hooked()
+    end
+
+    @testset "labels to begin with, a limit, outliers, a truth" begin
+        chain = Bridge.Chain(settings(iterations = 8), data, truth)
+        counts = Int[]
+        Bridge.fit(chain, cut(chain), (number, clusters, rest...) -> push!(counts, clusters))
+        @test counts[1] == 4
+        limited = Bridge.Chain(settings(max_clusters = 2), data, ones_everywhere)
+        empty!(counts)
+        Bridge.fit(limited, cut(limited), (number, clusters, rest...) -> push!(counts, clusters))
+        @test maximum(counts) == 2
+        far = hcat(data, Float32[300 -300; 300 -300])
+        broad = Bridge.niw(1000.0, zeros(2), 1000.0, 1000.0 * 2.0e4 * [1 0; 0 1])
+        wide = settings(outlier_weight = 0.01, outlier_prior = broad)
+        with_outliers = Bridge.Chain(wide, far, ones(Int, size(far, 2)))
+        Bridge.fit(with_outliers, cut(with_outliers), silent)
+        @test Bridge.labels(with_outliers)[end-1:end] == [1, 1]
+        @test count(==(1), Bridge.labels(with_outliers)) < 50
+        tables = []
+        with_truth = Bridge.Chain(settings(), data, ones_everywhere, truth)
+        Bridge.fit(with_truth, cut(with_truth), (rest...) -> push!(tables, last(rest)))
+        @test all(table -> sum(table) == length(truth), tables)
+        @test size(tables[end]) == (4, 4) && count(>(0), tables[end]) == 4
+    end
+
+    @testset "a rejected split begins anew" begin
+        # One Gaussian: no split of it is any good, so the start is asked again and again.
+        one = Float32.(randn(MersenneTwister(3), 2, 1000))
+        asked = Ref(0)
+        for (after, expected) in ((0, 1), (3, 4))
+            chain = Bridge.Chain(settings(fresh_start_after = after, iterations = 40), one, ones(Int, 1000))
+            start = cut(chain)
+            asked[] = 0
+            Bridge.fit(chain, count -> (asked[] += 1; start(count)), silent)
+            @test after == 0 ? asked[] == expected : asked[] >= expected
+        end
+    end
+
+    @testset "two workers" begin
+        added = Bridge.start_workers(2)
+        @test nworkers() == 2
+        chain = Bridge.Chain(settings(), data, ones_everywhere, truth)
+        seen = Int[]
+        start = cut(chain)
+        Bridge.fit(chain, count -> (push!(seen, count); start(count)), silent)
+        @test maximum(seen) <= Bridge.START_SAMPLE
+        @test agreement(Bridge.labels(chain), truth) > 0.99
+        Bridge.release(chain)
+        chain = Bridge.Chain(settings(iterations = 500), data, ones_everywhere)
+        victim = remotecall_fetch(getpid, added[1])
+        kill_at_five(number, rest...) = number == 5 && run(`kill -9 $victim`)
+        @test_throws "worker process $(added[1]) of Julia ended" Bridge.fit(chain, cut(chain), kill_at_five)
+        @test !Bridge.hooked()
+        Bridge.stop_workers(added)
+        @test nprocs() == 1
+    end
+end

@@ -1,0 +1,293 @@
+"""The whole chain: moves, empty and one-sided clusters, reproducibility, checkpoints, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.backends.native.chain import Chain, NativeBackend, first_labels
+from dpmmwrap.backends.native.moves import split_ratios
+from dpmmwrap.backends.native.gibbs import measure
+from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.files import InputError
+from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.subclusters import make_initializer
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def settings_for(X: np.ndarray, **changes: Any) -> Settings:
+    base = Settings(10.0, NIW.from_data(X), make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
+    return replace(base, **changes)
+
+
+def fit(X: np.ndarray, **changes: Any) -> Result:
+    return NativeBackend().fit(X, settings_for(X, **changes))
+
+
+@pytest.fixture(scope="module")
+def easy() -> Any:
+    return generate(dim=5, clusters=8, points=6000, spread=30, seed=1)
+
+
+def consistent(chain: Chain) -> None:
+    """The state's statistics are those of the labels, whatever moves have been made."""
+    points, state = chain.points, chain.state
+    count = len(state.age)
+    assert len(state.subage) == count
+    assert points.labels.min() >= 0 and points.labels.max() < count
+    expected = Statistics.of(points.X, 2 * points.labels + points.sublabels, 2 * count)
+    np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
+    busy = expected.counts > 0
+    np.testing.assert_allclose(state.subclusters.means[busy], expected.means[busy], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(state.subclusters.scatters, expected.scatters, rtol=1e-4, atol=0.5)
+
+
+@pytest.mark.parametrize("init_clusters", [1, 60])
+@pytest.mark.parametrize("init", ["random", "kmeans"])
+def test_the_state_stays_consistent_through_splits_and_merges(easy: Any, init_clusters: int, init: str) -> None:
+    settings = settings_for(
+        easy.X, initializer=make_initializer(init), init_clusters=init_clusters, burnout=2, fresh_start_after=2
+    )
+    settings.initializer.bind(easy.X)
+    chain = Chain(easy.X, settings)
+    chain.begin()
+    consistent(chain)
+    moves = np.zeros(2, int)
+    for _ in range(30):
+        happened = chain.iterate()
+        moves += happened.splits, happened.merges
+        consistent(chain)
+    assert moves[0 if init_clusters == 1 else 1] > 0
+
+
+def test_finds_well_separated_clusters(easy: Any) -> None:
+    result = fit(easy.X, truth=easy.y)
+    assert result.trace.n_clusters[-1] == 8
+    assert result.trace.nmi[-1] > 0.99
+    assert len(result.trace) == 40
+    assert result.labels.dtype == np.int32 and result.sublabels.dtype == np.uint8
+
+
+def test_same_seed_same_labels_for_any_number_of_threads(easy: Any) -> None:
+    one, two = fit(easy.X, n_jobs=1), fit(easy.X, n_jobs=3)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_array_equal(one.sublabels, two.sublabels)
+    np.testing.assert_array_equal(one.trace.log_posterior, two.trace.log_posterior)
+
+
+@pytest.mark.parametrize("init", ["random", "kmeans"])
+def test_other_units_give_the_same_clustering(init: str) -> None:
+    """Powers of two are exact in floating point, so even the bits agree."""
+    data = generate(dim=3, clusters=10, points=4000, spread=10, seed=2)
+    units = np.array([1024.0, 2.0**-12, 4.0], np.float32)
+    plain, scaled = (
+        fit(X, initializer=make_initializer(init), init_clusters=3, max_iter=60) for X in (data.X, data.X * units)
+    )
+    assert plain.trace.n_clusters[-1] > 1
+    np.testing.assert_array_equal(plain.labels, scaled.labels)
+
+
+def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
+    """One cluster whose proposed split has an H between 0 and 1: frequency over seeds against H."""
+    accepted = 0
+    halves = np.arange(60) >= 30
+    X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    X[halves, 0] += 3.03
+    for seed in range(400):
+        chain = Chain(X, settings_for(X, seed=seed, prior=NIW.reference(2), initializer=FirstThenRandom(halves)))
+        chain.begin()
+        chain.state.subage[:] = 99
+        evidence = measure(chain.model, chain.state.subclusters)
+        ratio = float(split_ratios(chain.model, evidence)[0])
+        accepted += chain.split(evidence, np.random.default_rng(seed))[0]
+    assert -3 < ratio < -0.1
+    assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
+
+
+class FirstThenRandom:
+    """Given sublabels for the first cluster, a coin for those after it."""
+
+    def __init__(self, first: np.ndarray) -> None:
+        self.first: np.ndarray | None = first
+
+    def bind(self, X: np.ndarray) -> None: ...
+
+    def __call__(self, members: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+        first, self.first = self.first, None
+        return [first] if first is not None else make_initializer("random")(members, rng)
+
+
+def test_max_clusters_is_kept(easy: Any) -> None:
+    result = fit(easy.X, max_clusters=3)
+    assert result.trace.n_clusters.max() == 3
+
+
+def test_the_last_iterations_make_no_moves(easy: Any) -> None:
+    trace = fit(easy.X).trace
+    assert trace.splits_proposed[:-5].sum() > 0
+    assert not trace.splits_proposed[-5:].any() and not trace.merges_proposed[-5:].any()
+
+
+def test_labels_to_start_from(easy: Any) -> None:
+    result = fit(easy.X, init_clusters=easy.y * 10 + 3, max_iter=3, truth=easy.y)
+    assert result.trace.n_clusters[0] == 8
+    assert result.trace.nmi[0] > 0.97
+
+
+def test_more_first_clusters_than_points() -> None:
+    labels, count = first_labels(50, 10, np.random.default_rng(0))
+    assert count <= 10 and set(labels) == set(range(count))
+
+
+def test_fresh_starts_free_a_blocked_cluster() -> None:
+    """Two clusters, and a start that is hopeless at first and right the second time."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(300, 2)) - 4, rng.normal(size=(300, 2)) + 4]).astype(np.float32)
+    # Points to the outside of both groups against the inside: a split that Gibbs steps cannot leave quickly.
+    calls = []
+
+    def start(points: np.ndarray) -> np.ndarray:
+        calls.append(len(points))
+        far = np.abs(points.sum(axis=1))
+        return far > np.median(far) if len(calls) == 1 else points[:, 0] > 0
+
+    stuck = fit(X, initializer=make_initializer(start), max_iter=12, burnout=2, fresh_start_after=None)
+    before = len(calls)
+    calls.clear()
+    fresh = fit(X, initializer=make_initializer(start), max_iter=30, burnout=2, fresh_start_after=3)
+    assert before == 1 or stuck.trace.n_clusters[-1] >= 1
+    assert len(calls) > 1
+    assert fresh.trace.n_clusters[-1] == 2
+
+
+def test_duplicate_points_and_tiny_sets() -> None:
+    X = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 20, axis=0).astype(np.float32)
+    result = fit(X, max_iter=20)
+    assert np.isfinite(result.trace.log_posterior).all()
+    two = np.array([[0.0], [1.0]], np.float32)
+    assert fit(two, max_iter=10).labels.shape == (2,)
+
+
+def test_outliers_are_collected() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(500, 2)) * 0.3 + centre for centre in ([0, 0], [8, 0])])
+    stray = rng.uniform(-30, 30, size=(25, 2))
+    X = np.concatenate([X, stray]).astype(np.float32)
+    broad = NIW(X.mean(axis=0), 1000.0, np.cov(X.T) * 4000, 1003.0)
+    result = fit(X, outlier_weight=0.03, outlier_prior=broad, max_iter=60)
+    assert (result.labels[:1000] >= 0).mean() > 0.95
+    assert (result.labels[1000:] == -1).mean() > 0.6
+    assert result.trace.n_clusters[-1] == len(np.unique(result.labels[result.labels >= 0]))
+
+
+def test_ends_no_worse_than_the_reference() -> None:
+    """Eight runs beside the reference's forty; scripts/compare_reference.py shows all forty."""
+    data = np.load(DATA / "reference_data.npz")
+    for name, theirs in json.loads((DATA / "reference_runs.json").read_text())["runs"].items():
+        X, y = data[f"X_{name}"], data[f"y_{name}"]
+        prior = NIW.reference(X.shape[1])
+        start = make_initializer("random")
+        runs = [
+            fit(X, prior=prior, initializer=start, max_iter=100, truth=y, seed=seed).trace for seed in range(8)
+        ]
+        ours = np.array([run.log_posterior[-1] for run in runs])
+        spread = np.std(theirs["log_posterior"])
+        assert ours.mean() > np.mean(theirs["log_posterior"]) - 2.5 * spread / np.sqrt(8) - 1.0
+        assert ours.max() < np.max(theirs["log_posterior"]) + 5 + 3 * spread
+        assert set(run.n_clusters[-1] for run in runs) <= {k + d for k in theirs["n_clusters"] for d in (0, 1)}
+        assert np.mean([run.nmi[-1] for run in runs]) > np.mean(theirs["nmi"]) - 0.04
+
+
+class TestCheckpoints:
+    def test_a_resumed_run_is_the_uninterrupted_one(self, easy: Any, tmp_path: Path) -> None:
+        whole = fit(easy.X)
+        path = tmp_path / "run.npz"
+        settings = settings_for(easy.X, checkpoint=path, checkpoint_every=7)
+        settings.initializer.bind(easy.X)
+        first = Chain(easy.X, settings)
+        first.begin()
+        from dpmmwrap.backends.native import checkpoint
+
+        for _ in range(14):
+            first.trace.append(first.iterate())
+        checkpoint.save(first)
+        resumed = NativeBackend().fit(easy.X, settings)
+        np.testing.assert_array_equal(whole.labels, resumed.labels)
+        np.testing.assert_array_equal(whole.sublabels, resumed.sublabels)
+        np.testing.assert_array_equal(whole.trace.log_posterior, resumed.trace.log_posterior)
+        again = NativeBackend().fit(easy.X, settings)
+        np.testing.assert_array_equal(whole.labels, again.labels)
+
+    @pytest.mark.parametrize(
+        ("change", "word"),
+        [({"alpha": 3.0}, "concentration"), ({"seed": 9}, "seed"), ({"max_iter": 41}, "iterations")],
+    )
+    def test_of_other_parameters_is_refused(
+        self, easy: Any, tmp_path: Path, change: dict[str, Any], word: str
+    ) -> None:
+        path = tmp_path / "run.npz"
+        fit(easy.X, checkpoint=path, max_iter=40)
+        with pytest.raises(InputError, match=word):
+            fit(easy.X, checkpoint=path, **change)
+
+    def test_of_other_data_is_refused(self, easy: Any, tmp_path: Path) -> None:
+        path = tmp_path / "run.npz"
+        fit(easy.X, checkpoint=path, max_iter=6)
+        other = easy.X.copy()
+        other[17, 2] += 1
+        with pytest.raises(InputError, match="other data"):
+            NativeBackend().fit(other, settings_for(easy.X, checkpoint=path, max_iter=6))
+
+    def test_a_damaged_file_is_refused(self, easy: Any, tmp_path: Path) -> None:
+        path = tmp_path / "run.npz"
+        path.write_bytes(b"PK\x03\x04 not a checkpoint")
+        with pytest.raises(InputError):
+            fit(easy.X, checkpoint=path)
+
+    def test_kill_at_any_moment_leaves_a_whole_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.npz"
+        code = (
+            "import sys; from pathlib import Path; from dpmmwrap.estimator import DPMM;"
+            "from dpmmwrap.evaluation.datasets import generate;"
+            "X = generate(2, 5, 3000, 50, 0).X;"
+            f"DPMM(max_iter=100000, random_state=0, backend='native', checkpoint={str(path)!r},"
+            " checkpoint_every=1).fit(X)"
+        )
+        for delay in (0.05, 0.13):
+            process = subprocess.Popen([sys.executable, "-c", code])
+            deadline = time.monotonic() + 60
+            before = path.stat().st_mtime_ns if path.exists() else 0
+            while (not path.exists() or path.stat().st_mtime_ns == before) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            with np.load(path) as arrays:
+                assert arrays["labels"].shape == (3000,)
+                assert len(arrays["trace_seconds"]) == arrays["iteration"]
+
+
+def test_ctrl_c_ends_after_the_iteration_with_the_result_so_far(easy: Any) -> None:
+    def interrupt(number: int, iteration: Any) -> None:
+        if number == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    result = fit(easy.X, progress=interrupt)
+    assert result.interrupted
+    assert len(result.trace) == 4
+    assert result.labels.shape == (len(easy.X),)
+    assert signal.getsignal(signal.SIGINT) is before

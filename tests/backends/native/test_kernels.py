@@ -1,0 +1,167 @@
+"""The compiled loops against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmmwrap.backends.native import kernels
+from dpmmwrap.backends.native.gibbs import Parameters, Points, kernel_tables
+from dpmmwrap.prior import Gaussians, Statistics
+
+
+def random_parameters(count: int, dim: int, spread: float, seed: int = 0) -> Parameters:
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(count, dim)) * spread
+    submeans = np.repeat(means, 2, axis=0) + rng.normal(size=(2 * count, dim))
+    covariances = stats.wishart(dim + 2, np.eye(dim)).rvs(3 * count, random_state=seed).reshape(-1, dim, dim) / dim
+    precision = np.linalg.inv(covariances)
+    # W lower triangular with W'W = P: reverse, factor, reverse back.
+    whitening = np.swapaxes(np.linalg.cholesky(precision[:, ::-1, ::-1])[:, ::-1, ::-1], 1, 2)
+    log_weights = np.log(rng.dirichlet(np.full(count, 5.0)))
+    log_subweights = np.log(rng.dirichlet([3.0, 3.0], count))
+    return Parameters(log_weights, log_subweights, Gaussians(np.concatenate([means, submeans]), np.tril(whitening)))
+
+
+def points_of(parameters: Parameters, rows: int, seed: int = 1) -> Points:
+    """Points of the mixture, with random labels to begin with; a few lie far away from everything."""
+    rng = np.random.default_rng(seed)
+    count = len(parameters.log_weights)
+    source = rng.integers(0, count, rows)
+    dim = parameters.gaussians.means.shape[1]
+    normal = rng.normal(size=(rows, dim, 1))
+    steps = np.linalg.solve(parameters.gaussians.whitening[source], normal)[:, :, 0]
+    X = parameters.gaussians.means[source] + steps
+    X[:5] *= 30
+    labels = np.where(rng.random(rows) < 0.9, source, rng.integers(0, count, rows)).astype(np.int32)
+    return Points(X.astype(np.float32), labels, np.zeros(rows, np.uint8), n_jobs=1)
+
+
+def log_joint(X: np.ndarray, log_weights: np.ndarray, means: np.ndarray, whitening: np.ndarray) -> np.ndarray:
+    """log of weight times density for every point and cluster, in float64 and without any skipping."""
+    z = np.einsum("kij,nkj->nki", whitening, X[:, None, :].astype(np.float64) - means)
+    halves = np.log(np.diagonal(whitening, axis1=1, axis2=2)).sum(axis=1)
+    return log_weights + halves - 0.5 * (z**2).sum(axis=2)
+
+
+def plain_labels(logs: np.ndarray, uniforms: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Inverse of the distribution function over clusters in the given order (per point)."""
+    ordered = np.take_along_axis(logs, order, axis=1)
+    shares = np.exp(ordered - ordered.max(axis=1, keepdims=True))
+    totals = np.cumsum(shares, axis=1)
+    place = (totals <= uniforms[:, None] * totals[:, -1:]).sum(axis=1)
+    return np.take_along_axis(order, place[:, None], axis=1)[:, 0]
+
+
+@pytest.mark.parametrize(("count", "dim", "spread"), [(1, 2, 1.0), (5, 1, 3.0), (20, 2, 4.0), (30, 7, 3.0), (12, 20, 5.0)])
+def test_labels_are_those_of_the_plain_sum(count: int, dim: int, spread: float) -> None:
+    """Skipping clusters that cannot win changes nothing: same uniforms, same labels, but for float32 rounding."""
+    parameters = random_parameters(count, dim, spread)
+    points = points_of(parameters, 4000)
+    old = points.labels.copy()
+    key = np.uint64(77)
+    points.sweep(parameters, key, greedy=False)
+    means, whitening = parameters.gaussians.means[:count], parameters.gaussians.whitening[:count]
+    logs = log_joint(points.X, parameters.log_weights, means, whitening)
+    _, neighbours, _ = kernel_tables(parameters)
+    # The kernel goes through a point's old cluster first, then its neighbours in their order.
+    others = neighbours[2][old, : count - 1]
+    order = np.column_stack([old, others]).astype(np.int64)
+    bits = np.array([kernels.random_bits(key, row) for row in range(len(old))], dtype=np.uint64)
+    uniforms = ((bits >> np.uint64(40)).astype(np.float64) + 0.5) / 2**24
+    expected = plain_labels(logs, uniforms, order)
+    assert (points.labels != expected).mean() < 1e-3
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_greedy_labels_are_the_most_likely(dim: int) -> None:
+    parameters = random_parameters(9, dim, 2.0)
+    points = points_of(parameters, 3000)
+    points.sweep(parameters, np.uint64(1), greedy=True)
+    logs = log_joint(
+        points.X, parameters.log_weights, parameters.gaussians.means[:9], parameters.gaussians.whitening[:9]
+    )
+    best = logs.max(axis=1)
+    chosen = np.take_along_axis(logs, points.labels[:, None].astype(int), axis=1)[:, 0]
+    np.testing.assert_allclose(chosen, best, rtol=1e-4, atol=1e-2)
+
+
+def test_labels_and_sublabels_have_the_right_distribution() -> None:
+    """Many copies of one point between overlapping clusters: frequencies against exact probabilities."""
+    parameters = random_parameters(6, 2, 0.8, seed=3)
+    rows = 60_000
+    X = np.tile(np.array([0.2, -0.1], np.float32), (rows, 1))
+    points = Points(X, np.zeros(rows, np.int32), np.zeros(rows, np.uint8), n_jobs=1)
+    points.sweep(parameters, np.uint64(5), greedy=False)
+    means, whitening = parameters.gaussians.means, parameters.gaussians.whitening
+    logs = log_joint(X[:1], parameters.log_weights, means[:6], whitening[:6])[0]
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    assert (shares > 0.01).sum() > 2
+    assert stats.chisquare(np.bincount(points.labels, minlength=6), rows * shares).pvalue > 1e-3
+    sublogs = log_joint(X[:1], parameters.log_subweights.ravel(), means[6:], whitening[6:])[0].reshape(6, 2)
+    right = 1 / (1 + np.exp(sublogs[:, 0] - sublogs[:, 1]))
+    for k in np.flatnonzero(shares > 0.01):
+        members = points.labels == k
+        p = stats.binomtest(int(points.sublabels[members].sum()), int(members.sum()), right[k]).pvalue
+        assert p > 1e-4
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_statistics_are_those_of_the_new_labels(offset: float) -> None:
+    parameters = random_parameters(7, 3, 2.0)
+    shifted = Gaussians(parameters.gaussians.means + offset, parameters.gaussians.whitening)
+    points = points_of(Parameters(parameters.log_weights, parameters.log_subweights, shifted), 30_000)
+    points.X[:5] = points.X[5:10]
+    parameters = Parameters(parameters.log_weights, parameters.log_subweights, shifted)
+    got = points.sweep(parameters, np.uint64(9), greedy=False)
+    expected = Statistics.of(points.X, 2 * points.labels + points.sublabels, 14)
+    np.testing.assert_array_equal(got.counts, expected.counts)
+    # A point relative to its cluster's mean is rounded to float32 once; all sums are float64.
+    np.testing.assert_allclose(got.means, expected.means, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(got.scatters, expected.scatters, rtol=1e-6, atol=1e-4)
+
+
+def test_set_sublabels_gives_the_same_statistics() -> None:
+    parameters = random_parameters(4, 5, 2.0)
+    points = points_of(parameters, 5000)
+    counts = np.bincount(points.labels, minlength=4).astype(float)
+    members = points.members(np.array([1, 3]), counts)
+    np.testing.assert_array_equal(members[1], np.flatnonzero(points.labels == 3))
+    rng = np.random.default_rng(0)
+    sides = [rng.integers(0, 2, len(rows)).astype(np.uint8) for rows in members]
+    got = points.set_sublabels(members, sides, np.zeros((2, 5)))
+    for number, rows in enumerate(members):
+        np.testing.assert_array_equal(points.sublabels[rows], sides[number])
+        expected = Statistics.of(points.X[rows], sides[number], 2)
+        np.testing.assert_allclose(got.scatters[2 * number : 2 * number + 2], expected.scatters, rtol=1e-9)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    parameters = random_parameters(15, 4, 2.0)
+    results = []
+    for n_jobs in (1, 2, 5):
+        points = points_of(parameters, 60_000)
+        points = Points(points.X, points.labels, points.sublabels, n_jobs)
+        statistics = points.sweep(parameters, np.uint64(3), greedy=False)
+        points.close()
+        results.append((points.labels, points.sublabels, statistics.means, statistics.scatters))
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_exp_is_exact_to_float32() -> None:
+    x = -np.linspace(0, 60, 5001).astype(np.float32)
+    got = np.array([kernels._exp(value) for value in x])
+    np.testing.assert_allclose(got, np.exp(x.astype(np.float64)), rtol=4e-7)
+
+
+def test_random_bits_are_uniform_and_independent_between_keys() -> None:
+    bits = np.array([[kernels.random_bits(np.uint64(k), i) for i in range(20_000)] for k in (0, 1)], dtype=np.uint64)
+    for shift in (0, 40):
+        uniforms = ((bits >> np.uint64(shift)) & np.uint64(0xFFFFFF)).astype(float) / 2**24
+        assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
+        assert abs(np.corrcoef(uniforms)[0, 1]) < 0.03
+        assert abs(np.corrcoef(uniforms[0, 1:], uniforms[0, :-1])[0, 1]) < 0.03

@@ -1,0 +1,113 @@
+"""Hastings ratios against brute force, and the frequency of accepted moves against the ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from dpmmwrap.backends.native.gibbs import Model, draw_parameters, log_posterior, measure
+from dpmmwrap.backends.native.moves import disjoint, log_merge_ratio, merge_ratios, split_ratios
+from dpmmwrap.prior import NIW, Statistics
+
+
+def some_evidence(dim: int, clusters: int, spread: float, seed: int = 0):  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, clusters, 60 * clusters)
+    sides = rng.integers(0, 2, len(labels))
+    X = rng.normal(size=(len(labels), dim)) + spread * rng.normal(size=(clusters, dim))[labels]
+    model = Model(7.0, NIW.from_data(X))
+    return X, labels, sides, model, measure(model, Statistics.of(X, 2 * labels + sides, 2 * clusters))
+
+
+def joint(X: np.ndarray, labels: np.ndarray, model: Model) -> float:
+    """log p(labels, X) by definition: the restaurant's seating probability, customer by customer, and f per table."""
+    total, seats = 0.0, {}
+    for number, label in enumerate(labels):
+        total += np.log(seats.get(label, model.alpha)) - np.log(number + model.alpha)
+        seats[label] = seats.get(label, 0) + 1
+    for label in seats:
+        total += model.prior.log_marginal_likelihood(Statistics.of(X[labels == label]))[0]
+    return float(total)
+
+
+def test_log_posterior_is_the_restaurant_times_the_marginals() -> None:
+    X, labels, _, model, evidence = some_evidence(3, 4, 1.0)
+    assert log_posterior(model, evidence) == pytest.approx(joint(X, labels, model), rel=1e-10)
+
+
+def test_split_ratio_is_the_ratio_of_the_joints() -> None:
+    X, labels, sides, model, evidence = some_evidence(2, 3, 1.0)
+    for k, ratio in enumerate(split_ratios(model, evidence)):
+        after = np.where((labels == k) & (sides == 1), 3, labels)
+        assert ratio == pytest.approx(joint(X, after, model) - joint(X, labels, model), rel=1e-8)
+
+
+def test_a_cluster_with_an_empty_side_cannot_split() -> None:
+    X, labels, sides, model, _ = some_evidence(2, 3, 1.0)
+    sides[labels == 1] = 0
+    evidence = measure(model, Statistics.of(X, 2 * labels + sides, 6))
+    assert split_ratios(model, evidence)[1] == -np.inf
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+@pytest.mark.parametrize("ratio", ["printed", "reference"])
+def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> None:
+    """The printed ratio is the ratio of the joints; what the bound leaves out is below e^-40 for certain."""
+    X, labels, _, model, evidence = some_evidence(dim, 14, 0.35 if dim > 1 else 2.0)
+    candidates = np.arange(14)
+    first, second, ratios = merge_ratios(model, evidence, candidates, ratio)  # type: ignore[arg-type]
+    found = {(int(i), int(j)): value for i, j, value in zip(first, second, ratios, strict=True)}
+    own = evidence.log_marginal[:14]
+    left_out = 0
+    for i in range(14):
+        for j in range(i + 1, 14):
+            both = model.prior.log_marginal_likelihood(Statistics.of(X[(labels == i) | (labels == j)]))
+            n1, n2 = evidence.clusters.counts[[i]], evidence.clusters.counts[[j]]
+            exact = log_merge_ratio(model.alpha, n1, n2, both - own[i] - own[j], ratio)[0]  # type: ignore[arg-type]
+            if (i, j) in found:
+                assert found[i, j] == pytest.approx(exact, abs=1e-7)
+            else:
+                left_out += 1
+                assert exact < -40
+    assert found
+    i, j = next(iter(found))
+    if ratio == "printed":
+        after = np.where(labels == j, i, labels)
+        assert found[i, j] == pytest.approx(joint(X, after, model) - joint(X, labels, model), rel=1e-8)
+
+
+def test_far_pairs_are_left_out_before_the_exact_ratio() -> None:
+    _, _, _, model, evidence = some_evidence(2, 12, 30.0)
+    first, _, _ = merge_ratios(model, evidence, np.arange(12), "reference")
+    assert len(first) < 12 * 11 / 2 / 4
+
+
+def test_reference_merge_ratio_as_the_package_writes_it() -> None:
+    """log H of should_merge! in DPMMSubClusters.jl 0.1.13, term by term."""
+    a, n1, n2, gain = 10.0, 30.0, 12.0, 5.0
+    expected = (
+        -np.log(a) + gammaln(a) - 2 * gammaln(a / 2) + gammaln(n1 + n2) - gammaln(n1 + n2 + a)
+        + gammaln(n1 + a / 2) - gammaln(n1) + gammaln(n2 + a / 2) - gammaln(n2) + gain
+    )  # fmt: skip
+    got = log_merge_ratio(a, np.array([n1]), np.array([n2]), np.array([gain]), "reference")
+    assert got[0] == pytest.approx(expected)
+
+
+def test_merges_are_carried_out_once_per_cluster_best_first() -> None:
+    first, second = np.array([0, 1, 2, 4]), np.array([1, 2, 3, 5])
+    assert disjoint(first, second, np.array([1.0, 5.0, 2.0, 0.0])) == [(1, 2), (4, 5)]
+
+
+def test_weights_are_dirichlet() -> None:
+    _, _, _, model, evidence = some_evidence(2, 3, 1.0)
+    rng = np.random.default_rng(0)
+    drawn = [draw_parameters(model, evidence, rng) for _ in range(3000)]
+    weights = np.exp([d.log_weights for d in drawn])
+    shape = np.append(evidence.clusters.counts, model.alpha)
+    np.testing.assert_allclose(weights.mean(axis=0), shape[:3] / shape.sum(), rtol=0.01)
+    p = shape[:3] / shape.sum()
+    np.testing.assert_allclose(weights.var(axis=0), p * (1 - p) / (shape.sum() + 1), rtol=0.15)
+    subweights = np.exp([d.log_subweights for d in drawn])
+    sides = evidence.sides + model.alpha / 2
+    np.testing.assert_allclose(subweights.mean(axis=0), sides / sides.sum(axis=1, keepdims=True), rtol=0.01)

@@ -1,0 +1,381 @@
+"""The Julia backend on a real Julia: memory, starts, parameters, workers, interruptions, errors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import normalized_mutual_info_score
+
+from dpmmwrap import DPMM
+from dpmmwrap.backends import Result, Settings, julia_setup, make_backend
+from dpmmwrap.backends import julia as backend
+from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
+from dpmmwrap.backends.native.gibbs import Model, log_posterior, measure
+from dpmmwrap.backends.native.moves import log_merge_ratio, log_split_ratio
+from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.subclusters import make_initializer
+
+SEED = 1
+MISSING = julia_setup.find().missing
+pytestmark = [
+    pytest.mark.julia,
+    pytest.mark.skipif(MISSING is not None, reason=f"the Julia backend cannot run: {MISSING}"),
+]
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Any:
+    return backend.start_julia()
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 5, 3000)
+    angles = 2 * np.pi * truth / 5
+    X = 20 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + rng.standard_normal((3000, 2))
+    return X.astype(np.float32), truth
+
+
+def settings_for(X: np.ndarray, **changes: Any) -> Settings:
+    base = Settings(10.0, NIW.from_data(X), make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
+    return replace(base, **changes)
+
+
+def fit(X: np.ndarray, **changes: Any) -> Result:
+    return JuliaBackend().fit(X, settings_for(X, **changes))
+
+
+def nmi(result: Result, truth: np.ndarray) -> float:
+    return float(normalized_mutual_info_score(truth, result.labels))
+
+
+def chain_for(bridge: Any, X: np.ndarray, **changes: Any) -> Any:
+    settings = settings_for(X, **changes)
+    points = bridge.points(X.ctypes.data, X.shape[1], X.shape[0])
+    labels = backend.first_labels(settings, len(X))
+    return bridge.Chain(backend.julia_settings(bridge, settings), points, labels, None)
+
+
+def address(view: Any) -> int:
+    return int(np.asarray(view).ctypes.data)
+
+
+def test_nothing_is_copied(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch")
+    X, _ = data
+    chain = chain_for(bridge, X)
+    points, labels, sublabels = bridge.addresses(chain)
+    assert points == X.ctypes.data
+    assert labels == address(bridge.labels(chain))
+    assert sublabels == address(bridge.sublabels(chain))
+    assert torch.from_numpy(np.asarray(bridge.sublabels(chain))).data_ptr() == sublabels
+    assert np.asarray(chain.data).shape == X.T.shape
+    # What is written on one side is read on the other.
+    np.asarray(bridge.labels(chain))[7] = 3
+    assert bridge.labels(chain)[7] == 3
+
+
+def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
+    X = np.random.default_rng(0).standard_normal((20_000, 2)).astype(np.float32)
+
+    class Free:
+        def bind(self, X: np.ndarray) -> None: ...
+
+        def __call__(self, members: list[np.ndarray], rng: Any) -> list[np.ndarray]:
+            return [sides]
+
+    sides = np.zeros(len(X), np.uint8)
+    sides[::2] = 1
+    chain = chain_for(bridge, X)
+    callbacks = Callbacks(chain, settings_for(X, initializer=Free()), Interrupt())
+    timed = []
+    for _ in range(50):
+        begun = time.perf_counter()
+        backend.call(bridge.begin_subclusters_b, chain, callbacks.start, 1)
+        timed.append(time.perf_counter() - begun)
+    assert callbacks.error is None
+    assert (np.asarray(bridge.sublabels(chain)) == 1 + sides).all()
+    # The best of many: the machine may be busy with other things.
+    assert min(timed) < 1e-3
+
+
+@pytest.mark.parametrize("init", ["random", "kmeans", "splitnet", "callable"])
+def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: str) -> None:
+    X, truth = data
+    if init == "callable":
+        chosen: Any = lambda points: points[:, 0] > np.median(points[:, 0])  # noqa: E731
+    else:
+        chosen = init
+    model = DPMM(backend="julia", init=chosen, init_clusters=1, max_iter=60, random_state=0).fit(
+        X, truth=truth
+    )
+    assert model.backend_ == "julia"
+    assert normalized_mutual_info_score(truth, model.labels_) > 0.95
+    assert model.trace_.nmi[-1] == pytest.approx(normalized_mutual_info_score(truth, model.labels_))
+    assert model.trace_.n_clusters[-1] == model.n_clusters_ == len(np.unique(model.labels_))
+    assert model.trace_.splits.sum() >= 4
+    assert (model.trace_.splits <= model.trace_.splits_proposed).all()
+    assert (model.predict(X) == model.labels_).mean() > 0.99
+
+
+def test_same_names_and_shapes_as_the_built_in_sampler(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = data
+    fitted = [DPMM(backend=name, max_iter=20, random_state=0).fit(X) for name in ("julia", "native")]
+    one, other = ({key: value for key, value in vars(model).items() if key.endswith("_")} for model in fitted)
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        assert type(value) is type(other[key]), key
+        if isinstance(value, np.ndarray):
+            assert value.dtype == other[key].dtype, key
+
+
+def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = data
+    with_labels = fit(X, init_clusters=truth, max_iter=8)
+    assert with_labels.trace.n_clusters[0] == 5
+    assert nmi(with_labels, truth) > 0.99
+    with_number = fit(X, init_clusters=12, max_iter=1, burnout=5)
+    assert with_number.trace.n_clusters[0] <= 12
+    auto = DPMM(backend="julia", init_clusters="auto", max_iter=60, random_state=0).fit(X)
+    assert auto.trace_.n_clusters[0] > 50
+    assert normalized_mutual_info_score(truth, auto.labels_) > 0.95
+
+
+def test_same_seed_same_labels_and_other_parameters_between(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = data
+    first = fit(X, seed=3)
+    limited = fit(X, seed=4, max_clusters=3, alpha=100.0, burnout=2)
+    again = fit(X, seed=3)
+    assert limited.trace.n_clusters.max() <= 3
+    assert (first.labels == again.labels).all()
+    assert (first.sublabels == again.sublabels).all()
+
+
+def test_outliers_get_minus_one(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = data
+    far = np.float32([[400, 400], [-400, 400], [400, -400]])
+    model = DPMM(backend="julia", outlier_weight=0.01, max_iter=50, random_state=0).fit(np.vstack([X, far]))
+    assert (model.labels_[-3:] == -1).all()
+    assert (model.labels_ == -1).mean() < 0.05
+    assert normalized_mutual_info_score(truth, model.labels_[:-3]) > 0.9
+
+
+@pytest.mark.parametrize("dim", [2, 7])
+def test_the_numbers_agree_with_our_own(bridge: Any, dim: int) -> None:
+    """The marginal likelihood directly; the Hastings ratios where the package's decision flips."""
+    rng = np.random.default_rng(dim)
+    X = rng.standard_normal((400, dim)).astype(np.float32)
+    X[250:, 0] += 1.0
+    right = np.arange(400) >= 250
+    prior = NIW(rng.standard_normal(dim), 0.7, (dim + 4.0) * (np.eye(dim) + 0.1), dim + 4.0)
+    theirs = backend.julia_prior(bridge, prior)
+    sides = [bridge_points(bridge, X), bridge_points(bridge, X[~right]), bridge_points(bridge, X[right])]
+    statistics = Statistics.of(X, right.astype(np.int64), 2)
+    ours = prior.log_marginal_likelihood(statistics)
+    for number in (0, 1):
+        got = bridge.log_marginal_likelihood(theirs, sides[1 + number][0])
+        assert got == pytest.approx(ours[number], rel=1e-5)
+    cluster = bridge.divided_cluster(theirs, sides[1][0], sides[2][0])
+    together = prior.log_marginal_likelihood(statistics[:1] + statistics[1:])[0]
+    for decide, ratio in ((bridge.splits, our_split_ratio), (bridge.merges, our_merge_ratio)):
+        alpha = flip(decide, cluster)
+        got = ratio(alpha, statistics.counts, together, ours)
+        assert got == pytest.approx(bridge.log_threshold(SEED), abs=1e-5 * abs(together))
+
+
+def bridge_points(bridge: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
+    """A Julia matrix over these rows, with the rows, so that the memory stays alive."""
+    X = np.ascontiguousarray(X)
+    return bridge.points(X.ctypes.data, X.shape[1], X.shape[0]), X
+
+
+def our_split_ratio(alpha: float, counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
+    return float(log_split_ratio(alpha, counts[None], np.array([whole]), parts[None])[0])
+
+
+def our_merge_ratio(alpha: float, counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
+    gain = np.array([whole - parts.sum()])
+    return float(log_merge_ratio(alpha, counts[:1], counts[1:], gain, "reference")[0])
+
+
+def flip(decide: Any, cluster: Any) -> float:
+    """The alpha at which the package's decision changes, by bisection of its logarithm."""
+
+    def decided(exponent: float) -> bool:
+        return bool(decide(cluster, float(np.exp(exponent)), SEED))
+
+    exponents = np.linspace(-85, 85, 35)
+    answers = [decided(exponent) for exponent in exponents]
+    change = next(number for number in range(1, len(answers)) if answers[number] != answers[number - 1])
+    low, high = exponents[change - 1], exponents[change]
+    for _ in range(60):
+        middle = (low + high) / 2
+        if decided(middle) == answers[change - 1]:
+            low = middle
+        else:
+            high = middle
+    return float(np.float32(np.exp(low)))
+
+
+def test_the_log_posterior_agrees_with_our_own(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = data
+    settings = settings_for(X)
+    result = JuliaBackend().fit(X, settings)
+    count = int(result.labels.max()) + 1
+    halves = Statistics.of(X, 2 * result.labels.astype(np.int64), 2 * count)
+    model = Model(settings.alpha, settings.prior)
+    assert result.trace.log_posterior[-1] == pytest.approx(
+        log_posterior(model, measure(model, halves)), rel=1e-5
+    )
+
+
+def test_an_exception_in_a_start_comes_out_once_and_leaves_nothing_behind(
+    bridge: Any, data: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, truth = data
+
+    def broken(points: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError("a start of mine")
+
+    with pytest.raises(ZeroDivisionError, match="a start of mine") as caught:
+        DPMM(backend="julia", init=broken, init_clusters=1).fit(X)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("a start of mine\n") == 1
+    assert "in broken" in shown
+    assert not bridge.hooked()
+    assert nmi(fit(X), truth) > 0.95
+
+
+def test_a_wrong_answer_of_a_start_is_told(data: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="should return 3000 sublabels"):
+        DPMM(backend="julia", init=lambda points: [0, 1], init_clusters=1).fit(data[0])
+
+
+def test_a_fit_inside_a_start_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = data
+
+    def nested(points: np.ndarray) -> np.ndarray:
+        fit(X)
+        return np.zeros(len(points), np.uint8)
+
+    with pytest.raises(JuliaError, match="a fit is already running"):
+        DPMM(backend="julia", init=nested, init_clusters=1).fit(X)
+
+
+def test_another_thread_gets_a_clear_error(data: tuple[np.ndarray, np.ndarray]) -> None:
+    caught: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            fit(data[0])
+        except RuntimeError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "main thread only" in str(caught[0])
+
+
+def test_other_threads_run_while_julia_does(data: tuple[np.ndarray, np.ndarray]) -> None:
+    """Python's lock is free during Julia's own work: a thread that counts is not held up."""
+    ticks, ended = [0], threading.Event()
+
+    def count() -> None:
+        while not ended.wait(0.002):
+            ticks[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    longest: list[float] = []
+    begun = [ticks[0], time.perf_counter()]
+
+    def progress(number: int, iteration: Any) -> None:
+        longest.append(iteration.seconds)
+
+    X = np.random.default_rng(0).standard_normal((200_000, 2)).astype(np.float32)
+    fit(X, max_iter=8, progress=progress)
+    ended.set()
+    thread.join()
+    # Had the lock been held, one tick per iteration would be the most.
+    assert sum(longest) > 0.2
+    assert ticks[0] - begun[0] > 4 * len(longest)
+
+
+@pytest.mark.parametrize("changes", [{"merge_ratio": "printed"}, {"checkpoint": Path("x")}])
+def test_what_the_package_cannot_do_is_said(data: tuple[np.ndarray, np.ndarray], changes: Any) -> None:
+    with pytest.raises(ValueError, match="needs the built-in sampler"):
+        fit(data[0], **changes)
+
+
+def test_auto_means_julia_here() -> None:
+    assert make_backend("auto").name == "julia"
+
+
+def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
+    bridge: Any, data: tuple[np.ndarray, np.ndarray]
+) -> None:
+    import juliacall
+
+    X, truth = data
+    for init in ("kmeans", "random"):
+        result = fit(X, workers=2, truth=truth, initializer=make_initializer(init), max_iter=60)
+        assert nmi(result, truth) > 0.95
+        assert result.trace.nmi[-1] == pytest.approx(nmi(result, truth))
+        assert juliacall.Main.seval("import Distributed; Distributed.nprocs()") == 1
+
+
+def test_a_killed_worker_gives_a_clear_error(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> None:
+    import juliacall
+
+    workers_of = juliacall.Main.seval(
+        "() -> [Distributed.remotecall_fetch(getpid, p) for p in Distributed.workers()]"
+    )
+
+    def kill(number: int, iteration: Any) -> None:
+        if number == 5:
+            os.kill(int(workers_of()[0]), signal.SIGKILL)
+
+    with pytest.raises(JuliaError, match=r"worker process \d+ of Julia ended during the fit"):
+        fit(data[0], workers=2, progress=kill, max_iter=1000)
+    assert not bridge.hooked()
+    assert juliacall.Main.seval("Distributed.nprocs()") == 1
+
+
+INTERRUPTED = """
+import sys
+import numpy as np
+from dpmmwrap import DPMM
+
+X = np.random.default_rng(0).standard_normal((5000, 2)).astype(np.float32)
+told = lambda number, iteration: print(number, flush=True)
+model = DPMM(backend="julia", max_iter=100_000, random_state=0).fit(X, progress=told)
+print("kept", model.interrupted_, model.n_iter_, len(model.labels_), flush=True)
+"""
+
+
+def test_control_c_keeps_the_result_so_far() -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        while running.stdout.readline() != "3\n":
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=120)
+    assert running.returncode == 0
+    word, interrupted, iterations, points = said.splitlines()[-1].split()
+    assert (word, interrupted, points) == ("kept", "True", "5000")
+    assert 3 <= int(iterations) < 100_000

@@ -1,0 +1,386 @@
+"""`dpmmwrap fit`: what a user sees, what is written, how it ends."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmmwrap.cli import fit as fit_module
+from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.trace import COLUMNS
+
+QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 30, "--backend", "native")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four clusters that no one could miss, with their labels."""
+    path = tmp_path_factory.mktemp("data") / "data.npz"
+    np.savez(path, **generate(dim=2, clusters=4, points=600, spread=500, seed=1).arrays())
+    return path
+
+
+@pytest.fixture
+def points(data: Path, tmp_path: Path) -> Path:
+    """The same points without labels."""
+    path = tmp_path / "points.npy"
+    np.save(path, np.load(data)["X"])
+    return path
+
+
+def test_json_is_one_object_and_nothing_else(run, data: Path) -> None:
+    done = run("fit", data, *QUICK, "--json")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 1
+    summary = json.loads(done.out)
+    assert summary["n_clusters"] == 4
+    assert summary["iterations"] == 30
+    assert summary["backend"] == "native"
+    assert summary["init"] == "kmeans"
+    assert summary["interrupted"] is False
+    assert np.isfinite(summary["log_posterior"])
+    assert summary["seconds"] > 0
+    assert summary["nmi"] > 0.95
+    assert summary["ari"] > 0.95
+    assert sum(summary["sizes"]) == 600
+
+
+def test_without_truth_nothing_is_said_of_it(run, points: Path) -> None:
+    summary = json.loads(run("fit", points, *QUICK, "--json").out)
+    assert "nmi" not in summary
+    assert "ari" not in summary
+
+
+def test_labels_in_a_file_are_the_truth(run, data: Path, points: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    truth.write_text("kind\n" + "".join(f"c{label}\n" for label in np.load(data)["y"]))
+    done = json.loads(run("fit", points, *QUICK, "--json", "--labels", truth).out)
+    assert done["nmi"] == json.loads(run("fit", data, *QUICK, "--json").out)["nmi"]
+
+
+def test_the_table(run, data: Path) -> None:
+    done = run("fit", data, *QUICK)
+    assert done.code == 0
+    for said in (
+        "600 points in 2 dimensions",
+        "clusters",
+        "4 (the truth has 4)",
+        "sizes",
+        "log posterior",
+    ):
+        assert said in done.out
+    for said in ("30 iterations", "NMI, ARI", "native, kmeans subclusters, seed 0"):
+        assert said in done.out
+    # No progress where nobody sees it.
+    assert done.err == ""
+
+
+def test_quiet(run, data: Path, tmp_path: Path) -> None:
+    done = run("fit", data, *QUICK, "--quiet", "--out", tmp_path / "out")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (tmp_path / "out" / "labels.npy").exists()
+
+
+def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
+    from dpmmwrap import load
+
+    folder = tmp_path / "deep" / "out"
+    done = run("fit", data, *QUICK, "--json", "--out", folder)
+    assert done.code == 0
+    pictures = {"clusters.png", "trace.png"}
+    assert {path.name for path in folder.iterdir()} == pictures | {
+        "labels.npy", "model.npz", "trace.csv", "summary.json"
+    }  # fmt: skip
+    labels = np.load(folder / "labels.npy", allow_pickle=False)
+    assert labels.shape == (600,)
+    assert labels.dtype == np.int32
+    assert json.loads((folder / "summary.json").read_text()) == json.loads(done.out)
+    with (folder / "trace.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["iteration", *COLUMNS]
+    assert [int(row["iteration"]) for row in rows] == list(range(1, 31))
+    assert int(rows[-1]["n_clusters"]) == 4
+    assert (load(folder / "model.npz").predict(np.load(data)["X"]) == labels).mean() > 0.99
+    for name in pictures:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_it_says_so(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpmmwrap.evaluation import figures
+
+    monkeypatch.setattr(figures, "available", lambda: False)
+    done = run("fit", data, *QUICK, "--out", tmp_path)
+    assert done.code == 0
+    assert "pip install matplotlib" in " ".join(done.out.split())
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_the_same_seed_gives_the_same_labels(run, data: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 3), ("b", 3)):
+        run("fit", data, *QUICK, "--seed", seed, "--out", tmp_path / name)
+    assert (tmp_path / "a" / "labels.npy").read_bytes() == (tmp_path / "b" / "labels.npy").read_bytes()
+
+
+def test_the_example(run) -> None:
+    summary = json.loads(run("fit", "--example", *QUICK, "--init-clusters", "auto", "--json").out)
+    assert summary["points"] == 10_000
+    assert summary["nmi"] > 0.9
+
+
+def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_path: Path) -> None:
+    import dpmmwrap.estimator
+
+    seen = {}
+
+    class Spy(dpmmwrap.estimator.DPMM):
+        def __init__(self, **parameters: object) -> None:
+            seen.update(parameters)
+            raise ValueError("seen enough")
+
+    monkeypatch.setattr(dpmmwrap.estimator, "DPMM", Spy)
+    options = {
+        "--init": "kmeans", "--alpha": 2.5, "--iterations": 7, "--seed": 5, "--backend": "native",
+        "--prior": "reference", "--burnout": 3, "--init-clusters": 2, "--max-clusters": 9,
+        "--outlier-weight": 0.1, "--merge-ratio": "printed", "--n-jobs": 2,
+        "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
+        "--machines": tmp_path / "m",
+    }  # fmt: skip
+    run("fit", data, *(part for pair in options.items() for part in pair))
+    renamed = {"iterations": "max_iter", "seed": "random_state"}
+    wanted = {name[2:].replace("-", "_"): value for name, value in options.items()}
+    assert seen == {renamed.get(name, name): value for name, value in wanted.items()}
+    seen.clear()
+    run("fit", data)
+    # What is not asked for keeps the estimator's default.
+    assert "burnout" not in seen
+    assert "n_jobs" not in seen
+    assert seen["init"] == fit_module.DEFAULT_INIT
+
+
+# Priors
+
+
+@pytest.mark.parametrize("ending", ["json", "npz"])
+def test_a_prior_from_a_file(run, data: Path, tmp_path: Path, ending: str) -> None:
+    prior = {"mean": [0, 0], "mean_strength": 1, "scale": [[5, 0], [0, 5]], "degrees_of_freedom": 5}
+    path = tmp_path / f"prior.{ending}"
+    if ending == "json":
+        path.write_text(json.dumps(prior))
+    else:
+        np.savez(path, **prior)
+    # The reference's prior is (0, I): in scatter matrices, I times its degrees of freedom, D + 3.
+    from_file = json.loads(run("fit", data, *QUICK, "--json", "--prior", path).out)
+    by_name = json.loads(run("fit", data, *QUICK, "--json", "--prior", "reference").out)
+    assert from_file["log_posterior"] == by_name["log_posterior"]
+
+
+def test_priors_that_do_not_fit(run, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "prior.json"
+    good = {"mean": [0, 0, 0], "mean_strength": 1, "scale": np.eye(3).tolist(), "degrees_of_freedom": 6}
+    path.write_text(json.dumps(good))
+    assert "a prior of 2 dimensions like the data, but it has 3" in run("fit", data, "--prior", path).sentence
+    path.write_text(json.dumps(good | {"scale": np.eye(2).tolist()}))
+    assert "prior" in run("fit", data, "--prior", path).sentence
+    path.write_text(json.dumps(good | {"mean": "zero"}))
+    assert "prior" in run("fit", data, "--prior", path).sentence
+    path.write_text('{"mean": [0, 0]}')
+    assert (
+        "should hold mean, mean_strength, scale, degrees_of_freedom"
+        in run("fit", data, "--prior", path).sentence
+    )
+    path.write_text("[1, 2")
+    assert "JSON" in run("fit", data, "--prior", path).sentence
+    assert "not 'flat'" in run("fit", data, "--prior", "flat").sentence
+    assert "cannot be read" in run("fit", data, "--prior", tmp_path / "none.json").sentence
+
+
+# Bad input
+
+
+def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
+    good = np.random.default_rng(0).normal(size=(20, 2))
+    for name, array, said in (
+        ("flat", good.ravel(), "two dimensions"),
+        ("nan", np.where(np.arange(40).reshape(20, 2) == 13, np.nan, good), "row 7, column 2"),
+        ("inf", np.where(np.arange(40).reshape(20, 2) == 38, np.inf, good), "row 20, column 1"),
+        ("empty", good[:0], "empty"),
+        ("one", good[:1], "at least 2 points"),
+        ("objects", good.astype(object), "Python objects, which are never loaded"),
+        ("text", good.astype(str), "text"),
+    ):
+        np.save(folder / f"{name}.npy", array, allow_pickle=True)
+        yield folder / f"{name}.npy", said
+    for name, text, said in (
+        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 2 holds 'x'"),
+        ("notarray.npy", "hello", "should be a NumPy array"),
+        ("notarchive.npz", "hello", "damaged or not what its name says"),
+        ("strange.xyz", "hello", "ends in .xyz"),
+    ):
+        (folder / name).write_text(text)
+        yield folder / name, said
+    yield folder / "none.npy", "there is none of that name"
+
+
+def test_bad_files_end_in_one_sentence(run, tmp_path: Path) -> None:
+    for path, said in bad_files(tmp_path):
+        sentence = run("fit", path).sentence
+        assert said in sentence
+        assert path.name in sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--init", "magic"), "'magic' is not one of"),
+        (("--alpha", -1), "--alpha"),
+        (("--alpha", 0), "--alpha"),
+        (("--iterations", 0), "--iterations"),
+        (("--init-clusters", "some"), "--init-clusters"),
+        (("--init-clusters", 0), "--init-clusters"),
+        (("--max-clusters", 0), "--max-clusters"),
+        (("--outlier-weight", 1), "--outlier-weight"),
+        (("--backend", "fortran"), "--backend"),
+        (("--merge-ratio", "mine"), "--merge-ratio"),
+        (("--weights", "w.safetensors", "--init", "random"), "--weights is for --init splitnet"),
+        (("--checkpoint-every", 5), "--checkpoint-every needs --checkpoint"),
+        (("--example",), "either a file of points or --example"),
+        (("--nonsense",), "No such option"),
+    ],
+)
+def test_bad_options_end_in_one_sentence(run, data: Path, options: tuple[object, ...], said: str) -> None:
+    sentence = run("fit", data, *options).sentence
+    assert said in sentence
+    assert "dpmmwrap fit --help" in sentence
+
+
+def test_no_data_at_all(run) -> None:
+    assert "either a file of points or --example" in run("fit").sentence
+
+
+def test_labels_of_the_wrong_length(run, data: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "y.npy", np.zeros(599, dtype=int))
+    sentence = run("fit", data, "--labels", tmp_path / "y.npy").sentence
+    assert "one label for each of 600 points, but it holds 599" in sentence
+
+
+def test_out_is_checked_before_the_fit(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*arguments: object) -> None:
+        pytest.fail("the fit has begun")
+
+    monkeypatch.setattr(fit_module, "fit", fit)
+    (tmp_path / "file").touch()
+    assert "but it is a file" in run("fit", data, "--out", tmp_path / "file").sentence
+    assert "part of the path is a file" in run("fit", data, "--out", tmp_path / "file" / "out").sentence
+    assert "no such folder" in run("fit", data, "--checkpoint", tmp_path / "none" / "c").sentence
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 5})())
+    assert "but only 5 are free" in run("fit", data, "--out", tmp_path / "out").sentence
+
+
+def test_a_disk_that_fills_up_meanwhile(
+    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = run("fit", data, *QUICK, "--json", "--out", tmp_path)
+    assert done.code == 2
+    assert done.err.endswith("no space is left on the disk\n")
+    assert len(done.err.splitlines()) == 1
+    # The numbers at least are not lost, and no half file is left.
+    assert json.loads(done.out)["n_clusters"] == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_checkpoint(run, data: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "chain.ckpt"
+    checkpoint.write_bytes(b"not a checkpoint")
+    assert "chain.ckpt" in run("fit", data, *QUICK, "--checkpoint", checkpoint).sentence
+
+
+def test_a_checkpoint_of_other_data(run, data: Path, points: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "chain.ckpt"
+    assert run("fit", data, *QUICK, "--checkpoint", checkpoint, "--checkpoint-every", 5).code == 0
+    assert checkpoint.exists()
+    np.save(points, np.load(points) + 1)
+    assert "chain.ckpt" in run("fit", points, *QUICK, "--checkpoint", checkpoint).sentence
+
+
+def test_weights_that_are_none(run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"nothing of the kind")
+    for name in ("w.safetensors", "none.safetensors"):
+        assert name in run("fit", data, "--init", "splitnet", "--weights", tmp_path / name).sentence
+
+
+# Terminals and signals
+
+
+LONG = ("--init", "kmeans", "--init-clusters", "1", "--backend", "native", "--json", "--iterations")
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 100
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_ctrl_c_keeps_the_result_so_far(data: Path, tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "out", tmp_path / "chain.ckpt"
+    command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, "1000000", "--out", out]
+    command += ["--checkpoint", checkpoint, "--checkpoint-every", "5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(checkpoint, process)
+        process.send_signal(signal.SIGINT)
+        answer, problems = process.communicate(timeout=60)
+    assert process.returncode == 130, problems
+    summary = json.loads(answer)
+    assert summary["interrupted"] is True
+    assert summary == json.loads((out / "summary.json").read_text())
+    assert 5 <= summary["iterations"] < 1_000_000
+    assert len(np.load(out / "labels.npy")) == 600
+    assert "Traceback" not in problems
+
+
+def read_all(terminal: int) -> str:
+    """What a program shows on a terminal until it has gone."""
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 1 << 16)
+        except OSError:
+            piece = b""
+        if not piece:
+            return shown.decode()
+        shown += piece
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals as POSIX has them")
+def test_the_live_line_on_a_terminal(data: Path) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, "300"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True
+    ) as process:
+        os.close(theirs)
+        shown = read_all(ours)
+        answer, _ = process.communicate(timeout=60)
+    os.close(ours)
+    for said in ("iteration", "/300", "clusters, log posterior", "left"):
+        assert said in shown
+    assert json.loads(answer)["n_clusters"] == 4

@@ -1,0 +1,84 @@
+"""`dpmmwrap predict`: the same answers as the model itself, for files of any length."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmmwrap import load
+from dpmmwrap.cli import predict as predict_module
+from dpmmwrap.evaluation.datasets import generate
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from dpmmwrap import DPMM
+
+    X = generate(dim=2, clusters=3, points=300, spread=500, seed=1).X
+    path = tmp_path_factory.mktemp("model") / "model.npz"
+    DPMM(init="kmeans", init_clusters=1, max_iter=20, backend="native", random_state=0).fit(X).save(path)
+    return path
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    path = tmp_path / "new.npy"
+    np.save(path, generate(dim=2, clusters=3, points=100, spread=500, seed=1).X)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict_module, "CHUNK_ROWS", 33)
+
+
+def test_labels_are_printed_one_per_line(run, model: Path, points: Path) -> None:
+    done = run("predict", model, points)
+    assert done.code == 0
+    assert [int(line) for line in done.out.split()] == load(model).predict(np.load(points)).tolist()
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv"])
+def test_labels_are_written(run, model: Path, points: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"labels.{ending}"
+    done = run("predict", model, points, "--out", out)
+    assert (done.code, done.out) == (0, "")
+    labels = np.load(out) if ending == "npy" else np.loadtxt(out, dtype=int)
+    np.testing.assert_array_equal(labels, load(model).predict(np.load(points)))
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv"])
+def test_probabilities_are_written(run, model: Path, points: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"probabilities.{ending}"
+    assert run("predict", model, points, "--proba", "--out", out).code == 0
+    probabilities = np.load(out) if ending == "npy" else np.loadtxt(out, delimiter=",", ndmin=2)
+    np.testing.assert_allclose(probabilities, load(model).predict_proba(np.load(points)), rtol=1e-5)
+
+
+def test_one_point_is_enough(run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("1.0,2.0\n")
+    assert len(run("predict", model, tmp_path / "one.csv").out.split()) == 1
+
+
+def test_points_of_another_dimension(run, model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    assert "2 features like the model, but it has 3" in run("predict", model, tmp_path / "x.npy").sentence
+
+
+@pytest.mark.parametrize("keep", [0, 10, 300, -30])
+def test_damaged_models(run, model: Path, points: Path, tmp_path: Path, keep: int) -> None:
+    (tmp_path / "half.npz").write_bytes(model.read_bytes()[:keep])
+    assert "half.npz" in run("predict", tmp_path / "half.npz", points).sentence
+
+
+def test_files_that_are_no_models(run, points: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", X=np.zeros(3))
+    assert "other.npz" in run("predict", tmp_path / "other.npz", points).sentence
+    assert "none.npz" in run("predict", tmp_path / "none.npz", points).sentence
+
+
+def test_bad_places(run, model: Path, points: Path, tmp_path: Path) -> None:
+    assert (
+        "should be a .npy or .csv file" in run("predict", model, points, "--out", tmp_path / "x.txt").sentence
+    )
+    assert "no such folder" in run("predict", model, points, "--out", tmp_path / "none" / "x.npy").sentence

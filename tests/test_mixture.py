@@ -1,0 +1,62 @@
+"""The fitted mixture against scipy, and its file format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpmmwrap.files import InputError
+from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.prior import NIW
+
+
+@pytest.fixture
+def mixture() -> Mixture:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(70, 2)) + 6])
+    return Mixture.from_labels(X, np.repeat([0, 1], [30, 70]), NIW.reference(2))
+
+
+def test_density_is_the_weighted_sum_of_student_ts(mixture: Mixture) -> None:
+    X = np.random.default_rng(1).normal(size=(10, 2)) * 4
+    total = np.zeros(10)
+    for k in range(2):
+        strength, freedom = mixture.posterior.mean_strength[k], mixture.posterior.degrees_of_freedom[k] - 1
+        shape = mixture.posterior.scale[k] * (strength + 1) / (strength * freedom)
+        total += mixture.weights[k] * stats.multivariate_t(mixture.means[k], shape, freedom).pdf(X)
+    np.testing.assert_allclose(mixture.score_samples(X), np.log(total))
+
+
+def test_samples_follow_the_density(mixture: Mixture) -> None:
+    X, labels = mixture.sample(20_000, np.random.default_rng(2))
+    assert stats.binomtest(int((labels == 1).sum()), 20_000, 0.7).pvalue > 1e-3
+    strength, freedom = mixture.posterior.mean_strength[0], mixture.posterior.degrees_of_freedom[0] - 1
+    scale = np.sqrt(mixture.posterior.scale[0, 0, 0] * (strength + 1) / (strength * freedom))
+    t = stats.t(freedom, mixture.means[0, 0], scale)
+    assert stats.kstest(X[labels == 0, 0], t.cdf).pvalue > 1e-3
+
+
+def test_a_file_of_something_else_is_refused(mixture: Mixture, tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    mixture.save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError):
+        load(path)
+    np.savez(path, X=np.ones(3))
+    with pytest.raises(InputError, match="format"):
+        load(path)
+    with np.load(tmp_path / "model.npz") as _:
+        pass
+    mixture.save(path)
+    with np.load(path) as arrays:
+        changed = {**arrays, "counts": np.ones(5)}
+    np.savez(path, **changed)
+    with pytest.raises(InputError, match="damaged"):
+        load(path)
+    np.savez(path, **{**changed, "counts": np.array([{}], dtype=object)})
+    with pytest.raises(InputError):
+        load(path)
