@@ -97,9 +97,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.workers = workers
         self.machines = machines
 
-    def fit(
-        self, X: Any, y: Any = None, *, truth: Any = None, progress: Progress | None = None
-    ) -> DPMM:
+    def fit(self, X: Any, y: Any = None, *, truth: Any = None, progress: Progress | None = None) -> DPMM:
         """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at."""
         self._check_parameters()
         # Stored as it came where it can be: a memory-mapped float32 array is never copied.
@@ -198,7 +196,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), 1)
         weight = self.outlier_weight
-        if not isinstance(weight, numbers.Real) or not 0 <= weight < 1:
+        if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < 1:
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
         if self.merge_ratio not in ("reference", "printed"):
             raise ValueError(f"merge_ratio should be reference or printed, not {self.merge_ratio!r}")
@@ -213,8 +211,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(first, str):
             if first != "auto":
                 raise ValueError(f"init_clusters should be auto, a number or an array of labels, not {first!r}")
-            labels = many_clusters(X, seed)
-            return labels
+            return many_clusters(X, seed)
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), len(X))
@@ -245,7 +242,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_number(name: str, value: Any, above: float) -> None:
-    if not isinstance(value, numbers.Real) or not value > above or not math.isfinite(value):
+    if not isinstance(value, numbers.Real) or not float(value) > above or not math.isfinite(value):
         raise ValueError(f"{name} should be a finite number above {above:g}, not {value!r}")
 
 
@@ -257,7 +254,7 @@ def check_whole(name: str, value: Any, least: int) -> None:
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
     """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
     if X.dtype == np.float32:
-        return X, np.zeros(X.shape[1])  # type: ignore[return-value]
+        return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
     offset = X.mean(axis=0)
     points = np.empty(X.shape, np.float32)
     for begin in range(0, len(X), CHUNK):

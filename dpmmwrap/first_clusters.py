@@ -13,26 +13,25 @@ SAMPLE = 20_000
 CHUNK = 1 << 13
 
 
-def many_clusters(X: Float32Array, seed: int, most: int = MOST, sample: int = SAMPLE) -> IntArray:
-    """A label per point: the nearest of many centres, with each feature divided by its deviation."""
-    count = how_many(*X.shape, most)
+def many_clusters(X: Float32Array, seed: int) -> IntArray:
+    """A label per point to begin with: as many clusters as there are groups large enough to show a shape, up to MOST."""
+    return cells(X, min(MOST, len(X) // max(POINTS_PER_CLUSTER, 2 * X.shape[1])), seed)
+
+
+def cells(X: Float32Array, count: int, seed: int) -> IntArray:
+    """A label per point: the nearest of `count` centres, with each feature divided by its deviation."""
     if count < 2:
         return np.zeros(len(X), np.int32)
     from sklearn.cluster import MiniBatchKMeans
 
     rng = np.random.default_rng(seed)
-    rows = np.arange(len(X)) if len(X) <= sample else np.sort(rng.choice(len(X), sample, replace=False))
+    rows = np.arange(len(X)) if len(X) <= SAMPLE else np.sort(rng.choice(len(X), SAMPLE, replace=False))
     points = np.asarray(X[rows], dtype=np.float64)
     shift, deviations = points.mean(axis=0), points.std(axis=0)
     deviations[deviations == 0] = 1.0
     model = MiniBatchKMeans(count, batch_size=2048, n_init=1, max_iter=20, random_state=seed % 2**32)
     model.fit((points - shift) / deviations)
     return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
-
-
-def how_many(rows: int, dim: int, most: int = MOST) -> int:
-    """As many clusters as there are groups of points large enough to show a shape, up to `most`."""
-    return min(most, rows // max(POINTS_PER_CLUSTER, 2 * dim))
 
 
 def nearest(X: Float32Array, centres: Float64Array, deviations: Float64Array) -> IntArray:

@@ -44,9 +44,7 @@ class Mixture:
         posterior = prior.posterior(statistics)
         if outlier_prior is not None:
             outliers = outlier_prior.posterior(Statistics.of(X, np.where(labels < 0, 0, -1), 1))
-            posterior = NIW(
-                *(np.concatenate([getattr(posterior, name), getattr(outliers, name)]) for name in FIELDS)
-            )
+            posterior = NIW(*(np.concatenate([getattr(posterior, name), getattr(outliers, name)]) for name in FIELDS))
         return cls(statistics.counts, posterior, outlier_weight)
 
     def shifted(self, offset: FloatArray) -> Mixture:

@@ -18,12 +18,13 @@ from scipy.special import gammaln
 
 from dpmmwrap import triangular
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.first_clusters import many_clusters
+from dpmmwrap.first_clusters import cells
 
 CHUNK_ROWS = 1 << 16
-CELLS = 50
 SAMPLE = 10_000
-WIDTHS = 3.0
+CELLS = 50
+POINTS_PER_CELL = 5
+WIDTHS = 4.0
 """The default prior's scale over nu, in units of the variance within cells (see `NIW.from_data`)."""
 
 
@@ -161,15 +162,15 @@ class NIW:
     def from_data(cls, X: FloatArray, widths: float = WIDTHS) -> NIW:
         """The default prior: the mean of X, kappa 1, nu D + 3, and a diagonal scale from how wide the data are locally.
 
-        The data are cut into CELLS cells by k-means; the expected covariance of a cluster is `widths` times the
-        variance of each feature within cells. Each feature follows its own units, so the same data in other units
-        gives the same clustering.
+        The data are cut into CELLS cells by k-means; the scale over nu is `widths` times the variance of each
+        feature within cells. Each feature follows its own units, so the same data in other units gives the same
+        clustering. The README shows how the number of clusters depends on `widths`.
         """
         dim = X.shape[1]
         sample = X if len(X) <= SAMPLE else X[np.sort(np.random.default_rng(0).choice(len(X), SAMPLE, replace=False))]
-        cells = Statistics.of(sample, many_clusters(np.asarray(sample), seed=0, most=CELLS))
+        labels = cells(np.asarray(sample), min(CELLS, len(sample) // POINTS_PER_CELL), seed=0)
         whole = Statistics.of(X)
-        within = np.diagonal(cells.scatters.sum(axis=0)) / max(len(sample), 1)
+        within = np.diagonal(Statistics.of(sample, labels).scatters.sum(axis=0)) / max(len(sample), 1)
         total = np.diagonal(whole.scatters[0]) / max(len(X), 1)
         variances = filled(np.maximum(within, 0.01 * total), whole.means[0])
         freedom = float(dim + 3)

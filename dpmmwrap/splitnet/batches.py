@@ -60,9 +60,7 @@ def training_batch(seed: int, step: int, dim: int, sets: int, reach: float) -> B
     knobs = curriculum(rng, drawn, sets - crowded, reach)
     parts = []
     if sets - crowded:
-        mixtures, X, _ = draw_splittable_pairs(
-            rng, drawn, knobs, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION
-        )
+        mixtures, X, _ = draw_splittable_pairs(rng, drawn, knobs, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION)
         sides = np.zeros((sets - crowded, TARGETS, 2))
         sides[:, :, 0] = 1.0
         parts.append(_framed(rng, mixtures, X, sides, n, dim))
@@ -89,9 +87,7 @@ def draw_worthwhile_crowds(rng: Generator, dim: int, count: int) -> tuple[Mixtur
     return mixtures[kept], sides
 
 
-def _framed(
-    rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int, dim: int
-) -> Batch:
+def _framed(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int, dim: int) -> Batch:
     """Pads to D with noise where fewer dimensions were drawn, frames all points, and keeps n of them."""
     targets = sides @ mixtures.responsibilities(X[:, :n])
     points = pad_with_noise(rng, _scaled(X), dim)

@@ -152,12 +152,8 @@ class SplitNet(nn.Module):
             raise ValueError(f"hidden size {sizes.hidden} should be a multiple of {sizes.heads} heads")
         self.sizes = sizes
         self.embedding = nn.Linear(feature_count(sizes.dim), sizes.hidden)
-        self.encoder = nn.ModuleList(
-            ISAB(sizes.hidden, sizes.heads, sizes.inducing) for _ in range(sizes.encoders)
-        )
-        self.decoder = nn.ModuleList(
-            PMA(sizes.hidden, sizes.heads, sizes.seeds) for _ in range(sizes.decoders)
-        )
+        self.encoder = nn.ModuleList(ISAB(sizes.hidden, sizes.heads, sizes.inducing) for _ in range(sizes.encoders))
+        self.decoder = nn.ModuleList(PMA(sizes.hidden, sizes.heads, sizes.seeds) for _ in range(sizes.decoders))
         self.logits = nn.Linear(sizes.hidden, sizes.proposals)
 
     def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:

@@ -7,7 +7,8 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from dpmmwrap.splitnet.frame import turned
+from dpmmwrap.arrays import FloatArray, UInt8Array
+from dpmmwrap.splitnet.frame import turned, whitening
 from dpmmwrap.splitnet.network import SplitNet
 from dpmmwrap.splitnet.refine import Context
 
@@ -49,13 +50,23 @@ def network_proposals(network: SplitNet, context: Context, points: int, rng: Gen
     return torch.sigmoid(network(Y.float(), mask)).transpose(1, 2) * present[:, None, :]
 
 
+@torch.inference_mode()
+def first_proposal(network: SplitNet, X: FloatArray, rng: Generator) -> UInt8Array:
+    """The network's first proposal for every point of one cluster (n, D): the network alone."""
+    points = torch.as_tensor(np.asarray(X, dtype=np.float64))[None]
+    present = torch.ones(points.shape[:2], dtype=torch.bool)
+    Y = fitted(whitening(points, present)(points).float(), present, network.sizes.dim, rng)
+    labels: UInt8Array = (network(Y)[0, :, 0] > 0).numpy().astype(np.uint8)
+    return labels
+
+
 def peel_proposals(context: Context, count: int, rng: Generator) -> Tensor:
     """Dense groups: the neighbours of points with a crowded neighbourhood; their sizes vary.
 
     How far a neighbourhood of some size reaches is read off the first few points of the context, which are a
     random sample of it: that spares sorting all distances.
     """
-    B, n, dim = context.Z.shape
+    B, _, dim = context.Z.shape
     counts = context.counts.cpu().numpy()
     picks = (rng.random((B, count * SEEDS_PER_PEEL)) * counts[:, None]).astype(np.int64)
     seeds = context.Z[torch.arange(B)[:, None], torch.from_numpy(picks)]
@@ -88,7 +99,7 @@ def shell_proposals(context: Context, shares: tuple[float, ...]) -> Tensor:
 
 def axis_proposals(context: Context, count: int, rng: Generator) -> Tensor:
     """What lies beyond a cut along the cluster's most telling axes and along random directions: tails and halves."""
-    B, n, dim = context.Z.shape
+    B, _, dim = context.Z.shape
     Y, _ = turned(context.Z, context.present)
     directions = rng.standard_normal((B, dim, count)).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)

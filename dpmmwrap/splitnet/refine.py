@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import os
-OVERFIT = float(os.environ.get("OVERFIT", "0"))
 SCALE_FACTOR = 0.1
 """The expected covariance of a side, as a share of the whitened cluster's."""
+PRIOR_STRENGTH = 0.1
+"""In EM the prior counts for a tenth of its points: in the whole cluster it would weigh less than in a context."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,10 @@ class Odds:
         return odds.masked_fill(~context.present[:, None, :], -1e9)
 
 
-def log_odds(sides: Sides, strength: float) -> Odds:
-    """The E-step's log odds, from regularised covariances of the sides.
-
-    `strength` counts as that many points with the prior's covariance.
-    """
+def log_odds(sides: Sides) -> Odds:
+    """The E-step's log odds, from slightly regularised covariances of the sides."""
     dim = sides.means.shape[-1]
+    strength = PRIOR_STRENGTH * (dim + 3)
     eye = torch.eye(dim, dtype=sides.means.dtype, device=sides.means.device)
     covariances = (sides.scatters + strength * SCALE_FACTOR * eye) / (sides.counts + strength)[..., None, None]
     factors = torch.linalg.cholesky_ex(covariances)[0]
@@ -112,12 +110,10 @@ def log_odds(sides: Sides, strength: float) -> Odds:
     )
 
 
-def refine(context: Context, sides: Sides, steps: int, strength: float, hard: bool = False) -> Sides:
-    """A few EM steps of every candidate; `hard` takes the likelier side of each point (classification EM)."""
+def refine(context: Context, sides: Sides, steps: int) -> Sides:
+    """A few EM steps of every candidate."""
     for _ in range(steps):
-        odds = log_odds(sides, strength)(context)
-        group = (odds > 0).to(odds.dtype) if hard else torch.sigmoid(odds)
-        sides = maximise(context, group)
+        sides = maximise(context, torch.sigmoid(log_odds(sides)(context)))
     return sides
 
 
@@ -133,15 +129,12 @@ def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
     counts = sides.counts * times[..., None]
     gain = (
         _log_marginal(counts, sides.means, sides.scatters * times[..., None, None, None]).sum(dim=2)
-        - _log_marginal(
-            whole.counts * times[..., None], whole.means, whole.scatters * times[..., None, None, None]
-        )[:, :, 0]
+        - _log_marginal(whole.counts * times[..., None], whole.means, whole.scatters * times[..., None, None, None])[
+            :, :, 0
+        ]
     )
-    # What the sides' covariances were fitted too well to few points: about half a nat per number and point.
-    dim = context.dim
-    overfit = 0.5 * dim * (dim + 3) / 2 * times * OVERFIT
     cost = torch.lgamma(counts.clamp_min(1e-3)).sum(dim=2) - torch.lgamma(sizes)
-    ratio = math.log(alpha) + cost + gain - overfit
+    ratio = math.log(alpha) + cost + gain
     # A side that is all but empty is no split.
     return torch.where((sides.counts >= 2.0).all(dim=2), ratio, -math.inf)
 
@@ -163,9 +156,7 @@ def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:
     eye = torch.eye(dim, dtype=means.dtype, device=means.device)
     shrink = counts / (counts + 1.0)
     scale = (
-        freedom * SCALE_FACTOR * eye
-        + scatters
-        + (shrink[..., None, None] * means[..., :, None]) * means[..., None, :]
+        freedom * SCALE_FACTOR * eye + scatters + (shrink[..., None, None] * means[..., :, None]) * means[..., None, :]
     )
     factors = torch.linalg.cholesky_ex(scale)[0]
     log_determinant = 2 * factors.diagonal(dim1=-2, dim2=-1).clamp_min(1e-12).log().sum(-1)

@@ -182,14 +182,12 @@ def draw_splittable_pairs(
 
 def split_log_hastings(X: Float64Array, labels: IntArray, alpha: float, prior: NIW | None = None) -> Float64Array:
     """The log Hastings ratio of splitting each set (B, n, D) by its 0/1 labels (B, n)."""
-    count, n, dim = X.shape
+    dim = X.shape[2]
     indicator = np.stack([labels == 0, labels == 1], axis=1).astype(np.float64)
     sizes = indicator.sum(axis=2)
     sums = indicator @ X
     squares = np.stack([np.swapaxes(X * indicator[:, k, :, None], 1, 2) @ X for k in range(2)], axis=1)
-    parts = Statistics.from_sums(
-        sizes.ravel(), sums.reshape(-1, dim), squares.reshape(-1, dim, dim), np.zeros(dim)
-    )
+    parts = Statistics.from_sums(sizes.ravel(), sums.reshape(-1, dim), squares.reshape(-1, dim, dim), np.zeros(dim))
     return log_hastings(NIW.reference(dim) if prior is None else prior, parts[0::2], parts[1::2], alpha)
 
 

@@ -16,10 +16,13 @@ from safetensors.torch import save
 from torch import Tensor
 
 from dpmmwrap import __version__
+from dpmmwrap.files import write_atomically
+from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.splitnet.batches import Batch, Validation, training_batch, validation_sets
+from dpmmwrap.splitnet.device import choose_device
 from dpmmwrap.splitnet.loss import adjusted_rand, proposal_loss
 from dpmmwrap.splitnet.network import SplitNet, architecture
-from dpmmwrap.splitnet.weights_io import read_tensors, save_weights, write_atomically
+from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 
 WARM_UP = 100
 """Steps of warm-up. The curriculum begins after it, so that the first steps do not depend on the total."""
@@ -62,19 +65,6 @@ class Moment:
     loss: float
     validation: dict[str, float]
     seconds_left: float
-
-
-def choose_device(device: str) -> torch.device:
-    """ "auto" is CUDA if there is one."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device should be auto, cpu or cuda, not {device!r}") from error
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device cuda was asked for, but there is no CUDA device")
-    return chosen
 
 
 def checkpoint_path(out: Path) -> Path:
@@ -138,20 +128,25 @@ class Training:
             "steps": json.dumps(self.settings.steps),
             "numbers": json.dumps(numbers),
         }
-        whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        write_atomically(path, save(whole, metadata))
+        content = save({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, metadata)
+        write_atomically(path, lambda file: file.write(content))
 
     def load_checkpoint(self, path: Path) -> None:
         """Goes on where a run with the same settings stopped."""
+        if not path.exists():
+            raise ValueError(f"there is no checkpoint {path} to resume from")
         tensors, metadata = read_tensors(path)
         try:
             identity = json.loads(metadata["settings"])
+            steps = int(json.loads(metadata["steps"]))
             numbers = json.loads(metadata["numbers"])
         except (KeyError, ValueError) as error:
             raise ValueError(f"{path} is no checkpoint of a SplitNet training") from error
         if identity != self.settings.identity():
             differing = [name for name, value in self.settings.identity().items() if identity.get(name) != value]
             raise ValueError(f"the checkpoint {path} is of a training with another {', '.join(differing)}")
+        # The schedule belongs to the run: it keeps the number of steps that it was started with.
+        self.settings = replace(self.settings, steps=steps)
         for name, value in numbers.items():
             setattr(self, name, value)
         self.network.load_state_dict(_under("network.", tensors))
@@ -228,59 +223,54 @@ def train(
     """
     training = Training(settings)
     checkpoint = checkpoint_path(out)
-    if resume and checkpoint.exists():
+    if resume:
         training.load_checkpoint(checkpoint)
-        # The schedule belongs to the run: a resumed run keeps the number of steps that it was started with.
-        training.settings = replace(settings, steps=planned_steps(checkpoint))
         minutes = None
-    try:
-        _run(training, checkpoint, minutes, progress)
-    except KeyboardInterrupt:
-        if training.best:
-            training.save_checkpoint(checkpoint)
-            training.save_best(out)
-        raise
+    with Interrupt() as interrupt:
+        run(training, checkpoint, minutes, progress, interrupt)
     training.save_best(out)
-    checkpoint.unlink(missing_ok=True)
+    if training.step == training.settings.steps:
+        checkpoint.unlink(missing_ok=True)
     return training.card()
 
 
-def planned_steps(checkpoint: Path) -> int:
-    """The number of steps that the run behind a checkpoint was started with."""
-    return int(json.loads(read_tensors(checkpoint)[1]["steps"]))
-
-
-def _run(
-    training: Training, checkpoint: Path, minutes: float | None, progress: Callable[[Moment], None] | None
+def run(
+    training: Training,
+    checkpoint: Path,
+    minutes: float | None,
+    progress: Callable[[Moment], None] | None,
+    interrupt: Interrupt,
 ) -> None:
+    """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
     sets = validation_sets(training.settings.seed, training.settings.dim)
-    begun, done_before = time.perf_counter(), training.step
-    saved_seconds = training.seconds
-    timed_from = 0.0
+    begun, done_before, seconds_before = time.perf_counter(), training.step, training.seconds
+    timed_from = begun
     with ThreadPoolExecutor(1) as ahead:
-        coming = _submit(ahead, training, training.step)
+        coming = submit(ahead, training, training.step)
         while training.step < training.settings.steps:
             batch = coming.result()
-            coming = _submit(ahead, training, training.step + 1)
+            coming = submit(ahead, training, training.step + 1)
             training.advance(batch)
             now = time.perf_counter()
-            training.seconds = saved_seconds + now - begun
+            training.seconds = seconds_before + now - begun
             if minutes is not None and training.step == TIMED[0]:
                 timed_from = now
             if minutes is not None and training.step == TIMED[1]:
                 per_step = (now - timed_from) / (TIMED[1] - TIMED[0])
-                training.settings = replace(training.settings, steps=max(TIMED[1] + 1, int(60 * minutes / per_step)))
-            every = max(1, training.settings.steps // VALIDATIONS)
-            if training.step % every == 0 or training.step == training.settings.steps:
+                steps = max(TIMED[1] + 1, int(60 * minutes / per_step))
+                training.settings = replace(training.settings, steps=steps)
+            last = training.step == training.settings.steps or interrupt.requested
+            if last or training.step % max(1, training.settings.steps // VALIDATIONS) == 0:
                 training.validate(sets)
                 training.save_checkpoint(checkpoint)
             if progress is not None:
-                rate = (now - begun) / (training.step - done_before)
-                left = rate * (training.settings.steps - training.step)
+                left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
                 progress(Moment(training.step, training.settings.steps, training.loss, training.metrics, left))
+            if interrupt.requested:
+                return
 
 
-def _submit(ahead: ThreadPoolExecutor, training: Training, step: int) -> Future[Batch]:
+def submit(ahead: ThreadPoolExecutor, training: Training, step: int) -> Future[Batch]:
     settings = training.settings
     reach = curriculum_reach(step, settings.steps)
     return ahead.submit(training_batch, settings.seed, step, settings.dim, settings.batch, reach)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from dpmmwrap.files import write_atomically, write_json
 from dpmmwrap.splitnet.network import Architecture, SplitNet
 
 FORMAT = "dpmmwrap-splitnet-1"
@@ -28,30 +28,24 @@ def shipped_path(dim: int, folder: Path = FOLDER) -> Path:
     return folder / f"splitnet_d{dim}.safetensors"
 
 
+def network_dim(dim: int, available: list[int]) -> int:
+    """The dimension whose weights serve D: its own, else the next one up (padded), else the largest (projected)."""
+    if not available:
+        raise ValueError("no SplitNet weights came with this installation; give a weights file")
+    return min((d for d in available if d >= dim), default=max(available))
+
+
 def card_path(path: Path) -> Path:
     return path.with_suffix(".json")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """The file is whole or absent, also after a crash: written beside its place, then moved there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
     """Writes the weights, then the card: a card never describes weights that are not there."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     metadata = {"format": FORMAT, "architecture": json.dumps(network.sizes.to_dict())}
-    write_atomically(path, save(tensors, metadata))
-    write_atomically(card_path(path), (json.dumps(card, indent=2) + "\n").encode())
+    content = save(tensors, metadata)
+    write_atomically(path, lambda file: file.write(content))
+    write_json(card_path(path), card)
 
 
 def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
@@ -79,7 +73,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise ValueError(f"there is no weights file {path}")
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: not a dict
+            return tensors, dict(file.metadata() or {})
     except (SafetensorError, OSError) as error:
         raise ValueError(f"the weights file {path} is damaged or no safetensors file ({error})") from error
 

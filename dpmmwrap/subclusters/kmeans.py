@@ -41,9 +41,7 @@ class KMeansStart:
         centres = two_means(np.asarray(self.X[np.sort(few)], dtype=np.float64), self.precision, self.iterations, rng)
         sides = np.empty(len(rows), np.uint8)
         for begin in range(0, len(rows), CHUNK):
-            sides[begin : begin + CHUNK] = nearer(
-                self.X[rows[begin : begin + CHUNK]], centres, self.precision
-            )
+            sides[begin : begin + CHUNK] = nearer(self.X[rows[begin : begin + CHUNK]], centres, self.precision)
         return sides
 
 

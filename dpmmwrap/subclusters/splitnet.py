@@ -1,4 +1,4 @@
-"""SplitNet's start: candidate splits from the network and its rivals, refined on a context, judged by Hastings ratio.
+"""SplitNet's start: candidate splits from the network and others, refined on a context, judged by Hastings ratio.
 
 The cost of a start does not depend on the size of the cluster, apart from labelling its members once.
 """
@@ -15,20 +15,24 @@ from torch import Tensor
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.splitnet import proposals, refine
+from dpmmwrap.splitnet.device import choose_device
 from dpmmwrap.splitnet.frame import Frame, whitening
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet
-from dpmmwrap.splitnet.training import choose_device
-from dpmmwrap.splitnet.weights_io import load_weights, shipped_dims, shipped_path
+from dpmmwrap.splitnet.weights_io import load_weights, network_dim, shipped_dims, shipped_path
 
 NETWORK_POINTS = 256
 """Points of the context that the network reads."""
-import os
-SURVIVORS = int(os.environ.get('SURV','6'))
-"""Candidates that are refined to the end."""
+SHELLS = (0.2, 0.5)
+"""Shares of the points in the core of a shell split."""
 FIRST_STEPS = 2
+SURVIVORS = 6
+"""EM steps of all candidates, and how many of them are refined to the end."""
+HOPELESS_MERIT, HOPELESS_RATIO = -0.1, -15.0
+"""A split below both is not going to be accepted, however long the sampler works on it."""
 POLISH_POINTS_PER_DIM = 200
 POLISH_STEPS = 3
+"""In many dimensions a context is few points for two covariances: the chosen split is refined on a larger one."""
 BATCH_POINTS = 1 << 15
 """Points of all contexts that are worked on at once: more would leave the cache."""
 
@@ -38,15 +42,22 @@ def _network(path: Path, device: torch.device) -> SplitNet:
     return load_weights(path).to(device)
 
 
-def network_dim(dim: int, available: list[int]) -> int:
-    """The dimension whose weights serve D: its own, else the next one up (padded), else the largest (projected)."""
-    if not available:
-        raise ValueError("no SplitNet weights are shipped with this installation; give a weights file")
-    return min((d for d in available if d >= dim), default=max(available))
-
-
 class SplitNetStart:
-    """The `splitnet` start. See `dpmmwrap.subclusters.Initializer`."""
+    """The `splitnet` start (an `Initializer`).
+
+    Parameters
+    ----------
+    weights : a weights file of one's own; None for the shipped ones.
+    device : "auto" (CUDA if there is one), "cpu" or "cuda".
+    context : points of a cluster that are looked at.
+    network : whether the network proposes splits; peels, axes : how many dense groups and tails do;
+    shells : whether the core against the shell is proposed, too.
+    refine : EM steps of a candidate; 0 leaves it as proposed.
+    polish : whether the chosen split is refined on a larger context in many dimensions.
+    alpha : the concentration by which Hastings ratios are computed.
+    """
+
+    name = "splitnet"
 
     def __init__(
         self,
@@ -55,9 +66,9 @@ class SplitNetStart:
         device: str = "auto",
         context: int = 1000,
         network: bool = True,
-        peels: int = 6,
-        shells: tuple[float, ...] = (0.2, 0.5),
-        axes: int = 3,
+        peels: int = 8,
+        axes: int = 8,
+        shells: bool = True,
         refine: int = 6,
         polish: bool = True,
         alpha: float = 10.0,
@@ -66,36 +77,40 @@ class SplitNetStart:
             raise ValueError(f"context should be at least 16 points, not {context}")
         if min(peels, axes, refine) < 0:
             raise ValueError("peels, axes and refine should not be negative")
-        if not network and not (peels or shells or axes):
-            raise ValueError("a start needs at least one kind of candidate: network, peels, shells or axes")
+        if not (network or peels or axes or shells):
+            raise ValueError("a start needs at least one kind of candidate: network, peels, axes or shells")
         if not alpha > 0:
             raise ValueError(f"alpha should be positive, not {alpha}")
-        self.weights = None if weights is None else Path(weights)
         self.device = choose_device(device)
-        self.context, self.with_network = context, network
-        self.peels, self.shells, self.axes = peels, shells, axes
+        self.context, self.peels, self.axes, self.shells = context, peels, axes, shells
         self.refine, self.polish, self.alpha = refine, polish, alpha
+        self.with_network = network
         # Asked for by name, so refused at once if it is not what it should be.
-        self.network = None if self.weights is None else _network(self.weights, self.device)
+        self.own_network = None if weights is None else _network(Path(weights), self.device)
+        self.network: SplitNet | None = None
 
     def bind(self, X: Float32Array) -> None:
-        """Sees the data; uploads it if the device is a GPU."""
+        """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
         self.X = X
-        dim = X.shape[1]
-        self._on_device = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
-        if self.with_network and self.weights is None:
-            self.network = _network(shipped_path(network_dim(dim, shipped_dims())), self.device)
+        self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
+        self.network = self.own_network
+        if self.with_network and self.network is None:
+            dim = network_dim(X.shape[1], shipped_dims())
+            self.network = _network(shipped_path(dim), self.device)
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         """Sublabels of each cluster, all clusters in batches; tiny clusters begin at random."""
         dim = self.X.shape[1]
         labels: list[UInt8Array] = [np.empty(0, dtype=np.uint8)] * len(members)
-        large = [i for i, rows in enumerate(members) if len(rows) >= 4 and len(rows) > dim]
-        for i in set(range(len(members))) - set(large):
-            labels[i] = rng.integers(0, 2, size=len(members[i]), dtype=np.uint8)
-        per_batch = max(1, BATCH_POINTS // self.context)
+        large = []
+        for i, rows in enumerate(members):
+            if len(rows) < 4 or len(rows) <= dim:
+                labels[i] = rng.integers(0, 2, size=len(rows), dtype=np.uint8)
+            else:
+                large.append(i)
         # Clusters of like size go together: contexts are padded to the longest of their batch.
         large.sort(key=lambda i: len(members[i]))
+        per_batch = max(1, BATCH_POINTS // self.context)
         for begin in range(0, len(large), per_batch):
             batch = large[begin : begin + per_batch]
             for i, found in zip(batch, self._split([members[i] for i in batch], rng), strict=True):
@@ -105,40 +120,32 @@ class SplitNetStart:
     @torch.inference_mode()
     def _split(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         context, frame = self._contexts(members, self.context, rng)
-        sides, ratios = self._best(context, rng)
-        odds = refine.log_odds(sides, self._strength(context))
+        sides, hopeless = self._best(context, rng)
+        odds = refine.log_odds(sides)
         larger = POLISH_POINTS_PER_DIM * context.dim
         if self.polish and self.refine and larger > self.context and len(members[-1]) > self.context:
-            context, frame = self._contexts(members, larger, rng, frame)
-            strength = self._strength(context)
-            group = torch.sigmoid(odds(context))
-            sides = refine.refine(context, refine.maximise(context, group), POLISH_STEPS, strength)
-            odds = refine.log_odds(sides, strength)
-        odds = self._or_halves(odds, ratios, rng)
-        return self._label(members, frame, odds)
-
-    def _or_halves(self, odds, ratios, rng):
-        import os
-        margin = float(os.environ.get("MARGIN", "0.1"))
-        B, _, dim = odds.linear.shape
-        hopeless = ((ratios[:, 1] < -margin) & (ratios[:, 0] < -15)).to(odds.linear)
-        direction = torch.from_numpy(rng.standard_normal((B, 1, dim))).to(odds.linear)
-        keep = 1 - hopeless[:, None]
-        return refine.Odds(odds.constant * keep, odds.linear * keep[..., None] + direction * hopeless[:, None, None], odds.quadratic * keep[..., None, None])
+            context, _ = self._contexts(members, larger, rng, frame)
+            sides = refine.maximise(context, torch.sigmoid(odds(context)))
+            odds = refine.log_odds(refine.refine(context, sides, POLISH_STEPS))
+        return self._label(members, frame, _or_halves(odds, hopeless, rng))
 
     def _contexts(
         self, members: list[IntArray], most: int, rng: Generator, frame: Frame | None = None
     ) -> tuple[refine.Context, Frame]:
-        """At most `most` random points of each cluster, whitened; or in the frame given."""
-        dim = self.X.shape[1]
+        """At most `most` random points of each cluster, whitened, or in the frame given."""
         n = min(most, max(len(rows) for rows in members))
-        points = np.zeros((len(members), n, dim))
+        picked = np.zeros((len(members), n), dtype=np.int64)
         present = np.zeros((len(members), n), dtype=bool)
         for b, rows in enumerate(members):
-            picked = rng.choice(len(rows), size=min(n, len(rows)), replace=False)
-            points[b, : len(picked)] = self.X[rows[picked]]
-            present[b, : len(picked)] = True
-        X, there = torch.from_numpy(points).to(self.device), torch.from_numpy(present).to(self.device)
+            count = min(n, len(rows))
+            picked[b, :count] = rows[rng.choice(len(rows), size=count, replace=False)]
+            present[b, :count] = True
+        there = torch.from_numpy(present).to(self.device)
+        # Gathered in double precision, so that a cluster far from the origin keeps its shape.
+        if self.uploaded is not None:
+            X = self.uploaded[torch.from_numpy(picked).to(self.device)].double()
+        else:
+            X = torch.from_numpy(np.asarray(self.X[picked], dtype=np.float64))
         if frame is None:
             frame = whitening(X, there)
         sizes = torch.tensor([len(rows) for rows in members], device=self.device)
@@ -147,61 +154,53 @@ class SplitNetStart:
     def candidates(self, context: refine.Context, rng: Generator) -> refine.Sides:
         """The candidates of all kinds, as two Gaussians each."""
         parts = []
-        strength = self._strength(context)
         if self.with_network and self.network is not None:
-            head = context.head(NETWORK_POINTS)
             group = proposals.network_proposals(self.network, context, NETWORK_POINTS, rng)
-            odds = refine.log_odds(refine.maximise(head, group), strength)
+            odds = refine.log_odds(refine.maximise(context.head(NETWORK_POINTS), group))
             parts.append(torch.sigmoid(odds(context)))
         if self.peels:
             parts.append(proposals.peel_proposals(context, self.peels, rng))
-        if self.shells:
-            parts.append(proposals.shell_proposals(context, self.shells))
         if self.axes:
             parts.append(proposals.axis_proposals(context, self.axes, rng))
+        if self.shells:
+            parts.append(proposals.shell_proposals(context, SHELLS))
         return refine.maximise(context, torch.cat(parts, dim=1))
 
     def _best(self, context: refine.Context, rng: Generator) -> tuple[refine.Sides, Tensor]:
-        """The candidate with the best scaled Hastings ratio (B, 1), and that ratio: first all, then survivors."""
-        strength = self._strength(context)
-        import os
-        FINAL = os.environ.get("FINAL", "ratio")
-        sides = refine.refine(context, self.candidates(context, rng), min(self.refine, FIRST_STEPS), strength)
-        ratios = refine.scaled_log_hastings(context, sides, self.alpha)
-        if self.refine > FIRST_STEPS:
-            merits = refine.merit(context, sides, ratios)
-            survivors = merits.topk(min(SURVIVORS, ratios.shape[1]), dim=1).indices
-            sides = refine.refine(context, sides.take(survivors), self.refine - FIRST_STEPS, strength)
-            ratios = refine.scaled_log_hastings(context, sides, self.alpha)
-        merits = refine.merit(context, sides, ratios)
-        if FINAL == "ratio":
-            value = torch.where(ratios > 0, 1e3 + ratios, merits)
-        else:
-            value = torch.where(ratios > 20, 1e3 + merits, merits)
-        HARD = int(os.environ.get("HARD", "0"))
-        if HARD:
-            hard = refine.refine(context, sides, HARD, strength, hard=True)
-            hr = refine.scaled_log_hastings(context, hard, self.alpha)
-            hm = refine.merit(context, hard, hr)
-            hv = torch.where(hr > 0, 10 + hm, hm - 0.0)
-            value = torch.cat([value, hv], 1)
-            ratios = torch.cat([ratios, hr], 1); merits = torch.cat([merits, hm], 1)
-            sides = refine.Sides(torch.cat([sides.counts, hard.counts], 1), torch.cat([sides.means, hard.means], 1), torch.cat([sides.scatters, hard.scatters], 1))
-        best = value.argmax(dim=1, keepdim=True)
-        return sides.take(best), torch.stack([ratios.gather(1, best)[:,0], merits.gather(1, best)[:,0]],1)
+        """The best candidate (B, 1), and whether even that one is hopeless (B,).
 
-    def _strength(self, context: refine.Context) -> float:
-        """Points that the prior's covariance counts for in EM: few, and fewer the larger the cluster is."""
-        return 0.1 * (context.dim + 3)
+        Of those that pay, the one with the best Hastings ratio; of those that do not, the one nearest to it.
+        """
+        sides = refine.refine(context, self.candidates(context, rng), min(self.refine, FIRST_STEPS))
+        ratios = refine.scaled_log_hastings(context, sides, self.alpha)
+        merits = refine.merit(context, sides, ratios)
+        if self.refine > FIRST_STEPS:
+            survivors = merits.topk(min(SURVIVORS, merits.shape[1]), dim=1).indices
+            sides = refine.refine(context, sides.take(survivors), self.refine - FIRST_STEPS)
+            ratios = refine.scaled_log_hastings(context, sides, self.alpha)
+            merits = refine.merit(context, sides, ratios)
+        best = torch.where(ratios > 0, 1.0 + ratios, merits).argmax(dim=1, keepdim=True)
+        hopeless = (ratios.gather(1, best) < HOPELESS_RATIO) & (merits.gather(1, best) < HOPELESS_MERIT)
+        return sides.take(best), hopeless[:, 0]
 
     def _label(self, members: list[IntArray], frame: Frame, odds: refine.Odds) -> list[UInt8Array]:
         """Every member by the sign of its log odds, in the data's own coordinates."""
         axes = frame.axes
-        linear = (axes @ odds.linear[:, 0, :, None].to(axes))[..., 0].cpu().numpy()
-        quadratic = (axes @ odds.quadratic[:, 0].to(axes) @ axes.transpose(1, 2)).cpu().numpy()
-        constant = odds.constant[:, 0].cpu().numpy()
-        centre = frame.mean[:, 0].cpu().numpy()
-        return [
-            label_members(self.X, rows, centre[b], float(constant[b]), linear[b], quadratic[b])
-            for b, rows in enumerate(members)
-        ]
+        linear = (axes @ odds.linear[:, 0, :, None].to(axes))[..., 0]
+        quadratic = axes @ odds.quadratic[:, 0].to(axes) @ axes.transpose(1, 2)
+        parts = [part.cpu().numpy() for part in (frame.mean[:, 0], odds.constant[:, 0], linear, quadratic)]
+        return [label_members(self.X, rows, *(part[b] for part in parts)) for b, rows in enumerate(members)]
+
+
+def _or_halves(odds: refine.Odds, hopeless: Tensor, rng: Generator) -> refine.Odds:
+    """Halves along a random direction for hopeless clusters.
+
+    A cluster without a split that pays is most often one Gaussian. A small group in it would die out within a few
+    sweeps and ask for another start; halves stay until the sampler asks for a fresh start of its own accord.
+    """
+    direction = torch.from_numpy(rng.standard_normal(tuple(odds.linear.shape))).to(odds.linear)
+    return refine.Odds(
+        odds.constant.masked_fill(hopeless[:, None], 0.0),
+        torch.where(hopeless[:, None, None], direction, odds.linear),
+        odds.quadratic.masked_fill(hopeless[:, None, None, None], 0.0),
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
@@ -278,8 +278,6 @@ def put(subclusters: Statistics, clusters: IntArray, fresh: Statistics) -> None:
 def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:
     """Labels to begin with, from 0 without gaps, and how many there are."""
     if isinstance(init_clusters, (int, np.integer)):
-        labels = rng.integers(0, int(init_clusters), rows, dtype=np.int32)
-    else:
-        labels = np.asarray(init_clusters)
-    present, labels = np.unique(labels, return_inverse=True)
+        init_clusters = rng.integers(0, int(init_clusters), rows)
+    present, labels = np.unique(init_clusters, return_inverse=True)
     return labels.astype(np.int32), len(present)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -154,7 +155,16 @@ class Points:
         def sweep_group(number: int) -> None:
             room = (counts[number], sums[number], squares[number])
             kernels.sweep(
-                self.X, self.labels, self.sublabels, groups[number], clusters, neighbours, subclusters, key, greedy, room
+                self.X,
+                self.labels,
+                self.sublabels,
+                groups[number],
+                clusters,
+                neighbours,
+                subclusters,
+                key,
+                greedy,
+                room,
             )
 
         self.run(sweep_group, len(groups))
@@ -167,7 +177,7 @@ class Points:
         most = max(4, (32 << 20) // (16 * count * (dim * dim + dim + 1)))
         chunks = len(self.bounds) - 1
         edges = np.linspace(0, chunks, min(chunks, 64, most) + 1).astype(np.int64)
-        return [self.bounds[begin : end + 1] for begin, end in zip(edges, edges[1:], strict=False)]
+        return [self.bounds[begin : end + 1] for begin, end in itertools.pairwise(edges)]
 
     def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
         """The row numbers of each of these clusters, in order."""
@@ -177,7 +187,7 @@ class Points:
         np.cumsum(counts[clusters], out=starts[1:])
         rows = np.empty(starts[-1], np.int32 if len(self.labels) < 2**31 else np.int64)
         kernels.collect_members(self.labels, slot_of, starts[:-1].copy(), rows)
-        return [rows[begin:end] for begin, end in zip(starts, starts[1:], strict=False)]
+        return [rows[begin:end] for begin, end in itertools.pairwise(starts)]
 
     def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
         """Write the sublabels of whole clusters and return the statistics of their subclusters."""
@@ -190,9 +200,7 @@ class Points:
         def write(number: int) -> None:
             rows, side = members[number], sides[number]
             kernels.write_sublabels(self.sublabels, rows, side)
-            kernels.side_statistics(
-                self.X, rows, side, near[number], counts[number], sums[number], squares[number]
-            )
+            kernels.side_statistics(self.X, rows, side, near[number], counts[number], sums[number], squares[number])
 
         self.run(write, len(members))
         return statistics_from(counts, sums, squares, np.repeat(near.astype(np.float64), 2, axis=0))

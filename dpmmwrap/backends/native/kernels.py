@@ -293,9 +293,7 @@ def sweep(
         _sort_by_label(labels, begin, end, starts, rows)
         _draw_labels(X, labels, starts, rows, clusters, neighbours, key, greedy, label_room)
         _sort_by_label(labels, begin, end, starts, rows)
-        _draw_sublabels(
-            X, sublabels, starts, rows, neighbours[0], subclusters, key, greedy, sublabel_room, statistics
-        )
+        _draw_sublabels(X, sublabels, starts, rows, neighbours[0], subclusters, key, greedy, sublabel_room, statistics)
 
 
 @compiled

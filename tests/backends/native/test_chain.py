@@ -18,8 +18,8 @@ from scipy import stats
 
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native.chain import Chain, NativeBackend, first_labels
-from dpmmwrap.backends.native.moves import split_ratios
 from dpmmwrap.backends.native.gibbs import measure
+from dpmmwrap.backends.native.moves import split_ratios
 from dpmmwrap.evaluation.datasets import generate
 from dpmmwrap.files import InputError
 from dpmmwrap.prior import NIW, Statistics
@@ -200,14 +200,12 @@ def test_ends_no_worse_than_the_reference() -> None:
         X, y = data[f"X_{name}"], data[f"y_{name}"]
         prior = NIW.reference(X.shape[1])
         start = make_initializer("random")
-        runs = [
-            fit(X, prior=prior, initializer=start, max_iter=100, truth=y, seed=seed).trace for seed in range(8)
-        ]
+        runs = [fit(X, prior=prior, initializer=start, max_iter=100, truth=y, seed=seed).trace for seed in range(8)]
         ours = np.array([run.log_posterior[-1] for run in runs])
         spread = np.std(theirs["log_posterior"])
         assert ours.mean() > np.mean(theirs["log_posterior"]) - 2.5 * spread / np.sqrt(8) - 1.0
         assert ours.max() < np.max(theirs["log_posterior"]) + 5 + 3 * spread
-        assert set(run.n_clusters[-1] for run in runs) <= {k + d for k in theirs["n_clusters"] for d in (0, 1)}
+        assert {run.n_clusters[-1] for run in runs} <= {k + d for k in theirs["n_clusters"] for d in (0, 1)}
         assert np.mean([run.nmi[-1] for run in runs]) > np.mean(theirs["nmi"]) - 0.04
 
 
@@ -235,9 +233,7 @@ class TestCheckpoints:
         ("change", "word"),
         [({"alpha": 3.0}, "concentration"), ({"seed": 9}, "seed"), ({"max_iter": 41}, "iterations")],
     )
-    def test_of_other_parameters_is_refused(
-        self, easy: Any, tmp_path: Path, change: dict[str, Any], word: str
-    ) -> None:
+    def test_of_other_parameters_is_refused(self, easy: Any, tmp_path: Path, change: dict[str, Any], word: str) -> None:
         path = tmp_path / "run.npz"
         fit(easy.X, checkpoint=path, max_iter=40)
         with pytest.raises(InputError, match=word):

@@ -54,7 +54,9 @@ def plain_labels(logs: np.ndarray, uniforms: np.ndarray, order: np.ndarray) -> n
     return np.take_along_axis(order, place[:, None], axis=1)[:, 0]
 
 
-@pytest.mark.parametrize(("count", "dim", "spread"), [(1, 2, 1.0), (5, 1, 3.0), (20, 2, 4.0), (30, 7, 3.0), (12, 20, 5.0)])
+@pytest.mark.parametrize(
+    ("count", "dim", "spread"), [(1, 2, 1.0), (5, 1, 3.0), (20, 2, 4.0), (30, 7, 3.0), (12, 20, 5.0)]
+)
 def test_labels_are_those_of_the_plain_sum(count: int, dim: int, spread: float) -> None:
     """Skipping clusters that cannot win changes nothing: same uniforms, same labels, but for float32 rounding."""
     parameters = random_parameters(count, dim, spread)

@@ -1,0 +1,124 @@
+"""`dpmmwrap train`: train a SplitNet."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dpmmwrap.splitnet.training import Moment
+
+EXAMPLES = """
+\b
+Examples:
+  dpmmwrap train --dim 4 --minutes 20 --out d4.safetensors
+  dpmmwrap train --dim 4 --out d4.safetensors --resume
+  dpmmwrap fit data.npy --init splitnet --weights d4.safetensors --out result
+"""
+
+INTERRUPTED = 130
+
+
+@click.command("train", epilog=EXAMPLES)
+@click.option("--dim", type=click.IntRange(min=1), required=True, help="Features of a point.")
+@click.option(
+    "--preset",
+    type=click.Choice(["compact", "paper"]),
+    default="compact",
+    show_default=True,
+    help="Sizes of the network: compact for a CPU, or the paper's.",
+)
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of training.  [default: 4000]")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long instead.")
+@click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Sets of 256 points per step.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE.safetensors",
+    help="Weights to write; the model card goes beside them.  [default: splitnet_dD.safetensors]",
+)
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint beside --out.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def command(
+    dim: int,
+    preset: str,
+    steps: int | None,
+    minutes: float | None,
+    batch: int,
+    device: str,
+    out: Path | None,
+    resume: bool,
+    seed: int,
+) -> int:
+    """Train a SplitNet for D dimensions on synthetic clusters; no data are needed.
+
+    Ctrl-C keeps the best weights so far; --resume goes on from there. The same seed and number of steps give the
+    same weights on one machine.
+    """
+    if steps is not None and minutes is not None:
+        raise click.UsageError("give --steps or --minutes, not both")
+    out = Path(f"splitnet_d{dim}.safetensors") if out is None else out
+    if out.suffix != ".safetensors":
+        raise click.UsageError(f"--out should be a .safetensors file, not {out}")
+    from dpmmwrap.files import check_writable
+    from dpmmwrap.splitnet.training import TrainingSettings, train
+
+    check_writable(out)
+    settings = TrainingSettings(dim, preset, 4000 if steps is None else steps, batch, seed, device=device)
+    with progress_bar() as progress:
+        card = train(settings, out, resume=resume, minutes=minutes, progress=progress)
+    agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())
+    click.echo(f"Written to {out}: the weights after {card['best_step']:,} steps; ARI {agreement}")
+    if card["steps_done"] < card["steps"]:
+        click.echo(f"Interrupted after {card['steps_done']:,} of {card['steps']:,} steps; --resume goes on", err=True)
+        return INTERRUPTED
+    return 0
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[Moment], None]]:
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+        BarColumn(bar_width=16),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("getting ready", total=1)
+
+        def update(moment: Moment) -> None:
+            bar.update(task, completed=moment.step, total=moment.steps, description=describe(moment))
+
+        yield update
+
+
+class Lines:
+    """One line on stderr whenever there is a new validation: for logs."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, float] = {}
+
+    def __call__(self, moment: Moment) -> None:
+        if moment.validation != self.said:
+            self.said = moment.validation
+            click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
+
+
+def describe(moment: Moment) -> str:
+    parts = [f"loss {moment.loss:.3f}"]
+    if moment.validation:
+        parts.append("ARI " + " ".join(f"{name} {value:.2f}" for name, value in moment.validation.items()))
+    minutes, seconds = divmod(int(moment.seconds_left), 60)
+    return ", ".join([*parts, f"{minutes}:{seconds:02d} left"])

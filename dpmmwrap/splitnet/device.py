@@ -1,0 +1,20 @@
+"""Where the network runs."""
+
+from __future__ import annotations
+
+import torch
+
+
+def choose_device(device: str) -> torch.device:
+    """A device by name; "auto" is CUDA if there is one."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device should be auto, cpu or cuda, not {device!r}") from error
+    if chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"device should be auto, cpu or cuda, not {device!r}")
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device cuda was asked for, but there is no CUDA device")
+    return chosen
