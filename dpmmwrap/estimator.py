@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.backends import Progress, Settings, make_backend
+from dpmmwrap.backends import Backend, Progress, Settings, make_backend
 from dpmmwrap.first_clusters import many_clusters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.prior import NIW, Statistics
@@ -100,8 +100,10 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, *, truth: Any = None, progress: Progress | None = None) -> DPMM:
         """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at."""
         self._check_parameters()
+        came_as = str(getattr(X, "dtype", type(X).__name__))
         # Stored as it came where it can be: a memory-mapped float32 array is never copied.
         X = validate_data(self, X, dtype=[np.float32, np.float64], order="C", ensure_min_samples=2)
+        backend = self._backend()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         points, offset = as_float32(X)
         prior = resolve_prior(self.prior, points, offset)
@@ -127,8 +129,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             workers=int(self.workers),
             machines=None if self.machines is None else Path(self.machines),
         )
-        backend = make_backend(self.backend)
         result = backend.fit(points, settings)
+        result.trace.converted_from = None if came_as == "float32" else came_as
         mixture = Mixture.from_labels(points, result.labels, prior, settings.outlier_weight, outlier_prior)
         self._keep(mixture.shifted(-offset), result, backend.name)
         return self
@@ -200,6 +202,14 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
         if self.merge_ratio not in ("reference", "printed"):
             raise ValueError(f"merge_ratio should be reference or printed, not {self.merge_ratio!r}")
+
+    def _backend(self) -> Backend:
+        return make_backend(
+            self.backend,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            merge_ratio=self.merge_ratio,
+            workers=self.workers > 0 or self.machines is not None,
+        )
 
     def _initializer(self) -> Initializer:
         if self.init == "splitnet":

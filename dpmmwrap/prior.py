@@ -190,8 +190,9 @@ class NIW:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
         posterior = self.posterior(statistics) if posterior is None else posterior
         constant = -0.5 * statistics.counts * self.dim * math.log(math.pi)
-        return np.asarray(constant + posterior.log_partition() - self.log_partition())
+        return np.asarray(constant + posterior.log_partition - self.log_partition)
 
+    @cached_property
     def log_partition(self) -> Float64Array:
         """log of lnGamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
@@ -230,7 +231,9 @@ class NIW:
         means = self.mean.reshape(-1, self.dim)
         count, dim = means.shape
         freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=np.float64), count)
-        factors = np.tril(rng.standard_normal((count, dim, dim)), -1)
+        factors = np.zeros((count, dim, dim))
+        below = np.tril_indices(dim, -1)
+        factors[:, below[0], below[1]] = rng.standard_normal((count, len(below[0])))
         diagonal = np.arange(dim)
         factors[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom[:, None] - diagonal[::-1]))
         whitening = triangular.right_divide(factors, self.cholesky)
@@ -244,13 +247,23 @@ class NIW:
         divisor = np.where(freedom > 0, freedom, freedom + self.dim + 1)
         return np.asarray(self.scale.reshape(-1, self.dim, self.dim) / divisor[:, None, None])
 
-    def __getitem__(self, index: IntArray | slice) -> NIW:
-        strength = np.asarray(self.mean_strength)[index]
-        return NIW(self.mean[index], strength, self.scale[index], np.asarray(self.degrees_of_freedom)[index])
+    def replaced(self, rows: IntArray, other: NIW) -> NIW:
+        """This batch with other distributions in some rows; what has been worked out for the rest is kept."""
+        names = ("mean", "mean_strength", "scale", "degrees_of_freedom")
+        batch = NIW(*(put_rows(getattr(self, name), rows, getattr(other, name)) for name in names))
+        for name in ("cholesky", "half_log_determinant", "log_partition"):
+            batch.__dict__[name] = put_rows(getattr(self, name), rows, getattr(other, name))
+        return batch
 
     def shifted(self, offset: FloatArray) -> NIW:
         """The same prior for data from which `offset` has been subtracted."""
         return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
+
+
+def put_rows(values: Float64Array, rows: IntArray, others: Float64Array) -> Float64Array:
+    values = np.array(values)
+    values[rows] = others
+    return values
 
 
 def filled(variances: Float64Array, mean: Float64Array) -> Float64Array:

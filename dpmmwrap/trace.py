@@ -45,6 +45,8 @@ class Trace:
 
     def __init__(self, iterations: list[Iteration] | None = None) -> None:
         self.iterations: list[Iteration] = list(iterations or [])
+        self.converted_from: str | None = None
+        """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
 
     def append(self, iteration: Iteration) -> None:
         self.iterations.append(iteration)
@@ -75,4 +77,5 @@ class Trace:
         return pandas.DataFrame([asdict(i) for i in self.iterations], columns=COLUMNS, index=index)
 
     def __repr__(self) -> str:
-        return f"Trace({len(self)} iterations)"
+        converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""
+        return f"Trace({len(self)} iterations{converted})"

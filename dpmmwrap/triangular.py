@@ -55,11 +55,14 @@ def right_divide(numerators: Any, factors: Any) -> Any:
     quotients = np.zeros((count, dim, dim))
     for k in range(count):
         for i in range(dim):
+            for j in range(i + 1):
+                quotients[k, i, j] = numerators[k, i, j]
+            # From the last column back, taking each found entry off the ones before it: rows only, no columns.
             for j in range(i, -1, -1):
-                rest = numerators[k, i, j]
-                for m in range(j + 1, i + 1):
-                    rest -= quotients[k, i, m] * factors[k, m, j]
-                quotients[k, i, j] = rest / factors[k, j, j]
+                found = quotients[k, i, j] / factors[k, j, j]
+                quotients[k, i, j] = found
+                for m in range(j):
+                    quotients[k, i, m] -= found * factors[k, j, m]
     return quotients
 
 

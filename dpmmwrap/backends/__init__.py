@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,18 +66,42 @@ class Backend(Protocol):
     def fit(self, X: Float32Array, settings: Settings) -> Result: ...
 
 
-def make_backend(name: str) -> Backend:
-    """The backend of that name; "auto" is Julia where it is set up, else the built-in sampler."""
-    if name == "auto":
-        from dpmmwrap.backends import julia
+def make_backend(
+    name: str, *, checkpoint: Path | None = None, merge_ratio: str = "reference", workers: bool = False
+) -> Backend:
+    """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
 
-        name = "julia" if julia.is_set_up() else "native"
-    if name == "native":
-        from dpmmwrap.backends.native.chain import NativeBackend
-
-        return NativeBackend()
-    if name == "julia":
+    To be called before anything imports torch: a Julia that is started after torch may not find its own libraries.
+    """
+    if name not in ("auto", "native", "julia"):
+        raise ValueError(f"backend should be auto, native or julia, not {name!r}")
+    if name == "native" and workers:
+        raise ValueError("worker processes need the Julia backend: backend should be julia")
+    if name == "julia" or workers:
+        check_julia_can(checkpoint, merge_ratio)
+    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, merge_ratio)):
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend()
-    raise ValueError(f"backend should be auto, native or julia, not {name!r}")
+    from dpmmwrap.backends.native.chain import NativeBackend
+
+    return NativeBackend()
+
+
+def check_julia_can(checkpoint: Path | None, merge_ratio: str) -> None:
+    """Refuse what only the built-in sampler can do."""
+    if checkpoint is not None:
+        raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
+    if merge_ratio != "reference":
+        raise ValueError(
+            f"merge_ratio {merge_ratio} needs the built-in sampler: backend should be native, without workers"
+        )
+
+
+def _julia_serves(checkpoint: Path | None, merge_ratio: str) -> bool:
+    """For "auto": can Julia do what is asked, here and now? It works in the main thread only."""
+    if checkpoint is not None or merge_ratio != "reference":
+        return False
+    from dpmmwrap.backends import julia
+
+    return threading.current_thread() is threading.main_thread() and julia.is_set_up()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.backends import Result, Settings, julia_setup
+from dpmmwrap.backends import Result, Settings, check_julia_can, julia_setup
 from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import NIW
@@ -42,40 +42,30 @@ def is_set_up() -> bool:
 
 
 class JuliaBackend:
-    """DPMMSubClusters.jl, with our starts of subclusters."""
+    """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia."""
 
     name = "julia"
 
+    def __init__(self) -> None:
+        self.bridge = start_julia()
+
     def fit(self, X: Float32Array, settings: Settings) -> Result:
-        check(settings)
+        check_julia_can(settings.checkpoint, settings.merge_ratio)
         if len(X) > MOST_POINTS:
             warnings.warn(
                 f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_POINTS:,} points",
                 stacklevel=2,
             )
-        bridge = start_julia()
         settings.initializer.bind(X)
-        with workers(bridge, settings), translated():
-            return run(bridge, X, settings)
-
-
-def check(settings: Settings) -> None:
-    """Refuse what the package cannot do, before Julia is started."""
-    if settings.merge_ratio != "reference":
-        raise ValueError(
-            f"merge_ratio {settings.merge_ratio} needs the built-in sampler: backend should be native"
-        )
-    if settings.checkpoint is not None:
-        raise ValueError("a checkpoint needs the built-in sampler: backend should be native")
+        with workers(self.bridge, settings), translated():
+            return run(self.bridge, X, settings)
 
 
 def start_julia() -> Any:
     """The bridge, a Julia module. The first call starts Julia, which takes some seconds."""
     if threading.current_thread() is not threading.main_thread():
         # Julia belongs to the thread that started it, and signals such as Ctrl-C reach the main thread only.
-        raise RuntimeError(
-            "the Julia backend works in the main thread only; in other threads use backend native"
-        )
+        raise JuliaError("the Julia backend works in the main thread only; in other threads use backend native")
     missing = julia_setup.find().missing
     if missing is not None:
         raise InputError(f"the Julia backend cannot run: {missing}")

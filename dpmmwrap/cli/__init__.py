@@ -82,6 +82,16 @@ def run(arguments: list[str]) -> int:
         return complain(str(error), BAD_INPUT, arguments)
     except MemoryError as error:
         return complain(f"out of memory: {error}", FAILED, arguments)
+    # What Julia or the network could not do; not the user's fault, but a traceback would not help them either.
+    except RuntimeError as error:
+        return complain(f"{error} (dpmmwrap --traceback … shows where)", exit_code(error), arguments)
+
+
+def exit_code(error: RuntimeError) -> int:
+    """What Julia refuses or cannot find is the user's to mend, as bad input is."""
+    from dpmmwrap.backends.julia import JuliaError
+
+    return BAD_INPUT if isinstance(error, JuliaError) else FAILED
 
 
 def usage_sentence(error: click.ClickException) -> str:

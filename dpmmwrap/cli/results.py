@@ -35,6 +35,7 @@ def summarise(model: DPMM, seconds: float, truth: IntArray | None) -> dict[str, 
         "interrupted": bool(model.interrupted_),
         "points": len(model.labels_),
         "dimensions": int(model.n_features_in_),
+        "converted_from": model.trace_.converted_from,
         "outliers": int((model.labels_ < 0).sum()),
         "sizes": np.bincount(model.labels_[model.labels_ >= 0], minlength=model.n_clusters_).tolist(),
         "version": __version__,
@@ -83,6 +84,8 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         told.insert(2, ("outliers", f"{summary['outliers']:,}"))
     if "nmi" in summary:
         told.insert(-2, ("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}"))
+    if summary["converted_from"]:
+        told.append(("data", f"converted from {summary['converted_from']} to float32, once"))
     if summary["interrupted"]:
         told.append(("interrupted", "this is the result so far"))
     return told

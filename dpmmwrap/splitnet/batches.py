@@ -27,7 +27,7 @@ TARGETS = 4
 """Worthwhile splits per set that the network is shown; in a pair all of them are the one true split."""
 POINTS = (128, 512)
 """Points per set that the network sees."""
-FRAME_POINTS = (600, 2048)
+FRAME_POINTS = (400, 1300)
 """Points per set that its frame is computed from: a cluster's context is larger than what the network reads."""
 PADDED_SHARE = 0.2
 SMALLEST_DIM = {3: 3, 5: 4, 10: 6, 20: 11}
@@ -43,7 +43,7 @@ class Batch:
 
 def crowd_share(dim: int) -> float:
     """The share of crowded clusters among the training sets: the fewer dimensions, the more crowding matters."""
-    return 0.5 if dim <= 3 else 0.35 if dim <= 5 else 0.2
+    return 0.3 if dim <= 5 else 0.2
 
 
 def training_batch(seed: int, step: int, dim: int, sets: int, reach: float) -> Batch:

@@ -8,7 +8,7 @@ import numpy as np
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 
 
-@numba.njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, fastmath=True)
 def label_members(
     X: Float32Array,
     rows: IntArray,

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 FREQUENCIES = (2.0, 4.0, 8.0)
 MAX_DIM_OF_WAVES = 5
+SMALLEST_SQUARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -124,14 +125,15 @@ class PMA(ISAB):
 
 
 def features(X: Tensor) -> Tensor:
-    """What the network sees of a point in the cluster's frame: the point, its squares, and waves if D is small.
+    """What the network sees of a point in its cluster's frame.
 
-    The log odds of two Gaussians are linear in the point and its squares once the frame has turned both
-    covariances to the axes; waves let the network resolve tight groups in a crowded cluster.
+    The point and its squares: the log odds of two Gaussians are linear in them once the frame has turned both
+    covariances to the axes. Their logarithms, which tell a needle's width from another's, however thin. And waves
+    in few dimensions, which resolve tight groups in a crowded cluster.
     """
     X = X.clamp(-12.0, 12.0)
     squares = X.square()
-    parts = [X, squares - 1.0, squares.mean(dim=-1, keepdim=True) - 1.0]
+    parts = [X, squares - 1.0, squares.mean(dim=-1, keepdim=True) - 1.0, torch.log(squares + SMALLEST_SQUARE) / 2]
     if X.shape[-1] <= MAX_DIM_OF_WAVES:
         for frequency in FREQUENCIES:
             parts += [torch.sin(frequency * X), torch.cos(frequency * X)]
@@ -140,7 +142,7 @@ def features(X: Tensor) -> Tensor:
 
 def feature_count(dim: int) -> int:
     waves = 2 * len(FREQUENCIES) * dim if dim <= MAX_DIM_OF_WAVES else 0
-    return 2 * dim + 1 + waves
+    return 3 * dim + 1 + waves
 
 
 class SplitNet(nn.Module):

@@ -71,7 +71,7 @@ def maximise(context: Context, group: Tensor) -> Sides:
     sums = torch.stack([whole - inside, inside], dim=2).double()
     counts = sums[..., 0].clamp_min(0.0)
     means = sums[..., 1 : dim + 1] / counts.clamp_min(1e-6)[..., None]
-    squares = sums[..., dim + 1 :].unflatten(-1, (dim, dim))
+    squares = sums[..., dim + 1 :].reshape(*counts.shape, dim, dim)
     scatters = squares - counts[..., None, None] * means[..., :, None] * means[..., None, :]
     return Sides(counts, means, scatters)
 
@@ -160,7 +160,7 @@ def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:
     )
     factors = torch.linalg.cholesky_ex(scale)[0]
     log_determinant = 2 * factors.diagonal(dim1=-2, dim2=-1).clamp_min(1e-12).log().sum(-1)
-    return (
+    found: Tensor = (
         -0.5 * counts * dim * math.log(math.pi)
         + torch.mvlgamma(0.5 * (freedom + counts), dim)
         - 0.5 * (freedom + counts) * log_determinant
@@ -168,3 +168,4 @@ def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:
         - torch.mvlgamma(torch.tensor(0.5 * freedom, dtype=torch.float64), dim)
         + 0.5 * freedom * dim * math.log(freedom * SCALE_FACTOR)
     )
+    return found

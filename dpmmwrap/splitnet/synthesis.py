@@ -15,6 +15,7 @@ LEVELS = ("easy", "medium", "hard")
 TEST_CONCENTRATION = 100.0
 TEST_LOG_HASTINGS = float(np.log(0.001))
 TRAINING_LOG_HASTINGS = 1.0
+MOST_REDRAWS = 20
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ def draw_crowds(rng: Generator, dim: int, count: int, crowds: CrowdRange | None 
     least, most = crowds.components
     # Log-uniform: the sampler meets small crowds more often than the first, full one.
     sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), size=count)).astype(int)
-    spread = np.exp(rng.uniform(*np.log(crowds.spread), size=count))
+    narrow, wide = np.log(crowds.spread)
+    spread = np.exp(rng.uniform(narrow, wide, size=count))
     prior = NIW(
         np.zeros((count * most, dim)),
         np.ones(count * most),
@@ -167,8 +169,8 @@ def draw_splittable_pairs(
     """
     mixtures = draw_pairs(rng, dim, knobs)
     X, labels = mixtures.sample(rng, n)
-    for _ in range(20):
-        poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
+    poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
+    for _ in range(MOST_REDRAWS):
         if not len(poor):
             break
         again = draw_pairs(rng, dim, [knobs[i] for i in poor])
@@ -177,6 +179,7 @@ def draw_splittable_pairs(
         rows = (2 * poor[:, None] + np.arange(2)).ravel()
         mixtures.gaussians.means[rows] = again.gaussians.means
         mixtures.gaussians.whitening[rows] = again.gaussians.whitening
+        poor = poor[split_log_hastings(X[poor], labels[poor], alpha) <= threshold]
     return mixtures, X, labels
 
 

@@ -202,7 +202,7 @@ def validate(network: SplitNet, sets: list[Validation]) -> dict[str, float]:
     found = {}
     for kind in sets:
         # In slices: a whole level at once would not fit the cache.
-        logits = torch.cat([network(part.to(device))[..., 0] for part in kind.X.split(8)])
+        logits = torch.cat([network(part.to(device))[..., 0] for part in torch.split(kind.X, 8)])
         found[kind.name] = float(adjusted_rand(logits.cpu() > 0, torch.from_numpy(kind.labels)).mean())
     network.train()
     return found
@@ -259,14 +259,15 @@ def run(
                 per_step = (now - timed_from) / (TIMED[1] - TIMED[0])
                 steps = max(TIMED[1] + 1, int(60 * minutes / per_step))
                 training.settings = replace(training.settings, steps=steps)
-            last = training.step == training.settings.steps or interrupt.requested
-            if last or training.step % max(1, training.settings.steps // VALIDATIONS) == 0:
+            # Looked at once: a Ctrl-C during the validation takes effect after the next step, which is validated, too.
+            stop = interrupt.requested or training.step == training.settings.steps
+            if stop or training.step % max(1, training.settings.steps // VALIDATIONS) == 0:
                 training.validate(sets)
                 training.save_checkpoint(checkpoint)
             if progress is not None:
                 left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
                 progress(Moment(training.step, training.settings.steps, training.loss, training.metrics, left))
-            if interrupt.requested:
+            if stop:
                 return
 
 

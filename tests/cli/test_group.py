@@ -51,6 +51,7 @@ def test_as_a_module() -> None:
     [
         (ValueError("alpha should be\npositive"), 2, "dpmmwrap: alpha should be positive\n"),
         (KeyboardInterrupt(), 130, "dpmmwrap: interrupted\n"),
+        (RuntimeError("Julia gave up"), 1, "dpmmwrap: Julia gave up (dpmmwrap --traceback … shows where)\n"),
         (MemoryError("too much"), 1, "dpmmwrap: out of memory: too much\n"),
     ],
 )

@@ -12,7 +12,15 @@ from numpy.random import Generator, Philox, SeedSequence
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import checkpoint, kernels
-from dpmmwrap.backends.native.gibbs import Evidence, Model, Points, draw_parameters, log_posterior, measure
+from dpmmwrap.backends.native.gibbs import (
+    Evidence,
+    Model,
+    Points,
+    draw_parameters,
+    log_posterior,
+    measure,
+    measure_again,
+)
 from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
@@ -130,9 +138,9 @@ class Chain:
         self.evidence = measure(model, state.subclusters)
         splits = merges = (0, 0)
         if not settling:
-            changed = self.restart(self.evidence, rng)
+            self.restart(self.evidence, rng)
             splits = self.split(self.evidence, rng)
-            if changed or splits[0]:
+            if splits[0]:
                 self.evidence = measure(model, state.subclusters)
             merges = self.merge(self.evidence, rng)
             if merges[0]:
@@ -175,7 +183,7 @@ class Chain:
         state.age, state.subage = state.age[keep], state.subage[keep]
         state.subclusters = state.subclusters[np.repeat(keep, 2)]
 
-    def restart(self, evidence: Evidence, rng: Generator) -> bool:
+    def restart(self, evidence: Evidence, rng: Generator) -> None:
         """Begin anew the subclusters that have an empty side, or that have sat too long in a rejected split."""
         state, settings = self.state, self.settings
         one_sided = (evidence.sides == 0).any(axis=1) & (evidence.clusters.counts > 1)
@@ -190,7 +198,7 @@ class Chain:
             fresh = self.start(members, evidence.clusters.means[which], rng)
             put(state.subclusters, which, fresh)
             state.subage[which] = 0
-        return bool(chosen.any())
+            self.evidence = measure_again(self.model, evidence, state.subclusters, which)
 
     def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""

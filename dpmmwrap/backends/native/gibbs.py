@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from dpmmwrap import triangular
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends.native import kernels, pairs
-from dpmmwrap.prior import NIW, Gaussians, Statistics
+from dpmmwrap.prior import NIW, Gaussians, Statistics, concatenate, put_rows
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
@@ -59,28 +59,24 @@ class Evidence:
 def measure(model: Model, subclusters: Statistics) -> Evidence:
     """Posteriors and marginal likelihoods from the subclusters' statistics."""
     clusters = subclusters[0::2] + subclusters[1::2]
-    every = Statistics(
-        np.concatenate([clusters.counts, subclusters.counts]),
-        np.concatenate([clusters.means, subclusters.means]),
-        np.concatenate([clusters.scatters, subclusters.scatters]),
-    )
+    every = concatenate([clusters, subclusters])
     posterior = model.prior.posterior(every)
     log_marginal = model.prior.log_marginal_likelihood(every, posterior)
     if model.outlier_prior is not None:
         rows = np.array([0, len(clusters), len(clusters) + 1])
         special = model.outlier_prior.posterior(every[rows])
         log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(every[rows], special)
-        posterior = replace_rows(posterior, rows, special)
+        posterior = posterior.replaced(rows, special)
     return Evidence(clusters, subclusters, posterior, log_marginal)
 
 
-def replace_rows(batch: NIW, rows: IntArray, special: NIW) -> NIW:
-    fields = []
-    for name in ("mean", "mean_strength", "scale", "degrees_of_freedom"):
-        values = np.array(getattr(batch, name))
-        values[rows] = getattr(special, name)
-        fields.append(values)
-    return NIW(*fields)
+def measure_again(model: Model, evidence: Evidence, subclusters: Statistics, changed: IntArray) -> Evidence:
+    """The evidence after these clusters, but not the outlier component, have got other subclusters."""
+    rows = evidence.n_clusters + (2 * changed[:, None] + np.array([0, 1])).ravel()
+    fresh = subclusters[rows - evidence.n_clusters]
+    posterior = model.prior.posterior(fresh)
+    log_marginal = put_rows(evidence.log_marginal, rows, model.prior.log_marginal_likelihood(fresh, posterior))
+    return Evidence(evidence.clusters, subclusters, evidence.posterior.replaced(rows, posterior), log_marginal)
 
 
 def log_posterior(model: Model, evidence: Evidence) -> float:
@@ -127,6 +123,7 @@ class Points:
         self.labels = labels
         self.sublabels = sublabels
         self.bounds = chunk_bounds(*X.shape)
+        self.n_jobs = n_jobs
         self.pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
 
     def close(self) -> None:
@@ -148,36 +145,33 @@ class Points:
         clusters, neighbours, subclusters = kernel_tables(parameters)
         dim = self.X.shape[1]
         groups = self.groups(count)
-        counts = np.zeros((len(groups), count, 2), np.int64)
-        sums = np.zeros((len(groups), count, 2, dim))
-        squares = np.zeros((len(groups), count, 2, dim, dim))
+        counts = np.zeros((len(groups) - 1, count, 2), np.int64)
+        sums = np.zeros((len(groups) - 1, count, 2, dim))
+        squares = np.zeros((len(groups) - 1, count, 2, dim, dim))
+        parts = min(4 * self.n_jobs if self.n_jobs > 1 else 1, len(groups) - 1)
+        edges = np.linspace(0, len(groups) - 1, parts + 1).astype(np.int64)
 
-        def sweep_group(number: int) -> None:
-            room = (counts[number], sums[number], squares[number])
+        def sweep_part(number: int) -> None:
+            begin, end = edges[number], edges[number + 1]
+            own = (counts[begin:end], sums[begin:end], squares[begin:end])
             kernels.sweep(
-                self.X,
-                self.labels,
-                self.sublabels,
-                groups[number],
-                clusters,
-                neighbours,
-                subclusters,
-                key,
-                greedy,
-                room,
-            )
+                self.X, self.labels, self.sublabels, self.bounds, groups[begin : end + 1], clusters, neighbours,
+                subclusters, key, greedy, own,
+            )  # fmt: skip
 
-        self.run(sweep_group, len(groups))
+        self.run(sweep_part, parts)
         origins = np.repeat(neighbours[0].astype(np.float64), 2, axis=0)
         return statistics_from(counts.sum(axis=0), sums.sum(axis=0), squares.sum(axis=0), origins)
 
-    def groups(self, count: int) -> list[IntArray]:
-        """Chunks in groups that sum their statistics one after the other; as many as memory allows, up to 64."""
+    def groups(self, count: int) -> IntArray:
+        """First chunk of each group: chunks whose statistics are summed one after the other.
+
+        As many groups as memory allows, up to 64; no more depends on them than which threads can work at once.
+        """
         dim = self.X.shape[1]
         most = max(4, (32 << 20) // (16 * count * (dim * dim + dim + 1)))
         chunks = len(self.bounds) - 1
-        edges = np.linspace(0, chunks, min(chunks, 64, most) + 1).astype(np.int64)
-        return [self.bounds[begin : end + 1] for begin, end in itertools.pairwise(edges)]
+        return np.linspace(0, chunks, min(chunks, 64, most) + 1).astype(np.int64)
 
     def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
         """The row numbers of each of these clusters, in order."""
@@ -216,7 +210,7 @@ def chunk_bounds(rows: int, dim: int) -> IntArray:
 def statistics_from(counts: IntArray, sums: Float64Array, squares: Float64Array, origins: Float64Array) -> Statistics:
     """Statistics of 2K subclusters from sums about their cluster's origin, lower triangles only."""
     dim = sums.shape[-1]
-    lower = squares.reshape(-1, dim, dim)
+    lower = np.tril(squares.reshape(-1, dim, dim))
     full = lower + np.swapaxes(np.tril(lower, -1), 1, 2)
     return Statistics.from_sums(counts.reshape(-1).astype(np.float64), sums.reshape(-1, dim), full, origins)
 

@@ -90,12 +90,21 @@ def _sort_by_label(labels: Any, begin: Any, end: Any, starts: Any, order: Any) -
 
 
 @compiled
-def _gather(X: Any, order: Any, first: Any, count: Any, origin: Any, block: Any) -> None:
+def _gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
     """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D)."""
     for lane in range(LANES):
-        row = order[first + min(lane, count - 1)]
-        for j in range(len(origin)):
-            block[j, lane] = X[row, j] - origin[j]
+        rows[lane] = order[first + min(lane, count - 1)]
+    for j in range(len(origin)):
+        middle = origin[j]
+        for lane in range(LANES):
+            block[j, lane] = X[rows[lane], j] - middle
+
+
+@compiled
+def _draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
+    """A uniform number for every lane, from the 24 bits above `shift` of its point's random bits."""
+    for lane in range(LANES):
+        uniforms[lane] = _uniform(random_bits(key, rows[lane]) >> shift)
 
 
 @compiled
@@ -151,17 +160,17 @@ def _draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any
 
 @compiled
 def _draw_labels(
-    X: Any, labels: Any, starts: Any, rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, room: Any
+    X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, room: Any
 ) -> None:
     """New labels for the rows of a chunk that are in order of their old ones."""
     whitening, log_heights = clusters
     origins, offsets, order, radii = neighbours
-    log_likelihoods, block, z, distance, best, uniforms, total, chosen, survivors = room
+    log_likelihoods, rows, block, z, distance, best, uniforms, total, chosen, survivors = room
     count = len(log_heights)
     for c in range(count):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            _gather(X, rows, first, n, origins[c], block)
+            _gather(X, sorted_rows, first, n, origins[c], rows, block)
             _squared_distances(whitening[c], offsets[c, c], block, z, distance)
             farthest = np.float32(0)
             for b in range(LANES):
@@ -194,126 +203,151 @@ def _draw_labels(
                         if log_likelihoods[s, b] == best[b]:
                             chosen[b] = s
             else:
-                for b in range(n):
-                    uniforms[b] = _uniform(random_bits(key, rows[first + b]) >> np.uint64(40))
+                _draw_uniforms(key, rows, np.uint64(40), uniforms)
                 _draw(log_likelihoods, best, found, uniforms, total, chosen)
             for b in range(n):
-                labels[rows[first + b]] = survivors[chosen[b]]
+                labels[rows[b]] = survivors[chosen[b]]
 
 
 @compiled
-def _add_block(block: Any, count: Any, sums: Any, squares: Any) -> None:
-    """Add count points to a cluster's sums in float64: D (D + 1) / 2 multiply-adds a point."""
-    for i in range(len(sums)):
+def _add_points(points: Any, count: Any, counts: Any, sums: Any, squares: Any, side: Any) -> None:
+    """Add count points, feature by feature, to a subcluster's sums: D (D + 1) / 2 multiply-adds a point, in float64.
+
+    Two features by two at a time, so that four loads serve four products.
+    """
+    dim = points.shape[0]
+    counts[side] += count
+    for i in range(dim):
         total = 0.0
         for b in range(count):
-            total += np.float64(block[i, b])
-        sums[i] += total
-        for j in range(i + 1):
-            total = 0.0
+            total += points[i, b]
+        sums[side, i] += total
+    for i in range(0, dim - 1, 2):
+        for j in range(0, i + 1, 2):
+            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
             for b in range(count):
-                total += np.float64(block[i, b]) * np.float64(block[j, b])
-            squares[i, j] += total
+                t0 += points[i, b] * points[j, b]
+                t1 += points[i, b] * points[j + 1, b]
+                t2 += points[i + 1, b] * points[j, b]
+                t3 += points[i + 1, b] * points[j + 1, b]
+            squares[side, i, j] += t0
+            squares[side, i, j + 1] += t1
+            squares[side, i + 1, j] += t2
+            squares[side, i + 1, j + 1] += t3
+    if dim % 2:
+        for j in range(dim):
+            t0 = 0.0
+            for b in range(count):
+                t0 += points[dim - 1, b] * points[j, b]
+            squares[side, dim - 1, j] += t0
+
+
+@compiled
+def _set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> None:
+    """Append the given lanes of a block to a side's points. O(n D)."""
+    for j in range(block.shape[0]):
+        for m in range(count):
+            points[j, filled + m] = block[j, lanes[m]]
 
 
 @compiled
 def _draw_sublabels(
-    X: Any, sublabels: Any, starts: Any, rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any, room: Any,
-    statistics: Any,
+    X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
+    room: Any, statistics: Any,
 ) -> None:  # fmt: skip
     """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels."""
     whitening, offsets, log_heights = subclusters
     counts, sums, squares = statistics
-    block, z, left, right, sides = room
+    rows, block, z, left, right, uniforms, lanes, points = room
+    filled = np.zeros(2, np.int64)
+    found = np.zeros(2, np.int64)
     for c in range(len(origins)):
-        filled_left, filled_right = 0, 0
+        lead = log_heights[c, 1] - log_heights[c, 0]
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            _gather(X, rows, first, n, origins[c], block)
+            _gather(X, sorted_rows, first, n, origins[c], rows, block)
             _squared_distances(whitening[c, 0], offsets[c, 0], block, z, left)
             _squared_distances(whitening[c, 1], offsets[c, 1], block, z, right)
-            lead = log_heights[c, 1] - log_heights[c, 0]
-            for b in range(LANES):
-                right[b] = lead + np.float32(0.5) * (left[b] - right[b])
-            if not greedy:
+            if greedy:
                 for b in range(LANES):
-                    # u < 1 / (1 + e^-t), written with an exp that cannot overflow.
-                    odds = _exp(-abs(right[b]))
-                    left[b] = (np.float32(1) if right[b] > 0 else odds) / (np.float32(1) + odds)
+                    uniforms[b] = np.float32(0.5)
+            else:
+                _draw_uniforms(key, rows, np.uint64(0), uniforms)
+            for b in range(LANES):
+                # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
+                t = lead + np.float32(0.5) * (left[b] - right[b])
+                odds = _exp(-abs(t))
+                share = np.float32(1) if t > np.float32(0) else odds
+                uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
+            found[0], found[1] = 0, 0
             for b in range(n):
-                row = rows[first + b]
-                if greedy:
-                    side = right[b] > 0
-                else:
-                    side = _uniform(random_bits(key, row)) < left[b]
-                sublabels[row] = side
-                if side:
-                    for j in range(origins.shape[1]):
-                        sides[1, j, filled_right] = block[j, b]
-                    filled_right += 1
-                else:
-                    for j in range(origins.shape[1]):
-                        sides[0, j, filled_left] = block[j, b]
-                    filled_left += 1
-                if filled_left == sides.shape[2]:
-                    _add_block(sides[0], filled_left, sums[c, 0], squares[c, 0])
-                    counts[c, 0] += filled_left
-                    filled_left = 0
-                if filled_right == sides.shape[2]:
-                    _add_block(sides[1], filled_right, sums[c, 1], squares[c, 1])
-                    counts[c, 1] += filled_right
-                    filled_right = 0
-        _add_block(sides[0], filled_left, sums[c, 0], squares[c, 0])
-        _add_block(sides[1], filled_right, sums[c, 1], squares[c, 1])
-        counts[c, 0] += filled_left
-        counts[c, 1] += filled_right
+                side = np.int64(uniforms[b] > np.float32(0))
+                sublabels[rows[b]] = side
+                lanes[side, found[side]] = b
+                found[side] += 1
+            for side in range(2):
+                _set_aside(block, lanes[side], found[side], points[side], filled[side])
+                filled[side] += found[side]
+                if filled[side] > LANES:
+                    _add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+                    filled[side] = 0
+        for side in range(2):
+            _add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+            filled[side] = 0
 
 
 @compiled
 def sweep(
-    X: Any, labels: Any, sublabels: Any, bounds: Any, clusters: Any, neighbours: Any, subclusters: Any, key: Any,
-    greedy: Any, statistics: Any,
+    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, clusters: Any, neighbours: Any, subclusters: Any,
+    key: Any, greedy: Any, statistics: Any,
 ) -> None:  # fmt: skip
-    """Labels, sublabels and statistics of the chunks between `bounds`, one after the other."""
+    """Labels, sublabels and statistics of groups of chunks, one after the other.
+
+    Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group sums
+    into statistics of its own.
+    """
     count, dim = neighbours[0].shape
+    counts, sums, squares = statistics
     longest = 0
-    for chunk in range(len(bounds) - 1):
+    for chunk in range(groups[0], groups[-1]):
         longest = max(longest, bounds[chunk + 1] - bounds[chunk])
     starts = np.empty(count + 1, np.int64)
-    rows = np.empty(longest, np.int64)
-    block, z = np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
-    first, second = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    sorted_rows = np.empty(longest, np.int64)
+    rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
+    first, second, uniforms = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     label_room = (
-        np.empty((count + 1, LANES), np.float32), block, z, first, second, np.ones(LANES, np.float32),
+        np.empty((count + 1, LANES), np.float32), rows, block, z, first, second, uniforms,
         np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
     )  # fmt: skip
-    sublabel_room = (block, z, first, second, np.empty((2, dim, 2 * LANES), np.float32))
-    for chunk in range(len(bounds) - 1):
-        begin, end = bounds[chunk], bounds[chunk + 1]
-        _sort_by_label(labels, begin, end, starts, rows)
-        _draw_labels(X, labels, starts, rows, clusters, neighbours, key, greedy, label_room)
-        _sort_by_label(labels, begin, end, starts, rows)
-        _draw_sublabels(X, sublabels, starts, rows, neighbours[0], subclusters, key, greedy, sublabel_room, statistics)
+    lanes, points = np.empty((2, LANES), np.int64), np.empty((2, dim, 2 * LANES))
+    sublabel_room = (rows, block, z, first, second, uniforms, lanes, points)
+    for group in range(len(groups) - 1):
+        own = (counts[group], sums[group], squares[group])
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            _sort_by_label(labels, begin, end, starts, sorted_rows)
+            _draw_labels(X, labels, starts, sorted_rows, clusters, neighbours, key, greedy, label_room)
+            _sort_by_label(labels, begin, end, starts, sorted_rows)
+            _draw_sublabels(
+                X, sublabels, starts, sorted_rows, neighbours[0], subclusters, key, greedy, sublabel_room, own
+            )
 
 
 @compiled
 def side_statistics(X: Any, rows: Any, sides: Any, origin: Any, counts: Any, sums: Any, squares: Any) -> None:
     """The statistics of one cluster's two subclusters, for sublabels that did not come from a sweep. O(n D^2)."""
-    dim = len(origin)
-    buffers = np.empty((2, dim, 2 * LANES), np.float32)
+    points = np.empty((2, len(origin), 2 * LANES))
     filled = np.zeros(2, np.int64)
     for member in range(len(rows)):
         side = np.int64(sides[member])
-        for j in range(dim):
-            buffers[side, j, filled[side]] = X[rows[member], j] - origin[j]
+        for j in range(len(origin)):
+            points[side, j, filled[side]] = X[rows[member], j] - origin[j]
         filled[side] += 1
         if filled[side] == 2 * LANES:
-            _add_block(buffers[side], filled[side], sums[side], squares[side])
-            counts[side] += filled[side]
+            _add_points(points[side], filled[side], counts, sums, squares, side)
             filled[side] = 0
     for side in range(2):
-        _add_block(buffers[side], filled[side], sums[side], squares[side])
-        counts[side] += filled[side]
+        _add_points(points[side], filled[side], counts, sums, squares, side)
 
 
 @compiled

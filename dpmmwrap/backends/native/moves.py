@@ -81,7 +81,7 @@ def merge_ratios(
          posterior.half_log_determinant),
     )  # fmt: skip
     n1, n2 = clusters.counts[first], clusters.counts[second]
-    shared = float(prior.log_partition()[0]) + 0.5 * (n1 + n2) * prior.dim * math.log(math.pi)
+    shared = float(prior.log_partition[0]) + 0.5 * (n1 + n2) * prior.dim * math.log(math.pi)
     gain = bounds - shared - own[first] - own[second]
     hopeful = log_merge_ratio(model.alpha, n1, n2, gain, ratio) > HOPELESS
     first, second = first[hopeful], second[hopeful]

@@ -1,0 +1,52 @@
+"""`dpmmwrap train` and `dpmmwrap evaluate splits`."""
+
+from pathlib import Path
+
+import pytest
+
+from dpmmwrap.splitnet import training
+from dpmmwrap.splitnet.weights_io import load_weights
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = training.validation_sets
+    monkeypatch.setattr(training, "validation_sets", lambda seed, dim: whole(seed, dim, sets=3, n=64))
+
+
+def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    done = run("train", "--dim", 3, "--steps", 4, "--batch", 1, "--out", path)
+    assert done.code == 0, done.err
+    assert "ARI easy" in done.out
+    assert "step 4/4: loss" in done.err
+    assert load_weights(path, 3).sizes.hidden == 64
+    assert path.with_suffix(".json").exists()
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_its_weights_can_be_evaluated(run, tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    assert run("train", "--dim", 2, "--steps", 2, "--batch", 1, "--out", path).code == 0
+    done = run("evaluate", "splits", "--dim", 2, "--sets", 2, "--weights", path)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0].startswith("| D = 2 | easy: ARI | medium: ARI | hard: ARI |")
+    names = [line.split("|")[1].strip() for line in lines[2:]]
+    assert names == ["random", "2-means", "EM, 2 Gaussians", "network alone", "splitnet", "oracle"]
+    oracle = [cell.strip() for cell in lines[-1].split("|")]
+    assert float(oracle[2]) > 0.98
+    assert oracle[-2] == ""
+
+
+def test_bad_use(run, tmp_path: Path) -> None:
+    out = tmp_path / "w.safetensors"
+    assert "--dim" in run("train").sentence
+    assert "--steps or --minutes" in run("train", "--dim", 2, "--steps", 3, "--minutes", 1).sentence
+    assert "should be a .safetensors file" in run("train", "--dim", 2, "--out", tmp_path / "w.pt").sentence
+    assert "--preset" in run("train", "--dim", 2, "--preset", "huge").sentence
+    assert "no such folder" in run("train", "--dim", 2, "--out", tmp_path / "none" / "w.safetensors").sentence
+    assert "there is no checkpoint" in run("train", "--dim", 2, "--out", out, "--resume").sentence
+    assert "device should be auto, cpu or cuda" in run("train", "--dim", 2, "--device", "abacus", "--out", out).sentence
+    out.write_bytes(b"no weights")
+    assert "damaged" in run("evaluate", "splits", "--weights", out).sentence

@@ -1,0 +1,78 @@
+"""The frame of a cluster does not depend on how its points were stretched, turned and shifted."""
+
+import numpy as np
+import torch
+
+from dpmmwrap.splitnet.frame import framed, turned, whitening
+from dpmmwrap.splitnet.proposals import fitted
+
+
+def skewed(seed: int, n: int = 3000, dim: int = 3) -> torch.Tensor:
+    rng = np.random.default_rng(seed)
+    group = rng.random(n) < 0.3
+    X = rng.standard_normal((n, dim)) * np.where(group[:, None], [0.2, 1.0, 2.0][:dim], 1.0)
+    X[group, 0] += 3
+    X[group, 1] += 1
+    return torch.from_numpy(X)[None]
+
+
+def test_whitened_points_have_mean_zero_and_unit_covariance() -> None:
+    X = skewed(0) * 1000 + 1e6
+    Z = whitening(X)(X)[0]
+    torch.testing.assert_close(Z.mean(dim=0), torch.zeros(3, dtype=Z.dtype), atol=1e-8, rtol=0)
+    torch.testing.assert_close(Z.T @ Z / len(Z), torch.eye(3, dtype=Z.dtype), atol=1e-6, rtol=0)
+
+
+def test_an_affine_map_of_the_points_leaves_the_frame_alone() -> None:
+    X = skewed(1)
+    rng = np.random.default_rng(2)
+    matrix = torch.from_numpy(rng.standard_normal((3, 3)) + 2 * np.eye(3))
+    torch.testing.assert_close(framed(X @ matrix + 5.0), framed(X), atol=1e-5, rtol=0)
+
+
+def test_two_gaussians_around_one_mean_come_to_lie_along_the_axes() -> None:
+    rng = np.random.default_rng(3)
+    n, dim = 40_000, 4
+    factors = [rng.standard_normal((dim, dim)) for _ in range(2)]
+    group = rng.random(n) < 0.5
+    X = np.where(group[:, None], rng.standard_normal((n, dim)) @ factors[0], rng.standard_normal((n, dim)) @ factors[1])
+    points = torch.from_numpy(X)[None]
+
+    def largest_correlation(Y: np.ndarray) -> float:
+        return max(np.abs(np.corrcoef(Y[side].T) - np.eye(dim)).max() for side in (group, ~group))
+
+    assert largest_correlation(whitening(points)(points)[0].numpy()) > 0.5
+    assert largest_correlation(framed(points)[0].numpy()) < 0.2
+
+
+def test_padding_is_left_out() -> None:
+    X = skewed(4, n=200)
+    padded = torch.cat([X, torch.full((1, 50, 3), 77.0, dtype=X.dtype)], dim=1)
+    present = torch.arange(250)[None] < 200
+    torch.testing.assert_close(framed(padded, present)[:, :200], framed(X))
+
+
+def test_a_flat_direction_is_not_blown_up() -> None:
+    X = torch.cat([skewed(5), torch.zeros(1, 3000, 1, dtype=torch.float64)], dim=2)
+    assert framed(X).abs().max() < 20
+
+
+def test_turning_is_a_rotation() -> None:
+    Z = whitening(skewed(6))(skewed(6))
+    Y, axes = turned(Z)
+    torch.testing.assert_close(axes[0].T @ axes[0], torch.eye(3, dtype=axes.dtype))
+    torch.testing.assert_close(Z @ axes, Y)
+
+
+def test_other_dimensions_are_padded_with_noise_or_cut_to_the_telling_axes() -> None:
+    rng = np.random.default_rng(7)
+    X = skewed(8, dim=3)
+    present = torch.ones(X.shape[:2], dtype=torch.bool)
+    padded = fitted(whitening(X)(X).float(), present, 5, rng)
+    assert padded.shape == (1, 3000, 5)
+    wide = torch.cat([X, torch.from_numpy(rng.standard_normal((1, 3000, 6)))], dim=2)
+    cut = fitted(whitening(wide)(wide).float(), present, 3, rng)
+    assert cut.shape == (1, 3000, 3)
+    # The three axes that are no noise are found again.
+    kept = np.linalg.lstsq(np.c_[X[0].numpy(), np.ones(3000)], cut[0].numpy(), rcond=None)[1]
+    assert (kept / 3000 < 0.1).sum() >= 2

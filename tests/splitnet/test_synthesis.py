@@ -1,0 +1,141 @@
+"""Training sets: the generator, the filter, the curriculum, the best bipartition of a crowd."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.splitnet.batches import TARGETS, training_batch, validation_sets
+from dpmmwrap.splitnet.bipartitions import best_bipartitions, log_hastings
+from dpmmwrap.splitnet.synthesis import (
+    Difficulty,
+    curriculum,
+    difficulty,
+    draw_crowds,
+    draw_pairs,
+    draw_splittable_pairs,
+    draw_test_sets,
+    split_log_hastings,
+)
+
+
+def test_pairs_follow_their_prior() -> None:
+    rng = np.random.default_rng(0)
+    count, dim = 4000, 2
+    pairs = draw_pairs(rng, dim, [Difficulty(kappa=4.0, nu=12.0, dirichlet=5.0)] * count)
+    # E Sigma = I / (nu - D - 1), Cov(mu) = E Sigma / kappa, Var(p) = 1 / (4 (2 a + 1)).
+    np.testing.assert_allclose(pairs.covariances.mean(axis=(0, 1)), np.eye(dim) / 9, atol=0.01)
+    np.testing.assert_allclose(np.cov(pairs.means.reshape(-1, dim).T), np.eye(dim) / 36, atol=0.005)
+    np.testing.assert_allclose(pairs.weights[:, 0].var(), 1 / 44, rtol=0.1)
+
+
+def test_points_come_from_their_components() -> None:
+    rng = np.random.default_rng(1)
+    pairs = draw_pairs(rng, 3, [Difficulty(0.01, 8.0, 20.0)])
+    X, labels = pairs.sample(rng, 40_000)
+    for k in range(2):
+        np.testing.assert_allclose(np.cov(X[0, labels[0] == k].T), pairs.covariances[0, k], rtol=0.2, atol=0.02)
+    responsible = pairs.responsibilities(X)
+    np.testing.assert_allclose(responsible.sum(axis=1), 1.0)
+    assert (responsible[0].argmax(axis=0) == labels[0]).mean() > 0.97
+
+
+def test_unsplittable_sets_are_drawn_again() -> None:
+    rng = np.random.default_rng(2)
+    knobs = [Difficulty(20.0, 30.0, 1.0)] * 40
+    unfiltered = draw_pairs(rng, 2, knobs)
+    X, labels = unfiltered.sample(rng, 200)
+    assert (split_log_hastings(X, labels, 1.0) <= 1.0).mean() > 0.5
+    knobs[20:] = [Difficulty(0.1, 8.0, 50.0)] * 20
+    _, X, labels = draw_splittable_pairs(rng, 2, knobs, 200, threshold=1.0, alpha=1.0)
+    assert (split_log_hastings(X, labels, 1.0)[20:] > 1.0).all()
+
+
+def test_the_ratio_is_the_priors() -> None:
+    rng = np.random.default_rng(3)
+    _, X, labels = draw_test_sets(rng, 2, "medium", 3, n=100)
+    prior = NIW.reference(2)
+    for points, sides, ratio in zip(X, labels, split_log_hastings(X, labels, 100.0), strict=True):
+        parts = Statistics.of(points, sides, 2)
+        expected = log_hastings(prior, parts[:1], parts[1:], 100.0)[0]
+        np.testing.assert_allclose(ratio, expected, rtol=1e-8)
+
+
+def test_the_curriculum_runs_from_easy_to_hard() -> None:
+    rng = np.random.default_rng(4)
+    easy, hard = difficulty(10, "easy"), difficulty(10, "hard")
+    begin = curriculum(rng, 10, 500, reach=0.2)
+    end = curriculum(rng, 10, 500, reach=1.0)
+    assert all(easy.kappa <= k.kappa <= hard.kappa and hard.nu <= k.nu <= easy.nu for k in begin + end)
+    assert max(k.kappa for k in begin) < 0.3 < 4 < max(k.kappa for k in end)
+    assert min(k.dirichlet for k in end) < 5 < 75 < min(k.dirichlet for k in begin)
+    with pytest.raises(ValueError, match="level should be one of"):
+        difficulty(2, "harder")
+
+
+def test_the_best_bipartition_is_the_best_of_all_small_ones() -> None:
+    rng = np.random.default_rng(5)
+    crowds = draw_crowds(rng, 2, 6)
+    sides, gains = best_bipartitions(crowds.weights, crowds.means, crowds.covariances, 3)
+    assert (np.diff(gains, axis=1)[:, 1:] <= 1e-9).all()
+    for b in range(6):
+        real = np.flatnonzero(crowds.weights[b])
+        for size, single in itertools.product([1], real):
+            assert gains[b, 0] >= gain_of(crowds, b, [single]) - 1e-9, size
+        np.testing.assert_allclose(gains[b, 0], gain_of(crowds, b, np.flatnonzero(sides[b, 0])), atol=1e-8)
+
+
+def gain_of(crowds, b, group) -> float:
+    """log H / N of a split by components, from the moments of a mixture, written out."""
+    weights, means, covariances = crowds.weights[b], crowds.means[b], crowds.covariances[b]
+
+    def log_determinant(members):
+        w = weights[members] / weights[members].sum()
+        mean = w @ means[members]
+        spread = means[members] - mean
+        covariance = np.einsum("k,kij->ij", w, covariances[members]) + (spread * w[:, None]).T @ spread
+        return np.linalg.slogdet(covariance)[1]
+
+    group = np.asarray(group)
+    rest = np.setdiff1d(np.flatnonzero(weights), group)
+    p, q = weights[group].sum(), weights[rest].sum()
+    if p == 0 or q <= 1e-12:
+        return -np.inf
+    parts = -p / 2 * log_determinant(group) - q / 2 * log_determinant(rest)
+    return 0.5 * log_determinant(np.flatnonzero(weights)) + parts + p * np.log(p) + q * np.log(q)
+
+
+def test_a_batch_depends_on_seed_and_step_alone() -> None:
+    one, again, other = (training_batch(seed, 7, 3, 8, 0.5) for seed in (0, 0, 1))
+    assert (one.X == again.X).all()
+    assert (one.targets == again.targets).all()
+    assert one.X.shape != other.X.shape or not (one.X == other.X).all()
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 12])
+def test_batches_are_framed_points_with_probabilities(dim: int) -> None:
+    for step in range(6):
+        batch = training_batch(0, step, dim, 4, 1.0)
+        sets, n, width = batch.X.shape
+        assert width == dim
+        assert batch.targets.shape == (sets, TARGETS, n)
+        assert batch.X.isfinite().all()
+        assert ((batch.targets >= 0) & (batch.targets <= 1 + 1e-6)).all()
+
+
+def test_making_a_batch_takes_less_time_than_learning_it() -> None:
+    begun = time.perf_counter()
+    for step in range(5):
+        training_batch(0, step, 10, 32, 1.0)
+    # A step of the compact network takes 150 to 250 ms on one core.
+    assert (time.perf_counter() - begun) / 5 < 0.5
+
+
+def test_validation_sets_of_every_kind() -> None:
+    sets = validation_sets(0, 2, sets=3, n=64)
+    assert [kind.name for kind in sets] == ["easy", "medium", "hard", "crowded"]
+    for kind in sets:
+        assert kind.X.shape == (3, 64, 2)
+        assert set(np.unique(kind.labels)) <= {0, 1}

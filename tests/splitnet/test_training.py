@@ -1,0 +1,170 @@
+"""Training: it learns, it resumes exactly, it is reproducible, and damaged files are refused."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from dpmmwrap.splitnet import training as module
+from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.training import Moment, TrainingSettings, checkpoint_path, curriculum_reach, schedule, train
+from dpmmwrap.splitnet.weights_io import card_path, load_weights, network_dim, save_weights
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation of a few sets: these tests are about the loop."""
+    whole = module.validation_sets
+    monkeypatch.setattr(module, "validation_sets", lambda seed, dim: whole(seed, dim, sets=4, n=64))
+
+
+def weights_of(path: Path) -> dict[str, torch.Tensor]:
+    return load_weights(path).state_dict()
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+SETTINGS = TrainingSettings(dim=2, steps=12, batch=2, seed=3)
+
+
+def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
+    for path, seed in zip(paths, (3, 3, 4), strict=True):
+        train(TrainingSettings(dim=2, steps=6, batch=2, seed=seed), path)
+    assert same(weights_of(paths[0]), weights_of(paths[1]))
+    assert not same(weights_of(paths[0]), weights_of(paths[2]))
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole.safetensors", tmp_path / "killed.safetensors"
+    train(SETTINGS, whole)
+
+    def kill(moment: Moment) -> None:
+        if moment.step == 7:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        train(SETTINGS, killed, progress=kill)
+    assert not killed.exists()
+    assert checkpoint_path(killed).exists()
+    card = train(SETTINGS, killed, resume=True)
+    assert card["steps_done"] == 12
+    assert same(weights_of(whole), weights_of(killed))
+    assert not checkpoint_path(killed).exists()
+
+
+def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+
+    def interrupt(moment: Moment) -> None:
+        if moment.step == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    card = train(SETTINGS, path, progress=interrupt)
+    assert card["steps_done"] == 6
+    assert 1 <= card["best_step"] <= 6
+    assert load_weights(path, 2).sizes == architecture(2)
+    assert train(SETTINGS, path, resume=True)["steps_done"] == 12
+
+
+def test_minutes_become_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMED", (2, 4))
+    path = tmp_path / "w.safetensors"
+    card = train(TrainingSettings(dim=2, steps=4000, batch=1), path, minutes=1e-9)
+    assert card["steps"] == card["steps_done"] == 5
+
+
+def test_the_card_says_what_was_done(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    train(SETTINGS, path)
+    card = json.loads(card_path(path).read_text())
+    assert (card["dimension"], card["preset"], card["steps"], card["seed"]) == (2, "compact", 12, 3)
+    assert set(card["metrics"]) == {"ari_easy", "ari_medium", "ari_hard", "ari_crowded"}
+    assert card["version"]
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    losses: list[float] = []
+    run = module.Training(TrainingSettings(dim=2, steps=60, batch=8))
+    for step in range(60):
+        losses.append(run.advance(module.training_batch(0, step, 2, 8, 0.2)))
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
+
+
+def test_schedules() -> None:
+    assert schedule(0, 1000) < schedule(50, 1000) < schedule(99, 1000) == 1.0
+    assert 0.02 <= schedule(1000, 1000) < 0.03 < schedule(500, 1000) < 1.0
+    assert curriculum_reach(0, 1000) == curriculum_reach(100, 5000) == 0.2
+    assert curriculum_reach(1000, 1000) == 1.0
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    with pytest.raises(ValueError, match="there is no checkpoint"):
+        train(SETTINGS, path, resume=True)
+    module.Training(SETTINGS).save_checkpoint(checkpoint_path(path))
+    with pytest.raises(ValueError, match="another dim, seed"):
+        train(TrainingSettings(dim=3, steps=12, batch=2, seed=5), path, resume=True)
+    save_file({"x": torch.zeros(1)}, checkpoint_path(path))
+    with pytest.raises(ValueError, match="is no checkpoint of a SplitNet training"):
+        train(SETTINGS, path, resume=True)
+
+
+@pytest.mark.parametrize("bad", [{"dim": 0}, {"steps": 0}, {"batch": 0}, {"seed": -1}, {"preset": "huge"}])
+def test_bad_settings(bad: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        TrainingSettings(**{"dim": 2, **bad})
+
+
+def test_weights_that_are_not_what_they_should_be_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    network = SplitNet(architecture(2))
+    save_weights(path, network, {})
+    assert same(weights_of(path), network.state_dict())
+    with pytest.raises(ValueError, match="are for 2 dimensions, not 5"):
+        load_weights(path, 5)
+    with pytest.raises(ValueError, match="there is no weights file"):
+        load_weights(tmp_path / "none.safetensors")
+
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="is damaged or no safetensors file"):
+        load_weights(path)
+    path.write_bytes(b"not weights at all")
+    with pytest.raises(ValueError, match="is damaged or no safetensors file"):
+        load_weights(path)
+    save_file({"x": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match="does not hold SplitNet weights"):
+        load_weights(path)
+
+
+def test_another_architecture_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    network = SplitNet(architecture(2))
+    state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    sizes = network.sizes.to_dict()
+
+    def written(sizes: object, tensors: dict[str, torch.Tensor]) -> Path:
+        save_file(tensors, path, {"format": "dpmmwrap-splitnet-1", "architecture": json.dumps(sizes)})
+        return path
+
+    with pytest.raises(ValueError, match="of another architecture"):
+        load_weights(written({**sizes, "layers": 3}, state))
+    with pytest.raises(ValueError, match="of another architecture"):
+        load_weights(written({**sizes, "hidden": 10**9}, state))
+    with pytest.raises(ValueError, match="do not fit the architecture"):
+        load_weights(written({**sizes, "hidden": 32}, state))
+    with pytest.raises(ValueError, match="not finite"):
+        load_weights(written(sizes, {**state, "logits.bias": torch.full((4,), float("nan"))}))
+
+
+def test_which_weights_serve_a_dimension() -> None:
+    available = [2, 3, 5, 10, 20]
+    assert [network_dim(d, available) for d in (1, 2, 4, 7, 15, 20, 64)] == [2, 2, 5, 10, 20, 20, 20]
+    with pytest.raises(ValueError, match="no SplitNet weights"):
+        network_dim(2, [])
