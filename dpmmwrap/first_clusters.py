@@ -14,7 +14,7 @@ CHUNK = 1 << 13
 
 
 def many_clusters(X: Float32Array, seed: int) -> IntArray:
-    """A label per point to begin with: as many clusters as there are groups large enough to show a shape, up to MOST."""
+    """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
     return cells(X, min(MOST, len(X) // max(POINTS_PER_CLUSTER, 2 * X.shape[1])), seed)
 
 
@@ -23,6 +23,7 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     if count < 2:
         return np.zeros(len(X), np.int32)
     from sklearn.cluster import MiniBatchKMeans
+    from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
     rows = np.arange(len(X)) if len(X) <= SAMPLE else np.sort(rng.choice(len(X), SAMPLE, replace=False))
@@ -30,7 +31,9 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     shift, deviations = points.mean(axis=0), points.std(axis=0)
     deviations[deviations == 0] = 1.0
     model = MiniBatchKMeans(count, batch_size=2048, n_init=1, max_iter=20, random_state=seed % 2**32)
-    model.fit((points - shift) / deviations)
+    # Many small steps: more threads than idle cores make them a hundred times slower.
+    with threadpool_limits(1):
+        model.fit((points - shift) / deviations)
     return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
 
 

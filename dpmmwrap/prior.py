@@ -182,8 +182,8 @@ class NIW:
         strengths = self.mean_strength + counts
         gaps = statistics.means - self.mean
         means = self.mean + (counts / strengths)[:, None] * gaps
-        pull = (self.mean_strength * counts / strengths)[:, None, None]
-        scales = self.scale + statistics.scatters + pull * (gaps[:, :, None] * gaps[:, None, :])
+        pull = self.mean_strength * counts / strengths
+        scales = triangular.add_outer(self.scale, statistics.scatters, pull, gaps)
         return NIW(means, strengths, scales, self.degrees_of_freedom + counts)
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
@@ -196,8 +196,7 @@ class NIW:
     def log_partition(self) -> Float64Array:
         """log of lnGamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
-        halves = (freedom[:, None] - np.arange(self.dim)) / 2
-        log_gamma = gammaln(halves).sum(axis=1)
+        log_gamma = triangular.log_multigamma(freedom / 2, self.dim)
         strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
         return np.asarray(log_gamma - freedom * self.half_log_determinant - 0.5 * self.dim * np.log(strength))
 

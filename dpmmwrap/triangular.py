@@ -1,4 +1,4 @@
-"""Small triangular matrices, many at a time: compiled loops where NumPy's per-call cost would dominate.
+"""Small matrices, many at a time: compiled loops where NumPy's per-call cost and temporaries would dominate.
 
 Everything here is float64 and batched over the first axis. A cluster count of twenty at two
 dimensions means sixty 2x2 factors per iteration: the arithmetic is nothing, the calls are all.
@@ -6,6 +6,7 @@ dimensions means sixty 2x2 factors per iteration: the arithmetic is nothing, the
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,26 @@ def solve(factors: Any, vectors: Any) -> Any:
                 rest -= factors[k, i, m] * solutions[k, m]
             solutions[k, i] = rest / factors[k, i, i]
     return solutions
+
+
+@compiled
+def add_outer(base: Any, matrices: Any, weights: Any, vectors: Any) -> Any:
+    """base + matrix + weight * vector vector' for each matrix."""
+    count, dim = vectors.shape
+    totals = np.empty((count, dim, dim))
+    for k in range(count):
+        for i in range(dim):
+            scaled = weights[k] * vectors[k, i]
+            for j in range(dim):
+                totals[k, i, j] = base[i, j] + matrices[k, i, j] + scaled * vectors[k, j]
+    return totals
+
+
+@compiled
+def log_multigamma(halves: Any, dim: Any) -> Any:
+    """log of the multivariate gamma function, less its constant power of pi."""
+    totals = np.zeros(len(halves))
+    for k in range(len(halves)):
+        for j in range(dim):
+            totals[k] += math.lgamma(halves[k] - 0.5 * j)
+    return totals

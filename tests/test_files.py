@@ -101,9 +101,7 @@ def test_csv_with_one_column(tmp_path: Path) -> None:
 def test_parquet(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame(
-        {"a": X[:, 0], "b": [1, 2, 3, 4], "c": [True, False, True, True]}, index=[5, 6, 8, 7]
-    )
+    frame = pandas.DataFrame({"a": X[:, 0], "b": [1, 2, 3, 4], "c": [True, False, True, True]}, index=[5, 6, 8, 7])
     frame.to_parquet(tmp_path / "x.parquet")
     expected = np.column_stack([X[:, 0], [1, 2, 3, 4], [1, 0, 1, 1]])
     np.testing.assert_array_equal(read_data(tmp_path / "x.parquet").X, expected)
@@ -115,9 +113,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "pyarrow, which is not installed" in message_of(tmp_path / "x.parquet")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "kept"), [("u1", "f4"), ("i8", "f8"), ("f2", "f4"), ("?", "f4"), (">f8", ">f8")]
-)
+@pytest.mark.parametrize(("dtype", "kept"), [("u1", "f4"), ("i8", "f8"), ("f2", "f4"), ("?", "f4"), (">f8", ">f8")])
 def test_numbers_of_any_kind_are_points(tmp_path: Path, dtype: str, kept: str) -> None:
     np.save(tmp_path / "x.npy", np.ones((3, 2), dtype=dtype))
     assert read_data(tmp_path / "x.npy").X.dtype == np.dtype(kept)
@@ -198,9 +194,7 @@ def test_what_are_not_points(tmp_path: Path, array: np.ndarray, said: str) -> No
         (1e300, "1e+300, which single precision"),
     ],
 )
-def test_where_a_number_is_not_finite(
-    tmp_path: Path, value: float, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_number_is_not_finite(tmp_path: Path, value: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Small chunks, so that the row lies in a later one.
     monkeypatch.setattr(reading, "CHECKED_AT_ONCE", 64)
     table = np.zeros((1000, 4))
@@ -346,9 +340,7 @@ def test_places_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.Mo
         files.check_writable(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         files.check_writable(tmp_path / "none" / "file")
-    with pytest.raises(
-        InputError, match=r"takes about 1,000,000,000,000,000,000 bytes, but only [\d,]+ are free"
-    ):
+    with pytest.raises(InputError, match=r"takes about 1,000,000,000,000,000,000 bytes, but only [\d,]+ are free"):
         files.prepare_folder(tmp_path / "new", needed=10**18)
 
     def forbidden(path: Path, *arguments: object, **options: object) -> None:

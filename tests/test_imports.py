@@ -22,9 +22,7 @@ def test_the_check_itself_sees_imports() -> None:
 
 
 def test_importing_the_package_imports_nothing_slow() -> None:
-    assert not imported_by("import dpmmwrap; dpmmwrap.__version__; dir(dpmmwrap)") & (
-        SLOW | {"numpy", "click"}
-    )
+    assert not imported_by("import dpmmwrap; dpmmwrap.__version__; dir(dpmmwrap)") & (SLOW | {"numpy", "click"})
 
 
 @pytest.mark.parametrize(
@@ -37,10 +35,7 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
 
 
 def test_a_bad_option_is_told_without_slow_imports() -> None:
-    assert (
-        not imported_by("from dpmmwrap.cli import run; assert run(['fit', 'x.npy', '--alpha', '-1']) == 2")
-        & SLOW
-    )
+    assert not imported_by("from dpmmwrap.cli import run; assert run(['fit', 'x.npy', '--alpha', '-1']) == 2") & SLOW
 
 
 def test_public_names() -> None:

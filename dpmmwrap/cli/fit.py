@@ -54,13 +54,9 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
 @click.command("fit", epilog=EXAMPLES)
 @click.argument("data", type=A_PATH, required=False)
 @click.option("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions.")
-@click.option(
-    "--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here."
-)
+@click.option("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
-@click.option(
-    "--labels", type=A_PATH, metavar="TRUTH", help="True labels, for NMI and ARI (else y of a .npz)."
-)
+@click.option("--labels", type=A_PATH, metavar="TRUTH", help="True labels, for NMI and ARI (else y of a .npz).")
 @click.option(
     "--init",
     type=click.Choice(INITS),
@@ -68,9 +64,7 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
     show_default=True,
     help="How the two subclusters of a new cluster begin.",
 )
-@click.option(
-    "--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."
-)
+@click.option("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet.")
 @click.option(
     "--alpha",
     type=click.FloatRange(min=0, min_open=True),
@@ -129,9 +123,7 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
 @click.option("--device", default="auto", show_default=True, help="Where the network runs: cpu, cuda, mps.")
 @click.option("--workers", type=click.IntRange(min=0), help="Julia: worker processes on this machine.")
 @click.option("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on.")
-@click.option(
-    "--checkpoint", type=A_PATH, metavar="FILE", help="Save the chain here; go on from it if it exists."
-)
+@click.option("--checkpoint", type=A_PATH, metavar="FILE", help="Save the chain here; go on from it if it exists.")
 @click.option("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations between two saves.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress line and no table.")
 @click.pass_context
@@ -218,9 +210,7 @@ def make_start(options: dict[str, Any]) -> Any:
         return options["init"]
     from dpmmwrap.subclusters import make_initializer
 
-    return make_initializer(
-        "splitnet", weights=options["weights"], device=options["device"], alpha=options["alpha"]
-    )
+    return make_initializer("splitnet", weights=options["weights"], device=options["device"], alpha=options["alpha"])
 
 
 def make_prior(prior: str, dim: int) -> str | NIW:

@@ -27,9 +27,7 @@ POSITIVE = click.IntRange(min=1)
     help="Variance of the components' means; smaller means more overlap.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npz", help="File to write."
-)
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npz", help="File to write.")
 def command(dim: int, clusters: int, points: int, spread: float, seed: int, out: Path) -> None:
     """Draw points from a random mixture: weights Dir(5), means N(0, spread·I), covariances IW(D+2, I).
 

@@ -62,9 +62,7 @@ def command(model: Path, data: Path, out: Path | None, proba: bool) -> None:
         click.echo(f"Written to {out}: {what} of {len(X):,} {'point' if len(X) == 1 else 'points'}", err=True)
 
 
-def chunks(
-    answer: Callable[[FloatArray], np.ndarray[Any, Any]], X: FloatArray
-) -> Iterator[np.ndarray[Any, Any]]:
+def chunks(answer: Callable[[FloatArray], np.ndarray[Any, Any]], X: FloatArray) -> Iterator[np.ndarray[Any, Any]]:
     for first in range(0, len(X), CHUNK_ROWS):
         yield answer(X[first : first + CHUNK_ROWS])
 

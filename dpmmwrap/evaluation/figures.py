@@ -172,9 +172,7 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
     radii = STANDARD_DEVIATIONS * np.sqrt(np.maximum(variances, 0.0))
     for mean, (minor, major), axis in zip(means, radii, directions[:, :, 1], strict=True):
         angle = np.degrees(np.arctan2(axis[1], axis[0]))
-        outline = Ellipse(
-            mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3
-        )
+        outline = Ellipse(mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3)
         axes.add_patch(outline)
     # Patches alone do not widen the axes.
     reach = STANDARD_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
@@ -253,7 +251,5 @@ def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
     figure = rows[0].figure
     figure.align_ylabels(list(rows))
     if true_clusters is not None:
-        rows[0].axhline(
-            true_clusters, color=INK, linestyle="--", linewidth=1, label=f"truth: {true_clusters}"
-        )
+        rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, label=f"truth: {true_clusters}")
         rows[0].legend(loc="upper right")

@@ -1,10 +1,15 @@
-"""How good a clustering is, given the truth."""
+"""How good a clustering is: against the truth, under the model, and how soon it was reached."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from dpmmwrap.prior import NIW
 
 
 def entropy(counts: Float64Array) -> float:
@@ -23,3 +28,37 @@ def nmi_of_table(table: IntArray) -> float:
         return 1.0
     shared = rows + columns - entropy(counts.ravel())
     return max(0.0, 2 * shared / (rows + columns))
+
+
+def ari_of_table(table: IntArray) -> float:
+    """Adjusted Rand index from a contingency table: the same number as scikit-learn's, cheap enough for a trace."""
+    counts = np.asarray(table, dtype=np.float64)
+    rows, columns = pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
+    chance = rows * columns / max(pairs(counts.sum(keepdims=True)), 1.0)
+    most = (rows + columns) / 2
+    # Both are one cluster, or both are all singletons: there is nothing to disagree about.
+    return 1.0 if most == chance else float((pairs(counts) - chance) / (most - chance))
+
+
+def pairs(counts: Float64Array) -> float:
+    """How many pairs of points lie together in groups of these sizes."""
+    return float((counts * (counts - 1)).sum() / 2)
+
+
+def log_posterior(X: FloatArray, labels: IntArray, alpha: float, prior: NIW) -> float:
+    """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
+    from scipy.special import gammaln
+
+    from dpmmwrap.prior import Statistics
+
+    found = np.unique(labels, return_inverse=True)[1]
+    clusters = Statistics.of(X, found)
+    tables = np.log(alpha) + gammaln(clusters.counts)
+    total = gammaln(alpha) - gammaln(len(X) + alpha)
+    return float(total + (prior.log_marginal_likelihood(clusters) + tables).sum())
+
+
+def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
+    """The first iteration (from 1) after which all values stay within 1% of the last one."""
+    far = np.abs(values - values[-1]) > share * abs(values[-1])
+    return int(np.flatnonzero(far)[-1]) + 2 if far.any() else 1

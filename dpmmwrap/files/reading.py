@@ -85,9 +85,7 @@ def read_npy(path: Path) -> AnyArray:
     return array
 
 
-def read_arrays(
-    path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()
-) -> dict[str, AnyArray]:
+def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
     """The named arrays of a .npz file."""
     found = {}
     with explained(path), zipfile.ZipFile(path) as archive:
@@ -142,8 +140,7 @@ def check_points(X: AnyArray, source: str, *, at_least: int = 2) -> FloatArray:
     """X as real, finite numbers in rows of points, or an InputError that says what it is instead."""
     if X.ndim != 2:
         raise InputError(
-            f"{source} should have two dimensions (points, features), "
-            f"but it has {X.ndim}: its shape is {X.shape}"
+            f"{source} should have two dimensions (points, features), but it has {X.ndim}: its shape is {X.shape}"
         )
     if X.dtype.kind not in "fiub":
         raise InputError(f"{source} should hold real numbers, but it holds {kind_of(X.dtype)}")

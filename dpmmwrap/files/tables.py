@@ -94,9 +94,7 @@ def blame_line(path: Path, delimiter: str, skipped: int, start: int, error: Valu
                     message = f"{path} should hold numbers, but line {number}, column {column} holds {came}"
                     raise InputError(message) from error
             if len(fields) != width:
-                message = (
-                    f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
-                )
+                message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
                 raise InputError(message) from error
     raise InputError(f"{path} should be a table of numbers: {error}") from error
 

@@ -23,6 +23,10 @@ class Frame:
     mean: Tensor
     axes: Tensor
 
+    def take(self, clusters: Tensor) -> Frame:
+        """Of some of the clusters only."""
+        return Frame(self.mean[clusters], self.axes[clusters])
+
     def __call__(self, X: Tensor) -> Tensor:
         return torch.bmm(X - self.mean, self.axes)
 

@@ -41,6 +41,22 @@ def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
     return Y
 
 
+def looks_gaussian(context: Context, threshold: float) -> Tensor:
+    """Whether no skewness, no kurtosis along the cluster's axes nor that of its radius stands out (B,).
+
+    The moments are compared with their standard errors for a Gaussian. Most clusters that a sampler asks about in
+    its later iterations are single Gaussians, and are told by this at a tenth of the cost of a search.
+    """
+    Y, _ = turned(context.Z, context.present)
+    n, dim = context.counts.to(Y.dtype)[:, None], context.dim
+    squares = Y.square()
+    skewness = (squares * Y).sum(dim=1) / n / (6 / n).sqrt()
+    kurtosis = (squares.square().sum(dim=1) / n - 3) / (24 / n).sqrt()
+    radius = squares.sum(dim=2).square().sum(dim=1, keepdim=True) / n
+    spread = (radius - dim * (dim + 2)) / (8 * dim * (dim + 2) / n).sqrt()
+    return torch.cat([skewness, kurtosis, spread], dim=1).abs().amax(dim=1) < threshold
+
+
 @torch.inference_mode()
 def network_proposals(network: SplitNet, context: Context, points: int, rng: Generator) -> Tensor:
     """What the network proposes for the first `points` of the context; the frame is that of all of it."""

@@ -40,6 +40,10 @@ class Context:
     def dim(self) -> int:
         return int(self.Z.shape[2])
 
+    def take(self, clusters: Tensor) -> Context:
+        """Some of the clusters only."""
+        return Context(*(part[clusters] for part in (self.Z, self.phi, self.present, self.counts, self.sizes)))
+
     def head(self, n: int) -> Context:
         """The first n points only."""
         present = self.present[:, :n]
@@ -83,6 +87,23 @@ class Odds:
     constant: Tensor
     linear: Tensor
     quadratic: Tensor
+
+    def take(self, clusters: Tensor) -> Odds:
+        """The splits of some of the clusters only."""
+        return Odds(self.constant[clusters], self.linear[clusters], self.quadratic[clusters])
+
+    def replaced(self, clusters: Tensor, others: Odds) -> Odds:
+        """With the splits of these clusters taken from others."""
+        parts = []
+        for mine, theirs in zip(
+            (self.constant, self.linear, self.quadratic),
+            (others.constant, others.linear, others.quadratic),
+            strict=True,
+        ):
+            mine = mine.clone()
+            mine[clusters] = theirs.to(mine)
+            parts.append(mine)
+        return Odds(*parts)
 
     def __call__(self, context: Context) -> Tensor:
         """The log odds (B, C, n) of the context's points; very negative at padding."""

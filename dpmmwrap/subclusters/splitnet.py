@@ -30,6 +30,9 @@ SURVIVORS = 6
 """EM steps of all candidates, and how many of them are refined to the end."""
 HOPELESS_MERIT, HOPELESS_RATIO = -0.1, -15.0
 """A split below both is not going to be accepted, however long the sampler works on it."""
+GAUSSIAN = 3.0
+SEARCH_ANYWAY = 0.2
+"""Standard errors within which a cluster looks like one Gaussian; the share of such that are searched all the same."""
 POLISH_POINTS_PER_DIM = 200
 POLISH_STEPS = 3
 """In many dimensions a context is few points for two covariances: the chosen split is refined on a larger one."""
@@ -38,8 +41,9 @@ BATCH_POINTS = 1 << 15
 
 
 @lru_cache(maxsize=8)
-def _network(path: Path, device: torch.device) -> SplitNet:
-    return load_weights(path).to(device)
+def shipped_network(dim: int, device: torch.device) -> SplitNet:
+    """The shipped network of that dimension; read once."""
+    return load_weights(shipped_path(dim), dim).to(device)
 
 
 class SplitNetStart:
@@ -86,7 +90,7 @@ class SplitNetStart:
         self.refine, self.polish, self.alpha = refine, polish, alpha
         self.with_network = network
         # Asked for by name, so refused at once if it is not what it should be.
-        self.own_network = None if weights is None else _network(Path(weights), self.device)
+        self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = None
 
     def bind(self, X: Float32Array) -> None:
@@ -95,8 +99,7 @@ class SplitNetStart:
         self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
         self.network = self.own_network
         if self.with_network and self.network is None:
-            dim = network_dim(X.shape[1], shipped_dims())
-            self.network = _network(shipped_path(dim), self.device)
+            self.network = shipped_network(network_dim(X.shape[1], shipped_dims()), self.device)
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         """Sublabels of each cluster, all clusters in batches; tiny clusters begin at random."""
@@ -120,14 +123,31 @@ class SplitNetStart:
     @torch.inference_mode()
     def _split(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         context, frame = self._contexts(members, self.context, rng)
-        sides, hopeless = self._best(context, rng)
+        odds = _halves(context, rng)
+        searched = self._worth_a_search(context, rng)
+        if len(searched):
+            part = context.take(searched)
+            sides, hopeless = self._best(part, rng)
+            found = self._polished([members[i] for i in searched], part, frame.take(searched), sides, rng)
+            odds = odds.replaced(searched[~hopeless], found.take(~hopeless))
+        return self._label(members, frame, odds)
+
+    def _worth_a_search(self, context: refine.Context, rng: Generator) -> Tensor:
+        """The clusters that do not look like one Gaussian, and now and then one that does."""
+        plain = proposals.looks_gaussian(context, GAUSSIAN).cpu().numpy()
+        return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
+
+    def _polished(
+        self, members: list[IntArray], context: refine.Context, frame: Frame, sides: refine.Sides, rng: Generator
+    ) -> refine.Odds:
+        """The log odds of the chosen splits, refined on a larger context where there are many dimensions."""
         odds = refine.log_odds(sides)
         larger = POLISH_POINTS_PER_DIM * context.dim
-        if self.polish and self.refine and larger > self.context and len(members[-1]) > self.context:
+        if self.polish and self.refine and self.context < min(larger, max(len(rows) for rows in members)):
             context, _ = self._contexts(members, larger, rng, frame)
             sides = refine.maximise(context, torch.sigmoid(odds(context)))
             odds = refine.log_odds(refine.refine(context, sides, POLISH_STEPS))
-        return self._label(members, frame, _or_halves(odds, hopeless, rng))
+        return odds
 
     def _contexts(
         self, members: list[IntArray], most: int, rng: Generator, frame: Frame | None = None
@@ -192,15 +212,13 @@ class SplitNetStart:
         return [label_members(self.X, rows, *(part[b] for part in parts)) for b, rows in enumerate(members)]
 
 
-def _or_halves(odds: refine.Odds, hopeless: Tensor, rng: Generator) -> refine.Odds:
-    """Halves along a random direction for hopeless clusters.
+def _halves(context: refine.Context, rng: Generator) -> refine.Odds:
+    """Halves along a random direction: for clusters without a split that pays.
 
-    A cluster without a split that pays is most often one Gaussian. A small group in it would die out within a few
-    sweeps and ask for another start; halves stay until the sampler asks for a fresh start of its own accord.
+    Those are most often one Gaussian. A small group in it would die out within a few sweeps and ask for another
+    start; halves stay until the sampler asks for a fresh start of its own accord.
     """
-    direction = torch.from_numpy(rng.standard_normal(tuple(odds.linear.shape))).to(odds.linear)
+    linear = torch.from_numpy(rng.standard_normal((len(context.Z), 1, context.dim))).to(context.Z.device)
     return refine.Odds(
-        odds.constant.masked_fill(hopeless[:, None], 0.0),
-        torch.where(hopeless[:, None, None], direction, odds.linear),
-        odds.quadratic.masked_fill(hopeless[:, None, None, None], 0.0),
+        torch.zeros_like(linear[..., 0]), linear, torch.zeros_like(linear[..., None] * linear[..., None, :])
     )

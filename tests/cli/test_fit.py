@@ -113,9 +113,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_matplotlib_it_says_so(
-    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_it_says_so(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dpmmwrap.evaluation import figures
 
     monkeypatch.setattr(figures, "available", lambda: False)
@@ -194,10 +192,7 @@ def test_priors_that_do_not_fit(run, data: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps(good | {"mean": "zero"}))
     assert "prior" in run("fit", data, "--prior", path).sentence
     path.write_text('{"mean": [0, 0]}')
-    assert (
-        "should hold mean, mean_strength, scale, degrees_of_freedom"
-        in run("fit", data, "--prior", path).sentence
-    )
+    assert "should hold mean, mean_strength, scale, degrees_of_freedom" in run("fit", data, "--prior", path).sentence
     path.write_text("[1, 2")
     assert "JSON" in run("fit", data, "--prior", path).sentence
     assert "not 'flat'" in run("fit", data, "--prior", "flat").sentence
@@ -273,9 +268,7 @@ def test_labels_of_the_wrong_length(run, data: Path, tmp_path: Path) -> None:
     assert "one label for each of 600 points, but it holds 599" in sentence
 
 
-def test_out_is_checked_before_the_fit(
-    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_is_checked_before_the_fit(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fit(*arguments: object) -> None:
         pytest.fail("the fit has begun")
 
@@ -288,9 +281,7 @@ def test_out_is_checked_before_the_fit(
     assert "but only 5 are free" in run("fit", data, "--out", tmp_path / "out").sentence
 
 
-def test_a_disk_that_fills_up_meanwhile(
-    run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_meanwhile(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -374,9 +365,7 @@ def test_the_live_line_on_a_terminal(data: Path) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, "300"]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True) as process:
         os.close(theirs)
         shown = read_all(ours)
         answer, _ = process.communicate(timeout=60)

@@ -55,9 +55,7 @@ def test_as_a_module() -> None:
         (MemoryError("too much"), 1, "dpmmwrap: out of memory: too much\n"),
     ],
 )
-def test_how_problems_end(
-    run, monkeypatch: pytest.MonkeyPatch, problem: BaseException, code: int, said: str
-) -> None:
+def test_how_problems_end(run, monkeypatch: pytest.MonkeyPatch, problem: BaseException, code: int, said: str) -> None:
     @click.command
     def broken() -> None:
         raise problem

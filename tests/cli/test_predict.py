@@ -78,7 +78,5 @@ def test_files_that_are_no_models(run, points: Path, tmp_path: Path) -> None:
 
 
 def test_bad_places(run, model: Path, points: Path, tmp_path: Path) -> None:
-    assert (
-        "should be a .npy or .csv file" in run("predict", model, points, "--out", tmp_path / "x.txt").sentence
-    )
+    assert "should be a .npy or .csv file" in run("predict", model, points, "--out", tmp_path / "x.txt").sentence
     assert "no such folder" in run("predict", model, points, "--out", tmp_path / "none" / "x.npy").sentence

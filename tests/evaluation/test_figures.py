@@ -76,9 +76,7 @@ def test_outliers_are_marked() -> None:
     assert axes.get_legend() is not None
 
 
-@pytest.mark.parametrize(
-    ("dim", "clusters", "points"), [(1, 1, 2), (2, 1, 2), (3, 1, 2), (2, 100, 400), (20, 3, 30)]
-)
+@pytest.mark.parametrize(("dim", "clusters", "points"), [(1, 1, 2), (2, 1, 2), (3, 1, 2), (2, 100, 400), (20, 3, 30)])
 def test_small_and_crowded_data_can_be_drawn(dim: int, clusters: int, points: int, tmp_path: Path) -> None:
     figures.save_figure(tmp_path / "x.png", draw(generate(dim, clusters, points, 50, 0)))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")

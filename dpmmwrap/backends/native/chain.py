@@ -286,6 +286,6 @@ def put(subclusters: Statistics, clusters: IntArray, fresh: Statistics) -> None:
 def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:
     """Labels to begin with, from 0 without gaps, and how many there are."""
     if isinstance(init_clusters, (int, np.integer)):
-        init_clusters = rng.integers(0, int(init_clusters), rows)
-    present, labels = np.unique(init_clusters, return_inverse=True)
-    return labels.astype(np.int32), len(present)
+        init_clusters = rng.integers(0, int(init_clusters), rows, dtype=np.int32)
+    present = np.bincount(init_clusters) > 0
+    return (np.cumsum(present, dtype=np.int32) - 1)[init_clusters], int(present.sum())

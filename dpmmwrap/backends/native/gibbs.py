@@ -119,7 +119,9 @@ class Points:
     """The data, the labels, and the threads that go over them in fixed chunks."""
 
     def __init__(self, X: Float32Array, labels: IntArray, sublabels: UInt8Array, n_jobs: int) -> None:
-        self.X = X
+        # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
+        self.X = X.view(np.ndarray)
+        self.X.setflags(write=False)
         self.labels = labels
         self.sublabels = sublabels
         self.bounds = chunk_bounds(*X.shape)

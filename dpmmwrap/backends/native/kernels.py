@@ -361,7 +361,10 @@ def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> Non
 
 @compiled
 def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
-    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot from starts on, which move to the ends. O(n)."""
+    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot. O(n).
+
+    `starts` says where each slot begins, and then where it ends.
+    """
     for row in range(len(labels)):
         slot = slot_of[labels[row]]
         if slot >= 0:

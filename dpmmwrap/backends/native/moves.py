@@ -77,7 +77,7 @@ def merge_ratios(
     half_scatters[~np.isfinite(half_scatters)] = -np.inf
     first, second, bounds = pairs.merge_bounds(
         candidates, clusters.counts, clusters.means, clusters.scatters, half_scatters,
-        (posterior.mean_strength, posterior.mean, posterior.scale, posterior.degrees_of_freedom,
+        (posterior.mean_strength, posterior.mean, posterior.cholesky, posterior.degrees_of_freedom,
          posterior.half_log_determinant),
     )  # fmt: skip
     n1, n2 = clusters.counts[first], clusters.counts[second]

@@ -15,10 +15,10 @@ def neighbour_tables(means: Any, whitening: Any, spread: Any, log_heights: Any) 
     """What cluster c's points need to know of every cluster k. O(K^2 D^2).
 
     Returns origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
-    matter. A point at distance r from c (in c's own metric) has at least
-    distance delta - sigma r from k, where delta is m_c's distance from k and sigma the standard deviation of c along the
-    direction from m_c to m_k, both in k's metric. So k is below e^-CUTOFF of c while
-    (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to the smaller root in r.
+    matter. A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is
+    m_c's distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's
+    metric. So k is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to
+    the smaller root in r.
     `spread` holds the inverses of the whitening factors.
     """
     count, dim = means.shape
@@ -76,29 +76,39 @@ def merge_bounds(candidates: Any, counts: Any, means: Any, scatters: Any, half_s
 
     With B = scale_1 + scatter_2 the merged scale is B + w d d', d the second mean seen from the first's posterior. Its
     determinant is bounded below by Minkowski's inequality for |B| and by Cauchy and Schwarz for d' B^-1 d >=
-    (d'd)^2 / d'B d; the multivariate gamma function above by convexity. O(D^2) for a pair, where the exact value
-    takes O(D^3) and D gamma functions.
+    (d'v)^2 / v'B v with v = scale_1^-1 d; the multivariate gamma function above by convexity. O(D^2) for a pair,
+    where the exact value takes O(D^3) and D gamma functions.
     """
-    strengths, posterior_means, scales, freedoms, halves = posterior
+    strengths, posterior_means, factors, freedoms, halves = posterior
     dim = means.shape[1]
     total = len(candidates) * (len(candidates) - 1) // 2
     first, second = np.empty(total, np.int64), np.empty(total, np.int64)
     bounds = np.empty(total)
-    gap = np.empty(dim)
+    u, v = np.empty(dim), np.empty(dim)
     pair = 0
     for a in range(len(candidates)):
         i = candidates[a]
         for b in range(a + 1, len(candidates)):
             j = candidates[b]
-            length2, through = 0.0, 0.0
+            # u = L^-1 d and v = L^-T u, with L L' = scale_1: then d'v = v' scale_1 v = |u|^2.
+            length2 = 0.0
             for m in range(dim):
-                gap[m] = means[j, m] - posterior_means[i, m]
-                length2 += gap[m] * gap[m]
+                rest = means[j, m] - posterior_means[i, m]
+                for n in range(m):
+                    rest -= factors[i, m, n] * u[n]
+                u[m] = rest / factors[i, m, m]
+                length2 += u[m] * u[m]
+                v[m] = u[m]
+            for m in range(dim - 1, -1, -1):
+                v[m] /= factors[i, m, m]
+                for n in range(m):
+                    v[n] -= factors[i, m, n] * v[m]
+            through = length2
             for m in range(dim):
                 row = 0.0
                 for n in range(dim):
-                    row += (scales[i, m, n] + scatters[j, m, n]) * gap[n]
-                through += row * gap[m]
+                    row += scatters[j, m, n] * v[n]
+                through += row * v[m]
             weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
             half = 0.5 * dim * math.log(math.exp(2 * halves[i] / dim) + math.exp(2 * half_scatters[j] / dim))
             if through > 0.0:

@@ -24,7 +24,7 @@ def random_parameters(count: int, dim: int, spread: float, seed: int = 0) -> Par
     return Parameters(log_weights, log_subweights, Gaussians(np.concatenate([means, submeans]), np.tril(whitening)))
 
 
-def points_of(parameters: Parameters, rows: int, seed: int = 1) -> Points:
+def points_of(parameters: Parameters, rows: int, seed: int = 1, strays: int = 5) -> Points:
     """Points of the mixture, with random labels to begin with; a few lie far away from everything."""
     rng = np.random.default_rng(seed)
     count = len(parameters.log_weights)
@@ -33,7 +33,7 @@ def points_of(parameters: Parameters, rows: int, seed: int = 1) -> Points:
     normal = rng.normal(size=(rows, dim, 1))
     steps = np.linalg.solve(parameters.gaussians.whitening[source], normal)[:, :, 0]
     X = parameters.gaussians.means[source] + steps
-    X[:5] *= 30
+    X[:strays] *= 30
     labels = np.where(rng.random(rows) < 0.9, source, rng.integers(0, count, rows)).astype(np.int32)
     return Points(X.astype(np.float32), labels, np.zeros(rows, np.uint8), n_jobs=1)
 
@@ -114,9 +114,8 @@ def test_labels_and_sublabels_have_the_right_distribution() -> None:
 def test_statistics_are_those_of_the_new_labels(offset: float) -> None:
     parameters = random_parameters(7, 3, 2.0)
     shifted = Gaussians(parameters.gaussians.means + offset, parameters.gaussians.whitening)
-    points = points_of(Parameters(parameters.log_weights, parameters.log_subweights, shifted), 30_000)
-    points.X[:5] = points.X[5:10]
     parameters = Parameters(parameters.log_weights, parameters.log_subweights, shifted)
+    points = points_of(parameters, 30_000, strays=0)
     got = points.sweep(parameters, np.uint64(9), greedy=False)
     expected = Statistics.of(points.X, 2 * points.labels + points.sublabels, 14)
     np.testing.assert_array_equal(got.counts, expected.counts)

@@ -1,0 +1,220 @@
+"""The experiments: each a list of runs, every one with the seeds and settings that redo it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap import __version__
+from dpmmwrap.evaluation.baselines import (
+    METHODS,
+    SUBC,
+    Fit,
+    FitSettings,
+    find_methods,
+    missing,
+    run_method,
+    weights_file,
+)
+from dpmmwrap.evaluation.metrics import iterations_until_settled
+from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, fingerprint, load
+from dpmmwrap.files import InputError
+
+TABLE, QUALITATIVE = "table", "qualitative"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one data set with one seed."""
+
+    experiment: str
+    part: str
+    """A run of the table, or one of many on the same data set whose iterations are drawn."""
+    source: Source
+    method: str
+    number: int
+    seed: int
+    settings: FitSettings
+    weights: str = ""
+    """The fingerprint of SplitNet's weights: other weights, another result."""
+
+    def identity(self) -> dict[str, str | int | float]:
+        """Everything that decides the result; what a method does not look at is left empty."""
+        settings, sampler = self.settings, self.method.startswith("SubC")
+        return {
+            "experiment": self.experiment,
+            "part": self.part,
+            **self.source.identity(),
+            "method": self.method,
+            "run": self.number,
+            "seed": self.seed,
+            "alpha": settings.alpha,
+            "prior": settings.prior,
+            "iterations": settings.iterations,
+            "init_clusters": settings.init_clusters if sampler else "",
+            "upper_bound": settings.upper_bound if self.method == "DPGMM" else "",
+            "weights": self.weights,
+            "version": __version__,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The measures of a run, by the names of their columns, and what is kept for pictures."""
+
+    measures: dict[str, Any]
+    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+
+MEASURES = (
+    "n_clusters",
+    "k_error",
+    "nmi",
+    "ari",
+    "log_posterior",
+    "seconds",
+    "iterations_done",
+    "settled_after",
+    "problem",
+)
+
+
+def execute(run: Run) -> Outcome:
+    """Run it, here. A baseline of others that gives up is reported, and the experiment goes on."""
+    X, truth = load(run.source)
+    try:
+        fit = run_method(run.method, X, truth, run.settings, run.seed)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        if run.method.startswith("SubC"):
+            raise
+        return Outcome({**dict.fromkeys(MEASURES, math.nan), "problem": " ".join(str(error).split())})
+    arrays = {**fit.trace, "labels": fit.labels.astype(np.int32)} if run.settings.watch else {}
+    return Outcome(measure(fit, truth), arrays)
+
+
+def measure(fit: Fit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    clusters = len(np.unique(fit.labels))
+    posterior = fit.trace.get("log_posterior")
+    return {
+        "n_clusters": clusters,
+        "k_error": abs(clusters - len(np.unique(truth))),
+        "nmi": float(normalized_mutual_info_score(truth, fit.labels)),
+        "ari": float(adjusted_rand_score(truth, fit.labels)),
+        "log_posterior": fit.log_posterior,
+        "seconds": fit.seconds,
+        "iterations_done": fit.iterations,
+        "settled_after": math.nan if posterior is None else iterations_until_settled(posterior),
+        "problem": "",
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of an experiment, and a sentence for each method that cannot run here."""
+
+    runs: list[Run]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the experiments have in common."""
+
+    methods: tuple[str, ...] | None
+    """None for all that can run here."""
+    settings: FitSettings
+    runs: int
+    seed: int
+
+
+def usable(choice: Choice, dims: Sequence[int], default: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The methods that can run here, and a sentence for each that cannot."""
+    names = list(default) if choice.methods is None else find_methods(choice.methods)
+    problems = {name: missing(name, max(dims), choice.settings) for name in names}
+    notes = [problem for problem in problems.values() if problem is not None]
+    names = [name for name in names if problems[name] is None]
+    if not names:
+        raise InputError("; ".join(notes))
+    return names, notes
+
+
+def plan_synthetic(
+    choice: Choice,
+    dim: int,
+    clusters: Sequence[int],
+    points: int,
+    datasets: int,
+    spread: float | None,
+    qualitative_runs: int,
+) -> Plan:
+    """The paper's boxplots; and many runs on the first data set of each number of clusters."""
+    names, notes = usable(choice, [dim], list(METHODS))
+    prints = weight_prints(choice.settings, [dim], names)
+    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=qualitative_runs)
+    runs = []
+    for number in range(datasets):
+        for count in clusters:
+            source = synthetic_source(dim, count, points, spread, choice.seed + number)
+            runs += all_runs("synthetic", TABLE, source, names, choice, prints)
+    for count in clusters:
+        source = synthetic_source(dim, count, points, spread, choice.seed)
+        starts = [name for name in names if name in SUBC]
+        runs += all_runs("synthetic", QUALITATIVE, source, starts, watched, prints)
+    return Plan(runs, notes)
+
+
+def plan_failure_modes(
+    choice: Choice,
+    dims: Sequence[int],
+    clusters: Sequence[int],
+    points: int,
+    datasets: int,
+    spread: float | None,
+) -> Plan:
+    """Ever more clusters in the same space, in several dimensions."""
+    names, notes = usable(choice, dims, ("SubC-Random", "SubC-SplitNet"))
+    prints = weight_prints(choice.settings, dims, names)
+    runs = []
+    for number in range(datasets):
+        for dim in dims:
+            for count in clusters:
+                source = synthetic_source(dim, count, points, spread, choice.seed + number)
+                runs += all_runs("failure-modes", TABLE, source, names, choice, prints)
+    return Plan(runs, notes)
+
+
+def plan_data(choice: Choice, source: FromFile) -> Plan:
+    """All methods, many times, on the points of one file."""
+    names, notes = usable(choice, [source.dim], list(METHODS))
+    prints = weight_prints(choice.settings, [source.dim], names)
+    return Plan(list(all_runs("data", TABLE, source, names, choice, prints)), notes)
+
+
+def synthetic_source(dim: int, clusters: int, points: int, spread: float | None, seed: int) -> Synthetic:
+    return Synthetic(dim, clusters, points, default_spread(dim) if spread is None else spread, seed)
+
+
+def all_runs(
+    experiment: str, part: str, source: Source, names: Sequence[str], choice: Choice, prints: dict[int, str]
+) -> Iterator[Run]:
+    for name in names:
+        weights = prints.get(source.dim, "") if name.startswith("SubC-SplitNet") else ""
+        for number in range(choice.runs):
+            yield Run(experiment, part, source, name, number, choice.seed + number, choice.settings, weights)
+
+
+def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[str]) -> dict[int, str]:
+    """For each dimension the fingerprint of the weights that SplitNet uses there."""
+    if not any(name.startswith("SubC-SplitNet") for name in names):
+        return {}
+    files = {dim: Path(settings.weights) if settings.weights else weights_file(dim) for dim in dims}
+    return {dim: fingerprint(path) for dim, path in files.items() if path is not None}

@@ -1,0 +1,115 @@
+"""MNIST, Fashion-MNIST and other features: from local files, or from OpenML where there is internet."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array, IntArray
+from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_data, read_labels
+
+OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
+TEST_IMAGES = 10_000
+"""OpenML keeps both parts in one table; the last 10,000 rows are the test set that the paper uses."""
+IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+def read_features(source: str, labels: Path | None) -> Data:
+    """The points of a file, an idx file, Keras' .npz, or one of OpenML's image sets by name; with labels."""
+    if source.lower() in OPENML and not Path(source).exists():
+        return fetch_images(source.lower())
+    path = Path(source)
+    if is_idx(path):
+        data = Data(check_points(flat(read_idx(path)), str(path)))
+    elif is_keras(path):
+        data = read_keras(path)
+    else:
+        data = read_data(path)
+    if labels is not None:
+        truth = read_idx_labels(labels, len(data.X)) if is_idx(labels) else read_labels(labels, len(data.X))
+        return Data(data.X, truth)
+    return data
+
+
+def fetch_images(name: str) -> Data:
+    """The test images of one of OpenML's sets, pixels from 0 to 1."""
+    from sklearn.datasets import fetch_openml
+
+    try:
+        table = fetch_openml(OPENML[name], version=1, as_frame=False, parser="liac-arff")
+    # urllib and http raise many kinds of errors; without internet all mean the same.
+    except Exception as error:
+        raise InputError(
+            f"{name} could not be fetched from openml.org ({type(error).__name__}); "
+            "give its files instead: t10k-images-idx3-ubyte.gz with --labels t10k-labels-idx1-ubyte.gz, or a .npz"
+        ) from error
+    X, y = np.asarray(table.data)[-TEST_IMAGES:], np.asarray(table.target)[-TEST_IMAGES:]
+    return Data(check_points(X.astype(np.float32) / 255, name), check_labels(y.astype(str), len(X), name))
+
+
+def is_idx(path: Path) -> bool:
+    """MNIST's own format goes by the names train-images-idx3-ubyte, t10k-labels.idx1-ubyte.gz, and so on."""
+    return any(mark in path.name for mark in ("idx1", "idx3")) and path.is_file()
+
+
+def read_idx(path: Path) -> np.ndarray[Any, Any]:
+    """An array in MNIST's format: two zero bytes, a type, the number of axes, their lengths, then the values."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_TYPES:
+        raise InputError(f"{path} should be an idx file, but it does not begin like one")
+    axes = content[3]
+    start = 4 + 4 * axes
+    if len(content) < start:
+        raise InputError(f"{path} should be an idx file with {axes} axes, but it ends before their lengths")
+    shape = struct.unpack(f">{axes}I", content[4:start])
+    kind = np.dtype(IDX_TYPES[content[2]])
+    expected = kind.itemsize * int(np.prod(shape, dtype=object))
+    if len(content) - start != expected:
+        raise InputError(f"{path} should hold {expected:,} bytes of values, but it holds {len(content) - start:,}")
+    return np.frombuffer(content, kind, offset=start).reshape(shape)
+
+
+def read_idx_labels(path: Path, n: int) -> IntArray:
+    return check_labels(read_idx(path).astype(np.int64), n, str(path))
+
+
+def is_keras(path: Path) -> bool:
+    """Keras keeps mnist.npz as x_train, y_train, x_test, y_test."""
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return {"x_test.npy", "y_test.npy"} <= set(archive.namelist())
+
+
+def read_keras(path: Path) -> Data:
+    """The test set."""
+    arrays = read_arrays(path, required=("x_test", "y_test"))
+    X = flat(arrays["x_test"])
+    return Data(check_points(X, f"x_test in {path}"), check_labels(arrays["y_test"], len(X), f"y_test in {path}"))
+
+
+def flat(images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Images as rows, pixels from 0 to 1."""
+    rows = images.reshape(len(images), -1)
+    return rows.astype(np.float32) / 255 if rows.dtype.kind == "u" else rows
+
+
+def project(X: np.ndarray[Any, Any], components: int) -> Float32Array:
+    """On that many principal components of these points; as they are if there are no more features, or for 0."""
+    if components == 0 or X.shape[1] <= components:
+        return np.ascontiguousarray(X, dtype=np.float32)
+    if len(X) < components:
+        raise InputError(f"{components} principal components need at least as many points, not {len(X)}")
+    from sklearn.decomposition import PCA
+
+    # The exact solver: the same components whatever the seed.
+    rows = PCA(components, svd_solver="full").fit_transform(X.astype(np.float64))
+    return np.ascontiguousarray(rows, dtype=np.float32)

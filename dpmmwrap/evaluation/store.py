@@ -1,0 +1,115 @@
+"""The folder of an experiment: results.csv with a row per run, and the iterations of those that are drawn."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.evaluation.experiments import MEASURES, Outcome, Row, Run
+from dpmmwrap.files import InputError, read_arrays, write_atomically, write_npz
+
+RESULTS = "results.csv"
+WORDS = ("problem",)
+Key = tuple[str, ...]
+
+
+class Store:
+    """Keeps every finished run; the same runs asked for again are found here and not done twice.
+
+    Rows of other runs (more data sets, other settings) stay in the file after those of this experiment.
+    """
+
+    def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
+        self.folder = folder
+        self.runs = list(runs)
+        self.columns = [*runs[0].identity(), *MEASURES]
+        self.rows: dict[Key, dict[str, str]] = {}
+        if (folder / RESULTS).exists():
+            self.rows = {key(row): row for row in read_results(folder / RESULTS, self.columns)}
+
+    def __contains__(self, run: Run) -> bool:
+        kept = key(run.identity()) in self.rows
+        return kept and (not run.settings.watch or self.arrays_path(run).exists())
+
+    def add(self, run: Run, outcome: Outcome) -> None:
+        """The arrays first: a row says that all of its run is there."""
+        if outcome.arrays:
+            self.arrays_path(run).parent.mkdir(exist_ok=True)
+            write_npz(self.arrays_path(run), outcome.arrays, compressed=True)
+        row = {**run.identity(), **outcome.measures}
+        self.rows[key(row)] = {name: written(row[name]) for name in self.columns}
+        self.write()
+
+    def write(self) -> None:
+        """In the order of the plan, whichever run was finished first."""
+        order = {key(run.identity()): number for number, run in enumerate(self.runs)}
+        rows = sorted(self.rows.items(), key=lambda item: order.get(item[0], len(order)))
+        text = io.StringIO()
+        table = csv.DictWriter(text, self.columns, lineterminator="\n")
+        table.writeheader()
+        table.writerows(row for _, row in rows)
+        write_atomically(self.folder / RESULTS, lambda file: file.write(text.getvalue().encode()))
+
+    def finished(self, part: str) -> list[Row]:
+        """The rows of this experiment's finished runs, numbers as numbers."""
+        runs = [run for run in self.runs if run.part == part and run in self]
+        return [numbers(self.rows[key(run.identity())]) for run in runs]
+
+    def arrays(self, part: str) -> list[tuple[Run, dict[str, np.ndarray[Any, Any]]]]:
+        """What was kept for pictures."""
+        names = ("n_clusters", "log_posterior", "seconds", "labels")
+        return [
+            (run, read_arrays(self.arrays_path(run), required=names, optional=("nmi", "ari")))
+            for run in self.runs
+            if run.part == part and run in self
+        ]
+
+    def arrays_path(self, run: Run) -> Path:
+        identity = run.identity()
+        mark = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:8]
+        words = f"d{run.source.dim}-k{run.source.clusters}-{run.method}-{run.number}-{mark}"
+        return self.folder / "runs" / (words.lower() + ".npz")
+
+
+def key(row: dict[str, Any]) -> Key:
+    """What identifies a run, as it is written in the file."""
+    return tuple(written(value) for name, value in row.items() if name not in MEASURES)
+
+
+def written(value: Any) -> str:
+    return "" if isinstance(value, float) and math.isnan(value) else str(value)
+
+
+def numbers(row: dict[str, str]) -> Row:
+    """Fields that look like numbers as numbers; nothing where a measure was not a number."""
+    return {name: value if name in WORDS else number(value, name in MEASURES) for name, value in row.items()}
+
+
+def number(value: str, measured: bool) -> Any:
+    try:
+        return float(value) if not value.lstrip("-").isdigit() else int(value)
+    except ValueError:
+        return math.nan if measured else value
+
+
+def read_results(path: Path, columns: list[str]) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            rows = list(table)
+            found = list(table.fieldnames or [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if found != columns:
+        raise InputError(f"{path} holds another experiment; give another folder with --out")
+    if any(None in row or None in row.values() for row in rows):
+        raise InputError(f"{path} is damaged: a row has too few or too many fields; remove it, or give another --out")
+    return rows

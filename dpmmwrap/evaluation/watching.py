@@ -1,0 +1,56 @@
+"""The built-in sampler, watched: the ARI of every iteration, beside what the trace has anyway.
+
+A trace holds no ARI because nobody but the figures of an experiment wants one; so the chain is watched from here
+instead of carrying it through every fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array
+from dpmmwrap.backends import Backend, Result, Settings
+from dpmmwrap.backends.native import kernels
+from dpmmwrap.backends.native.chain import Chain
+from dpmmwrap.estimator import DPMM
+from dpmmwrap.evaluation.metrics import ari_of_table
+from dpmmwrap.trace import Iteration
+
+
+class WatchedBackend:
+    """The native backend, with `ari` filled by the fit; needs the truth."""
+
+    name = "native"
+
+    def __init__(self) -> None:
+        self.ari: list[float] = []
+
+    def fit(self, X: Float32Array, settings: Settings) -> Result:
+        truth = settings.truth
+        if truth is None:
+            raise ValueError("a watched fit needs the true labels")
+        settings.initializer.bind(X)
+        chain = Chain(X, settings)
+
+        def watch(number: int, iteration: Iteration) -> None:
+            table = np.zeros((int(truth.max()) + 1, iteration.n_clusters), np.int64)
+            kernels.contingency(truth, chain.points.labels, table)
+            self.ari.append(ari_of_table(table))
+
+        chain.settings = replace(settings, progress=watch)
+        try:
+            return chain.run()
+        finally:
+            chain.points.close()
+
+
+class WatchedDPMM(DPMM):
+    """DPMM on the built-in sampler, with `aris_`: the ARI of each iteration."""
+
+    def _backend(self) -> Backend:
+        self.aris_: list[float] = []
+        backend = WatchedBackend()
+        backend.ari = self.aris_
+        return backend

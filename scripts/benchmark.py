@@ -1,0 +1,274 @@
+"""The speed of the built-in sampler beside its floor, the reference, scikit-learn, and itself at other sizes.
+
+    python scripts/benchmark.py                       everything, about ten minutes on two cores
+    python scripts/benchmark.py sweep threads         some of the tables
+    python scripts/benchmark.py --json --out DIR      the numbers as JSON, and a picture in DIR
+
+Every ratio is taken within one run, alternating between the two sides, from the fastest repetition of each: a
+shared machine only ever makes things slower. What cannot be run is marked as missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")  # before NumPy: the floor and scikit-learn get the threads that we get
+
+import numpy as np
+
+from dpmmwrap.backends import Settings
+from dpmmwrap.backends.native.chain import Chain
+from dpmmwrap.backends.native.gibbs import draw_parameters
+from dpmmwrap.estimator import DPMM
+from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.prior import NIW
+from dpmmwrap.subclusters import make_initializer
+
+SIZES = ((2, 20, 50), (5, 20, 10), (10, 20, 10), (20, 20, 10))
+Row = dict[str, Any]
+
+
+def fastest(*tasks: Callable[[], Any], repetitions: int = 15) -> list[float]:
+    """Seconds of the fastest repetition of each task, taken in turn."""
+    best = [float("inf")] * len(tasks)
+    for task in tasks:
+        task()
+    for _ in range(repetitions):
+        for number, task in enumerate(tasks):
+            begun = time.perf_counter()
+            task()
+            best[number] = min(best[number], time.perf_counter() - begun)
+    return best
+
+
+def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10) -> Chain:
+    """A chain at the true clusters, after a few iterations."""
+    settings = Settings(
+        10.0, NIW.from_data(X), make_initializer("random"), 10**6, 5, 0, init_clusters=y, n_jobs=n_jobs,
+        fresh_start_after=10,
+    )  # fmt: skip
+    settings.initializer.bind(X)
+    chain = Chain(X, settings)
+    chain.begin()
+    for _ in range(warm):
+        chain.iterate()
+    return chain
+
+
+def whitening_product(X: np.ndarray, clusters: int) -> Callable[[], None]:
+    """The floor: one float32 product of the data with all whitening factors, in cache-sized pieces."""
+    rows, dim = X.shape
+    factors = np.random.default_rng(0).normal(size=(dim, clusters * dim)).astype(np.float32)
+    pieces = min((256, 1024), key=lambda piece: fastest(lambda: multiply(X, factors, piece), repetitions=5)[0])
+    return lambda: multiply(X, factors, pieces)
+
+
+def multiply(X: np.ndarray, factors: np.ndarray, piece: int) -> None:
+    out = np.empty((piece, factors.shape[1]), np.float32)
+    for begin in range(0, len(X), piece):
+        part = X[begin : begin + piece]
+        np.dot(part, factors, out=out[: len(part)])
+
+
+def sweep() -> list[Row]:
+    """One sweep against the floor, and all of an iteration outside the sweep, N = 20,000, one thread."""
+    table = []
+    for dim, clusters, spread in SIZES:
+        data = generate(dim, clusters, 20_000, spread, 0)
+        chain = settled_chain(data.X, data.y)
+        parameters = draw_parameters(chain.model, chain.evidence, np.random.default_rng(0))
+        floor, swept = fastest(
+            whitening_product(data.X, clusters), lambda: chain.points.sweep(parameters, np.uint64(1), False)
+        )
+        begun = time.perf_counter()
+        inside = 0.0
+        plain = chain.points.sweep
+
+        def timed(*arguments: Any) -> Any:
+            nonlocal inside
+            start = time.perf_counter()
+            result = plain(*arguments)
+            inside += time.perf_counter() - start
+            return result
+
+        chain.points.sweep = timed  # type: ignore[method-assign]
+        for _ in range(60):
+            chain.iterate()
+        whole = time.perf_counter() - begun
+        table.append(
+            {
+                "D": dim, "K": len(chain.state.age), "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
+                "sweep / floor": swept / floor, "iteration ms": 1e3 * whole / 60,
+                "outside / sweep": (whole - inside) / inside,
+            }
+        )  # fmt: skip
+    return table
+
+
+def fits() -> list[Row]:
+    """Whole fits of 200 iterations, N = 20,000, random starts from one cluster, one thread, beside the others."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import normalized_mutual_info_score
+    from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+
+    table = []
+    DPMM(init="random", max_iter=10, backend="native").fit(generate(2, 2, 500, 10, 0).X)
+    for dim, clusters, spread in SIZES:
+        data = generate(dim, clusters, 20_000, spread, 0)
+
+        def measure(name: str, fit: Callable[[], Any], data: Any = data) -> None:
+            begun = time.perf_counter()
+            labels = fit()
+            seconds = time.perf_counter() - begun
+            nmi = None if labels is None else float(normalized_mutual_info_score(data.y, labels))
+            row = {"D": data.X.shape[1], "K": clusters, "method": name, "NMI": nmi}
+            table.append(row | {"seconds": None if labels is None else seconds})
+
+        ours = DPMM(init="random", max_iter=200, random_state=0, backend="native")
+        measure("built in, one first cluster", lambda: ours.set_params(init_clusters=1).fit_predict(data.X))
+        measure("built in, auto", lambda: ours.set_params(init_clusters="auto").fit_predict(data.X))
+        measure("reference (Julia), one first cluster", lambda: julia_labels(data.X))
+        many = BayesianGaussianMixture(100, max_iter=1000, random_state=0)
+        measure("scikit-learn's DPGMM, 100 components", lambda: many.fit_predict(data.X))
+        measure("EM, true K", lambda: GaussianMixture(clusters, random_state=0).fit_predict(data.X))
+        measure("k-means, true K", lambda: KMeans(clusters, n_init=1, random_state=0).fit_predict(data.X))
+        for row in table[-6:]:
+            row["times ours (auto)"] = row["seconds"] and row["seconds"] / table[-5]["seconds"]
+    return table
+
+
+def julia_labels(X: np.ndarray) -> np.ndarray | None:
+    """Labels by the reference, or None where there is no Julia. A first short fit compiles it."""
+    from dpmmwrap.backends import julia
+
+    if not julia.is_set_up():
+        return None
+    model = DPMM(init="random", init_clusters=1, max_iter=200, random_state=0, backend="julia")
+    return model.fit_predict(X)
+
+
+def threads() -> list[Row]:
+    """Two threads against one: an iteration at D = 10, K = 20."""
+    table = []
+    for rows in (20_000, 200_000, 1_000_000):
+        data = generate(10, 20, rows, 10, 0)
+        chains = [settled_chain(data.X, data.y, n_jobs, warm=2) for n_jobs in (1, 2)]
+        one, two = fastest(chains[0].iterate, chains[1].iterate, repetitions=8)
+        table.append({"N": rows, "one thread ms": 1e3 * one, "two threads ms": 1e3 * two, "faster": one / two})
+    return table
+
+
+def points() -> list[Row]:
+    """Time per point and iteration against N, and memory beyond the data and the interpreter, D = 10, K = 20."""
+    table = []
+    for rows in (10_000, 100_000, 1_000_000, 10_000_000):
+        ran = subprocess.run(
+            [sys.executable, __file__, "--child", str(rows)], capture_output=True, text=True, check=True
+        )
+        table.append(json.loads(ran.stdout.splitlines()[-1]))
+    return table
+
+
+def child(rows: int) -> None:
+    """One memory-mapped data set in a process of its own, so that its peak memory can be seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.npy"
+        code = f"import numpy; from dpmmwrap.evaluation.datasets import generate; d = generate(10, 20, {rows}, 10, 0)"
+        code += f"; numpy.save({str(path)!r}, d.X); numpy.save({str(path) + '.y.npy'!r}, d.y)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        settled_chain(*(lambda d: (d.X, d.y))(generate(10, 3, 2000, 10, 0)), warm=2)
+        before = peak_megabytes()
+        X, y = np.load(path, mmap_mode="r"), np.load(str(path) + ".y.npy", mmap_mode="r")
+        chain = settled_chain(X, y, warm=2)
+        (seconds,) = fastest(chain.iterate, repetitions=20 if rows < 10**6 else 3)
+        beyond = peak_megabytes() - before - X.nbytes / 2**20
+        row = {"N": rows, "ms": 1e3 * seconds, "ns per point": 1e9 * seconds / rows}
+        print(json.dumps(row | {"MB beyond data": beyond, "MB allowed": 32 * rows / 2**20 + 200}))
+
+
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def clusters() -> list[Row]:
+    """Time of an iteration against K, D = 10, N = 200,000, one thread."""
+    table: list[Row] = []
+    for count in (10, 20, 40, 80, 160, 320):
+        data = generate(10, count, 200_000, 10, 0)
+        (seconds,) = fastest(settled_chain(data.X, data.y, warm=2).iterate, repetitions=5)
+        table.append(
+            {"K": count, "ms": 1e3 * seconds, "against K=10": seconds / (table[0]["ms"] / 1e3) if table else 1}
+        )
+    return table
+
+
+TABLES = {"sweep": sweep, "fits": fits, "threads": threads, "points": points, "clusters": clusters}
+
+
+def picture(results: dict[str, list[Row]], folder: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axis, name, x, y in ((axes[0], "points", "N", "ns per point"), (axes[1], "clusters", "K", "ms")):
+        rows = results.get(name, [])
+        axis.loglog([row[x] for row in rows], [row[y] for row in rows], "o-", color="#0072B2")
+        axis.set_xlabel({"N": "points", "K": "clusters (200,000 points)"}[x])
+        axis.set_ylabel({"ms": "milliseconds per iteration"}.get(y, "nanoseconds per point and iteration"))
+        axis.grid(alpha=0.3, which="both")
+    figure.suptitle("Built-in sampler, 10 dimensions, one thread")
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / "benchmark.png", dpi=150)
+
+
+def show(title: str, rows: list[Row]) -> None:
+    print(f"\n{title}\n")
+    names = list(rows[0])
+    print("| " + " | ".join(names) + " |\n|" + "---|" * len(names))
+    for row in rows:
+        cells = ["missing" if v is None else f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()]
+        print("| " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help=", ".join(TABLES))
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    parser.add_argument("--out", type=Path, help="folder for a picture of time against N and K")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments.child)
+        return
+    machine = (
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    )
+    results = {}
+    for name in arguments.tables or TABLES:
+        results[name] = TABLES[name]()
+        if not arguments.json:
+            show(TABLES[name].__doc__ or name, results[name])
+    if arguments.json:
+        print(json.dumps({"machine": machine, **results}, indent=1))
+    else:
+        print(f"\nMeasured on {machine}.")
+    if arguments.out:
+        picture(results, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
