@@ -23,10 +23,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")  # before NumPy: the floor and scikit-learn get the threads that we get
-
 import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
+from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+from threadpoolctl import threadpool_limits
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native.chain import Chain
@@ -69,7 +70,7 @@ def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10)
 
 def whitening_product(X: np.ndarray, clusters: int) -> Callable[[], None]:
     """The floor: one float32 product of the data with all whitening factors, in cache-sized pieces."""
-    rows, dim = X.shape
+    dim = X.shape[1]
     factors = np.random.default_rng(0).normal(size=(dim, clusters * dim)).astype(np.float32)
     pieces = min((256, 1024), key=lambda piece: fastest(lambda: multiply(X, factors, piece), repetitions=5)[0])
     return lambda: multiply(X, factors, pieces)
@@ -84,73 +85,77 @@ def multiply(X: np.ndarray, factors: np.ndarray, piece: int) -> None:
 
 def sweep() -> list[Row]:
     """One sweep against the floor, and all of an iteration outside the sweep, N = 20,000, one thread."""
-    table = []
-    for dim, clusters, spread in SIZES:
-        data = generate(dim, clusters, 20_000, spread, 0)
-        chain = settled_chain(data.X, data.y)
-        parameters = draw_parameters(chain.model, chain.evidence, np.random.default_rng(0))
-        floor, swept = fastest(
-            whitening_product(data.X, clusters), lambda: chain.points.sweep(parameters, np.uint64(1), False)
-        )
-        begun = time.perf_counter()
-        inside = 0.0
-        plain = chain.points.sweep
+    return [sweep_row(*size) for size in SIZES]
 
-        def timed(*arguments: Any) -> Any:
-            nonlocal inside
-            start = time.perf_counter()
-            result = plain(*arguments)
-            inside += time.perf_counter() - start
-            return result
 
-        chain.points.sweep = timed  # type: ignore[method-assign]
-        for _ in range(60):
-            chain.iterate()
-        whole = time.perf_counter() - begun
-        table.append(
-            {
-                "D": dim, "K": len(chain.state.age), "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
-                "sweep / floor": swept / floor, "iteration ms": 1e3 * whole / 60,
-                "outside / sweep": (whole - inside) / inside,
-            }
-        )  # fmt: skip
-    return table
+def sweep_row(dim: int, clusters: int, spread: float) -> Row:
+    data = generate(dim, clusters, 20_000, spread, 0)
+    chain = settled_chain(data.X, data.y)
+    parameters = draw_parameters(chain.model, chain.evidence, np.random.default_rng(0))
+    floor, swept = fastest(
+        whitening_product(data.X, clusters), lambda: chain.points.sweep(parameters, np.uint64(1), False)
+    )
+    plain, inside = chain.points.sweep, 0.0
+
+    def timed(*arguments: Any) -> Any:
+        nonlocal inside
+        start = time.perf_counter()
+        result = plain(*arguments)
+        inside += time.perf_counter() - start
+        return result
+
+    chain.points.sweep = timed  # type: ignore[method-assign]
+    begun = time.perf_counter()
+    for _ in range(60):
+        chain.iterate()
+    whole = time.perf_counter() - begun
+    return {
+        "D": dim, "K": len(chain.state.age), "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
+        "sweep / floor": swept / floor, "iteration ms": 1e3 * whole / 60, "outside / sweep": (whole - inside) / inside,
+    }  # fmt: skip
 
 
 def fits() -> list[Row]:
-    """Whole fits of 200 iterations, N = 20,000, random starts from one cluster, one thread, beside the others."""
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import normalized_mutual_info_score
-    from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
+    """Whole fits of 200 iterations, N = 20,000, random starts, one thread, beside the others."""
+    warm_up = generate(2, 2, 500, 10, 0)
+    ours("auto")(warm_up.X)
+    julia_labels(warm_up.X)
+    return [row for size in SIZES for row in fit_rows(*size)]
 
-    table = []
-    DPMM(init="random", max_iter=10, backend="native").fit(generate(2, 2, 500, 10, 0).X)
-    for dim, clusters, spread in SIZES:
-        data = generate(dim, clusters, 20_000, spread, 0)
 
-        def measure(name: str, fit: Callable[[], Any], data: Any = data) -> None:
-            begun = time.perf_counter()
-            labels = fit()
-            seconds = time.perf_counter() - begun
-            nmi = None if labels is None else float(normalized_mutual_info_score(data.y, labels))
-            row = {"D": data.X.shape[1], "K": clusters, "method": name, "NMI": nmi}
-            table.append(row | {"seconds": None if labels is None else seconds})
+def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
+    data = generate(dim, clusters, 20_000, spread, 0)
+    many = BayesianGaussianMixture(100, max_iter=1000, random_state=0)
+    methods = {
+        "built in, one first cluster": ours(1),
+        "built in, auto": ours("auto"),
+        "reference (Julia), one first cluster": julia_labels,
+        "scikit-learn's DPGMM, 100 components": many.fit_predict,
+        "EM, true K": GaussianMixture(clusters, random_state=0).fit_predict,
+        "k-means, true K": KMeans(clusters, n_init=1, random_state=0).fit_predict,
+    }
+    rows = []
+    for name, fit in methods.items():
+        begun = time.perf_counter()
+        labels = fit(data.X)
+        seconds = time.perf_counter() - begun
+        found = {"NMI": None, "clusters": None, "seconds": None}
+        if labels is not None:
+            nmi = float(normalized_mutual_info_score(data.y, labels))
+            found = {"NMI": nmi, "clusters": len(np.unique(labels)), "seconds": seconds}
+        rows.append({"D": dim, "K": clusters, "method": name, **found})
+    for row in rows:
+        row["against one first cluster"] = row["seconds"] and row["seconds"] / rows[0]["seconds"]
+        row["against auto"] = row["seconds"] and row["seconds"] / rows[1]["seconds"]
+    return rows
 
-        ours = DPMM(init="random", max_iter=200, random_state=0, backend="native")
-        measure("built in, one first cluster", lambda: ours.set_params(init_clusters=1).fit_predict(data.X))
-        measure("built in, auto", lambda: ours.set_params(init_clusters="auto").fit_predict(data.X))
-        measure("reference (Julia), one first cluster", lambda: julia_labels(data.X))
-        many = BayesianGaussianMixture(100, max_iter=1000, random_state=0)
-        measure("scikit-learn's DPGMM, 100 components", lambda: many.fit_predict(data.X))
-        measure("EM, true K", lambda: GaussianMixture(clusters, random_state=0).fit_predict(data.X))
-        measure("k-means, true K", lambda: KMeans(clusters, n_init=1, random_state=0).fit_predict(data.X))
-        for row in table[-6:]:
-            row["times ours (auto)"] = row["seconds"] and row["seconds"] / table[-5]["seconds"]
-    return table
+
+def ours(init_clusters: int | str) -> Callable[[np.ndarray], np.ndarray]:
+    return DPMM(init="random", init_clusters=init_clusters, max_iter=200, random_state=0, backend="native").fit_predict
 
 
 def julia_labels(X: np.ndarray) -> np.ndarray | None:
-    """Labels by the reference, or None where there is no Julia. A first short fit compiles it."""
+    """Labels by the reference, or None where there is no Julia."""
     from dpmmwrap.backends import julia
 
     if not julia.is_set_up():
@@ -188,7 +193,8 @@ def child(rows: int) -> None:
         code = f"import numpy; from dpmmwrap.evaluation.datasets import generate; d = generate(10, 20, {rows}, 10, 0)"
         code += f"; numpy.save({str(path)!r}, d.X); numpy.save({str(path) + '.y.npy'!r}, d.y)"
         subprocess.run([sys.executable, "-c", code], check=True)
-        settled_chain(*(lambda d: (d.X, d.y))(generate(10, 3, 2000, 10, 0)), warm=2)
+        small = generate(10, 3, 2000, 10, 0)
+        settled_chain(small.X, small.y, warm=2)
         before = peak_megabytes()
         X, y = np.load(path, mmap_mode="r"), np.load(str(path) + ".y.npy", mmap_mode="r")
         chain = settled_chain(X, y, warm=2)
@@ -251,9 +257,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for a picture of time against N and K")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.child:
-        child(arguments.child)
-        return
+    # The floor and scikit-learn get the threads that we get.
+    with threadpool_limits(1):
+        if arguments.child:
+            child(arguments.child)
+        else:
+            run(arguments)
+
+
+def run(arguments: argparse.Namespace) -> None:
     machine = (
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     )

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap import triangular
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import MergeRatio
 from dpmmwrap.backends.native import pairs
 from dpmmwrap.backends.native.gibbs import Evidence, Model
+from dpmmwrap.prior import NIW
 
 HOPELESS = -40.0
 """A merge whose log Hastings ratio is known to be below this is not looked at: e^-40 never comes up."""
@@ -69,25 +69,31 @@ def merge_ratios(
     model: Model, evidence: Evidence, candidates: IntArray, ratio: MergeRatio
 ) -> tuple[IntArray, IntArray, Float64Array]:
     """The pairs of candidates that could merge, and their log H; hopeless pairs are left out."""
-    prior, clusters = model.prior, evidence.clusters
-    count = evidence.n_clusters
-    posterior = evidence.posterior
-    own = evidence.log_marginal[:count]
-    half_scatters = triangular.half_log_determinants(triangular.cholesky(clusters.scatters))
-    half_scatters[~np.isfinite(half_scatters)] = -np.inf
-    first, second, bounds = pairs.merge_bounds(
-        candidates, clusters.counts, clusters.means, clusters.scatters, half_scatters,
-        (posterior.mean_strength, posterior.mean, posterior.cholesky, posterior.degrees_of_freedom,
-         posterior.half_log_determinant),
-    )  # fmt: skip
+    prior, clusters, posterior = model.prior, evidence.clusters, evidence.posterior
+    own = evidence.log_marginal[: evidence.n_clusters]
+    places = np.triu_indices(len(candidates), 1)
+    first, second = candidates[places[0]], candidates[places[1]]
     n1, n2 = clusters.counts[first], clusters.counts[second]
-    shared = float(prior.log_partition[0]) + 0.5 * (n1 + n2) * prior.dim * math.log(math.pi)
-    gain = bounds - shared - own[first] - own[second]
-    hopeful = log_merge_ratio(model.alpha, n1, n2, gain, ratio) > HOPELESS
+    without_gain = log_merge_ratio(model.alpha, n1, n2, -own[first] - own[second], ratio)
+    hopeful = pairs.could_merge(
+        first, second, most_half_determinant(prior, n1 + n2, without_gain), clusters.counts, clusters.means,
+        clusters.scatters, (posterior.mean_strength, posterior.mean, posterior.scale, posterior.cholesky),
+    )  # fmt: skip
     first, second = first[hopeful], second[hopeful]
     together = prior.log_marginal_likelihood(clusters[first] + clusters[second])
-    gain = together - own[first] - own[second]
-    return first, second, log_merge_ratio(model.alpha, n1[hopeful], n2[hopeful], gain, ratio)
+    return first, second, without_gain[hopeful] + together
+
+
+def most_half_determinant(prior: NIW, counts: Float64Array, without_gain: Float64Array) -> Float64Array:
+    """Half the log determinant of a merged scale above which the merge is hopeless.
+
+    The marginal likelihood's D gamma functions are bounded above by the outer two: the log gamma function is convex.
+    """
+    freedom = prior.degrees_of_freedom + counts
+    gammas = 0.5 * prior.dim * (gammaln(freedom / 2) + gammaln((freedom - prior.dim + 1) / 2))
+    strengths = 0.5 * prior.dim * np.log(prior.mean_strength + counts)
+    shared = prior.log_partition[0] + 0.5 * prior.dim * math.log(math.pi) * counts
+    return np.asarray((without_gain + gammas - strengths - shared - HOPELESS) / freedom)
 
 
 def disjoint(first: IntArray, second: IntArray, log_ratio: Float64Array) -> list[tuple[int, int]]:

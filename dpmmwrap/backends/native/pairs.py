@@ -71,51 +71,35 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 
 
 @compiled
-def merge_bounds(candidates: Any, counts: Any, means: Any, scatters: Any, half_scatters: Any, posterior: Any) -> Any:
-    """For every pair of candidates, a bound above on log f(x1 and x2 together), less what all pairs share.
+def could_merge(first: Any, second: Any, most: Any, counts: Any, means: Any, scatters: Any, posterior: Any) -> Any:
+    """For each pair of clusters, whether half the log determinant of the scale after merging stays at or below `most`.
 
-    With B = scale_1 + scatter_2 the merged scale is B + w d d', d the second mean seen from the first's posterior. Its
-    determinant is bounded below by Minkowski's inequality for |B| and by Cauchy and Schwarz for d' B^-1 d >=
-    (d'v)^2 / v'B v with v = scale_1^-1 d; the multivariate gamma function above by convexity. O(D^2) for a pair,
-    where the exact value takes O(D^3) and D gamma functions.
+    The merged scale is scale_1 + scatter_2 + w d d', d the second mean seen from the first's posterior. Its Cholesky
+    factor is made row by row. It exceeds both clusters' own scales, hence so does each of its pivots: what is found
+    so far plus what the own factors still have is a bound below, and a pair is dropped as soon as that is above
+    `most`. Pairs that are far apart cost a row or two, others O(D^3).
     """
-    strengths, posterior_means, factors, freedoms, halves = posterior
+    strengths, posterior_means, scales, factors = posterior
     dim = means.shape[1]
-    total = len(candidates) * (len(candidates) - 1) // 2
-    first, second = np.empty(total, np.int64), np.empty(total, np.int64)
-    bounds = np.empty(total)
-    u, v = np.empty(dim), np.empty(dim)
-    pair = 0
-    for a in range(len(candidates)):
-        i = candidates[a]
-        for b in range(a + 1, len(candidates)):
-            j = candidates[b]
-            # u = L^-1 d and v = L^-T u, with L L' = scale_1: then d'v = v' scale_1 v = |u|^2.
-            length2 = 0.0
-            for m in range(dim):
-                rest = means[j, m] - posterior_means[i, m]
-                for n in range(m):
-                    rest -= factors[i, m, n] * u[n]
-                u[m] = rest / factors[i, m, m]
-                length2 += u[m] * u[m]
-                v[m] = u[m]
-            for m in range(dim - 1, -1, -1):
-                v[m] /= factors[i, m, m]
-                for n in range(m):
-                    v[n] -= factors[i, m, n] * v[m]
-            through = length2
-            for m in range(dim):
-                row = 0.0
-                for n in range(dim):
-                    row += scatters[j, m, n] * v[n]
-                through += row * v[m]
-            weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
-            half = 0.5 * dim * math.log(math.exp(2 * halves[i] / dim) + math.exp(2 * half_scatters[j] / dim))
-            if through > 0.0:
-                half += 0.5 * math.log1p(weight * length2 * length2 / through)
-            freedom = freedoms[i] + counts[j]
-            ends = math.lgamma(0.5 * freedom) + math.lgamma(0.5 * (freedom - dim + 1))
-            first[pair], second[pair] = i, j
-            bounds[pair] = 0.5 * dim * (ends - math.log(strengths[i] + counts[j])) - freedom * half
-            pair += 1
-    return first, second, bounds
+    rest = np.zeros((len(counts), dim + 1))
+    for k in range(len(counts)):
+        for r in range(dim - 1, -1, -1):
+            rest[k, r] = rest[k, r + 1] + math.log(factors[k, r, r])
+    answers = np.ones(len(first), np.bool_)
+    factor, gap = np.empty((dim, dim)), np.empty(dim)
+    for pair in range(len(first)):
+        i, j = first[pair], second[pair]
+        weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
+        half = 0.0
+        for r in range(dim):
+            gap[r] = means[j, r] - posterior_means[i, r]
+            for c in range(r + 1):
+                value = scales[i, r, c] + scatters[j, r, c] + weight * gap[r] * gap[c]
+                for m in range(c):
+                    value -= factor[r, m] * factor[c, m]
+                factor[r, c] = value / factor[c, c] if c < r else math.sqrt(max(value, 1e-300))
+            half += math.log(factor[r, r])
+            if half + max(rest[i, r + 1], rest[j, r + 1]) > most[pair]:
+                answers[pair] = False
+                break
+    return answers
