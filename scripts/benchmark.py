@@ -125,14 +125,14 @@ def fits() -> list[Row]:
 
 def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
     data = generate(dim, clusters, 20_000, spread, 0)
-    many = BayesianGaussianMixture(100, max_iter=1000, random_state=0)
+    many = BayesianGaussianMixture(n_components=100, max_iter=1000, random_state=0)
     methods = {
         "built in, one first cluster": ours(1),
         "built in, auto": ours("auto"),
         "reference (Julia), one first cluster": julia_labels,
         "scikit-learn's DPGMM, 100 components": many.fit_predict,
-        "EM, true K": GaussianMixture(clusters, random_state=0).fit_predict,
-        "k-means, true K": KMeans(clusters, n_init=1, random_state=0).fit_predict,
+        "EM, true K": GaussianMixture(n_components=clusters, random_state=0).fit_predict,
+        "k-means, true K": KMeans(n_clusters=clusters, n_init=1, random_state=0).fit_predict,
     }
     rows = []
     for name, fit in methods.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,7 +21,6 @@ from dpmmwrap.files import InputError
 from dpmmwrap.prior import NIW
 
 WARM_UP_POINTS = 200
-MOVB_BATCHES = 10
 KMEANS_STARTS = 10
 
 
@@ -54,6 +52,8 @@ class Fit:
     log_posterior: float
     """Under the settings' prior and concentration, whatever the method itself maximised: so numbers compare."""
     seconds: float
+    cpu_seconds: float
+    """On one thread what the clock on the wall would show if the machine had nothing else to do."""
     iterations: int
     trace: dict[str, Float64Array] = field(default_factory=dict)
     """By name, a value per iteration; empty where the method keeps none."""
@@ -62,22 +62,35 @@ class Fit:
 Method = Callable[[Float32Array, IntArray, FitSettings, int], Fit]
 
 
+class Clock:
+    """The time that passes within this context, on the wall and on the processor."""
+
+    seconds = cpu_seconds = 0.0
+
+    def __enter__(self) -> Clock:
+        self.seconds, self.cpu_seconds = -time.perf_counter(), -time.process_time()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.seconds += time.perf_counter()
+        self.cpu_seconds += time.process_time()
+
+
 def subclusters(start: str, backend: str) -> Method:
     """The SubC sampler with one of the three starts."""
 
     def fit(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
         # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
         model = make_sampler(start, backend, settings, seed)
-        begun = time.perf_counter()
-        model.fit(X, truth=truth if settings.watch else None)
-        seconds = time.perf_counter() - begun
+        with Clock() as clock:
+            model.fit(X, truth=truth if settings.watch else None)
         if model.interrupted_:
             raise KeyboardInterrupt
         names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
         trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
         if settings.watch and backend == "native":
             trace["ari"] = np.array(model.aris_)
-        return finish(X, model.labels_, settings, seconds, len(model.trace_), trace)
+        return finish(X, model.labels_, settings, clock, len(model.trace_), trace)
 
     return fit
 
@@ -148,56 +161,32 @@ def timed(model: Any, X: Float32Array, settings: FitSettings) -> Fit:
     with warnings.catch_warnings():
         # A fixed number of iterations is what is wanted.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        begun = time.perf_counter()
-        labels = model.fit_predict(points)
-        seconds = time.perf_counter() - begun
-    return finish(X, labels, settings, seconds, int(model.n_iter_))
+        with Clock() as clock:
+            labels = model.fit_predict(points)
+    return finish(X, labels, settings, clock, int(model.n_iter_))
 
 
 def memoized(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """Memoized variational Bayes with birth and merge moves, by bnpy."""
-    import bnpy
+    """Memoized variational Bayes with birth and merge moves: the same model and prior, by bnpy."""
+    from dpmmwrap.evaluation import movb
 
-    points = X.astype(np.float64)
-    data = bnpy.data.XData(points)
-    with tempfile.TemporaryDirectory() as folder:
-        begun = time.perf_counter()
-        model, info = bnpy.run(
-            data,
-            "DPMixtureModel",
-            "Gauss",
-            "memoVB",
-            output_path=folder,
-            nLap=settings.iterations,
-            nTask=1,
-            nBatch=min(MOVB_BATCHES, len(X)),
-            K=1,
-            gamma0=settings.alpha,
-            sF=1.0,
-            ECovMat="diagcovdata",
-            moves="birth,merge,shuffle",
-            initname="randexamples",
-            algseed=seed,
-            dataorderseed=seed,
-            printEvery=-1,
-            doWriteStdOut=False,
-        )
-        labels = model.calc_local_params(data)["resp"].argmax(axis=1)
-        seconds = time.perf_counter() - begun
-    return finish(X, labels, settings, seconds, int(max(info["lap_history"])))
+    points, prior = X.astype(np.float64), settings.niw(X)
+    with Clock() as clock:
+        labels, laps = movb.fit(points, prior, settings.alpha, settings.iterations, seed)
+    return finish(X, labels, settings, clock, laps)
 
 
 def finish(
     X: Float32Array,
     labels: Any,
     settings: FitSettings,
-    seconds: float,
+    clock: Clock,
     iterations: int,
     trace: dict[str, Float64Array] | None = None,
 ) -> Fit:
     numbers: IntArray = np.unique(labels, return_inverse=True)[1].astype(np.int32)
     reached = log_posterior(X, numbers, settings.alpha, settings.niw(X))
-    return Fit(numbers, reached, seconds, iterations, trace or {})
+    return Fit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
 
 
 JULIA = " (Julia)"
@@ -235,7 +224,7 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
         if problem is not None:
             return f"{name} is left out: {problem}"
     if name == "moVB" and importlib.util.find_spec("bnpy") is None:
-        return "moVB is left out: bnpy is not installed (pip install bnpy; it needs an older Python and NumPy)"
+        return "moVB is left out: bnpy is not installed (pip install bnpy)"
     if name.startswith("SubC-SplitNet") and settings.weights is None and weights_file(dim) is None:
         return f"{name} is left out: no SplitNet weights came with this installation (--weights FILE takes one's own)"
     return None

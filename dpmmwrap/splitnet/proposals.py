@@ -15,6 +15,8 @@ from dpmmwrap.splitnet.refine import Context
 SMALLEST_PEEL, LARGEST_PEEL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
 SEEDS_PER_PEEL = 3
+STANDARD_ERRORS = 3.0
+"""Moments that differ from a Gaussian's by less do not stand out."""
 SAMPLE = 192
 """Points by which the reach of a neighbourhood is measured."""
 
@@ -41,11 +43,12 @@ def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
     return Y
 
 
-def looks_gaussian(context: Context, threshold: float) -> Tensor:
+def looks_gaussian(context: Context) -> Tensor:
     """Whether no skewness, no kurtosis along the cluster's axes nor that of its radius stands out (B,).
 
-    The moments are compared with their standard errors for a Gaussian. Most clusters that a sampler asks about in
-    its later iterations are single Gaussians, and are told by this at a tenth of the cost of a search.
+    The moments are compared with their standard errors for a Gaussian, and more is allowed along the axes, which
+    were chosen for standing out: the more, the fewer points there are per dimension (measured on Gaussians).
+    Most clusters that a sampler asks about in its later iterations are told by this at a tenth of a search's cost.
     """
     Y, _ = turned(context.Z, context.present)
     n, dim = context.counts.to(Y.dtype)[:, None], context.dim
@@ -54,7 +57,9 @@ def looks_gaussian(context: Context, threshold: float) -> Tensor:
     kurtosis = (squares.square().sum(dim=1) / n - 3) / (24 / n).sqrt()
     radius = squares.sum(dim=2).square().sum(dim=1, keepdim=True) / n
     spread = (radius - dim * (dim + 2)) / (8 * dim * (dim + 2) / n).sqrt()
-    return torch.cat([skewness, kurtosis, spread], dim=1).abs().amax(dim=1) < threshold
+    chosen = dim / n.sqrt()
+    moments = [spread, skewness / (1 + 0.7 * chosen), kurtosis / (1 + 3 * chosen)]
+    return torch.cat(moments, dim=1).abs().amax(dim=1) < STANDARD_ERRORS
 
 
 @torch.inference_mode()

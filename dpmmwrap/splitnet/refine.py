@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,34 +21,43 @@ PRIOR_STRENGTH = 0.1
 
 @dataclass(frozen=True)
 class Context:
-    """Whitened points (B, n, D) of B clusters, their features phi (B, n, F), and which are not padding (B, n)."""
+    """Whitened points (B, n, D) of B clusters, which of them are not padding (B, n), and the clusters' sizes (B,).
+
+    Padding stands at zero, and counts for nothing because its features phi are zero.
+    """
 
     Z: Tensor
-    phi: Tensor
     present: Tensor
-    counts: Tensor
     sizes: Tensor
-    """Points in the context (B,) and in the whole cluster (B,)."""
-
-    @classmethod
-    def of(cls, Z: Tensor, present: Tensor, sizes: Tensor) -> Context:
-        Z = Z * present[:, :, None]
-        squares = (Z[:, :, :, None] * Z[:, :, None, :]).flatten(2)
-        phi = torch.cat([present[:, :, None].to(Z.dtype), Z, squares], dim=2)
-        return cls(Z, phi, present, present.sum(dim=1), sizes)
 
     @property
     def dim(self) -> int:
         return int(self.Z.shape[2])
 
+    @cached_property
+    def counts(self) -> Tensor:
+        """Points in the context (B,)."""
+        return self.present.sum(dim=1)
+
+    @cached_property
+    def phi(self) -> Tensor:
+        """The features of each point, (B, n, F): 1, z, and the upper triangle of z z'."""
+        Z = self.Z
+        squares = [Z[:, :, i, None] * Z[:, :, i:] for i in range(self.dim)]
+        return torch.cat([self.present[:, :, None].to(Z.dtype), Z, *squares], dim=2)
+
+    @cached_property
+    def total(self) -> Tensor:
+        """The sum of all points' features (B, 1, F)."""
+        return self.phi.sum(dim=1, keepdim=True)
+
     def take(self, clusters: Tensor) -> Context:
         """Some of the clusters only."""
-        return Context(*(part[clusters] for part in (self.Z, self.phi, self.present, self.counts, self.sizes)))
+        return Context(self.Z[clusters], self.present[clusters], self.sizes[clusters])
 
     def head(self, n: int) -> Context:
         """The first n points only."""
-        present = self.present[:, :n]
-        return Context(self.Z[:, :n], self.phi[:, :n], present, present.sum(dim=1), self.sizes)
+        return Context(self.Z[:, :n], self.present[:, :n], self.sizes)
 
 
 @dataclass(frozen=True)
@@ -69,13 +79,18 @@ class Sides:
 
 def maximise(context: Context, group: Tensor) -> Sides:
     """The M-step: statistics of the sides, given the probability (B, C, n) that a point is in the group."""
-    dim = context.dim
-    whole = context.phi.sum(dim=1)[:, None]
     inside = torch.bmm(group, context.phi)
-    sums = torch.stack([whole - inside, inside], dim=2).double()
+    return _statistics(torch.stack([context.total - inside, inside], dim=2).double(), context.dim)
+
+
+def _statistics(sums: Tensor, dim: int) -> Sides:
+    """Statistics from sums of features (B, C, 2, F)."""
     counts = sums[..., 0].clamp_min(0.0)
     means = sums[..., 1 : dim + 1] / counts.clamp_min(1e-6)[..., None]
-    squares = sums[..., dim + 1 :].reshape(*counts.shape, dim, dim)
+    rows, columns = torch.triu_indices(dim, dim, device=sums.device)
+    place = torch.empty(dim, dim, dtype=torch.long, device=sums.device)
+    place[rows, columns] = place[columns, rows] = torch.arange(len(rows), device=sums.device)
+    squares = sums[..., dim + 1 :][..., place]
     scatters = squares - counts[..., None, None] * means[..., :, None] * means[..., None, :]
     return Sides(counts, means, scatters)
 
@@ -107,7 +122,11 @@ class Odds:
 
     def __call__(self, context: Context) -> Tensor:
         """The log odds (B, C, n) of the context's points; very negative at padding."""
-        weights = torch.cat([self.constant[..., None], self.linear, self.quadratic.flatten(2)], dim=2)
+        rows, columns = torch.triu_indices(context.dim, context.dim, device=context.Z.device)
+        # Each product of two different coordinates stands for two entries of the quadratic form.
+        twice = torch.where(rows == columns, 1.0, 2.0).to(self.quadratic)
+        quadratic = self.quadratic[..., rows, columns] * twice
+        weights = torch.cat([self.constant[..., None], self.linear, quadratic], dim=2)
         odds = torch.bmm(weights.to(context.phi.dtype), context.phi.transpose(1, 2))
         return odds.masked_fill(~context.present[:, None, :], -1e9)
 
@@ -146,7 +165,7 @@ def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
     """
     sizes = context.sizes.double()[:, None]
     times = sizes / context.counts.double()[:, None]
-    whole = maximise(context, torch.zeros_like(context.phi[:, None, :, 0]))
+    whole = _statistics(context.total[:, :, None].double(), context.dim)
     counts = sides.counts * times[..., None]
     gain = (
         _log_marginal(counts, sides.means, sides.scatters * times[..., None, None, None]).sum(dim=2)

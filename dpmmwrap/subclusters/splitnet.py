@@ -30,9 +30,10 @@ SURVIVORS = 6
 """EM steps of all candidates, and how many of them are refined to the end."""
 HOPELESS_MERIT, HOPELESS_RATIO = -0.1, -15.0
 """A split below both is not going to be accepted, however long the sampler works on it."""
-GAUSSIAN = 3.0
 SEARCH_ANYWAY = 0.2
-"""Standard errors within which a cluster looks like one Gaussian; the share of such that are searched all the same."""
+"""The share of clusters that look like one Gaussian, but are searched for a split all the same."""
+CROWDED_DIM = 5
+"""In more dimensions components come apart, and half as many candidates will do."""
 POLISH_POINTS_PER_DIM = 200
 POLISH_STEPS = 3
 """In many dimensions a context is few points for two covariances: the chosen split is refined on a larger one."""
@@ -134,7 +135,7 @@ class SplitNetStart:
 
     def _worth_a_search(self, context: refine.Context, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""
-        plain = proposals.looks_gaussian(context, GAUSSIAN).cpu().numpy()
+        plain = proposals.looks_gaussian(context).cpu().numpy()
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
     def _polished(
@@ -169,7 +170,7 @@ class SplitNetStart:
         if frame is None:
             frame = whitening(X, there)
         sizes = torch.tensor([len(rows) for rows in members], device=self.device)
-        return refine.Context.of(frame(X).float(), there, sizes), frame
+        return refine.Context(frame(X).float() * there[:, :, None], there, sizes), frame
 
     def candidates(self, context: refine.Context, rng: Generator) -> refine.Sides:
         """The candidates of all kinds, as two Gaussians each."""
@@ -178,10 +179,11 @@ class SplitNetStart:
             group = proposals.network_proposals(self.network, context, NETWORK_POINTS, rng)
             odds = refine.log_odds(refine.maximise(context.head(NETWORK_POINTS), group))
             parts.append(torch.sigmoid(odds(context)))
+        share = 1 if context.dim <= CROWDED_DIM else 2
         if self.peels:
-            parts.append(proposals.peel_proposals(context, self.peels, rng))
+            parts.append(proposals.peel_proposals(context, max(1, self.peels // share), rng))
         if self.axes:
-            parts.append(proposals.axis_proposals(context, self.axes, rng))
+            parts.append(proposals.axis_proposals(context, max(1, self.axes // share), rng))
         if self.shells:
             parts.append(proposals.shell_proposals(context, SHELLS))
         return refine.maximise(context, torch.cat(parts, dim=1))

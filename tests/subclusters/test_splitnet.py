@@ -188,7 +188,7 @@ def test_weights_are_shipped_and_small() -> None:
 def context_of(Z: np.ndarray, size: int | None = None) -> refine.Context:
     points = torch.from_numpy(Z).float()[None]
     size = len(Z) if size is None else size
-    return refine.Context.of(points, torch.ones(points.shape[:2], dtype=torch.bool), torch.tensor([size]))
+    return refine.Context(points, torch.ones(points.shape[:2], dtype=torch.bool), torch.tensor([size]))
 
 
 def test_the_scaled_ratio_is_the_ratio_when_the_context_is_the_cluster() -> None:

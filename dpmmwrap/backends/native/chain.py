@@ -30,17 +30,50 @@ SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
 
 
+CLOCKS = np.dtype([("age", np.int64), ("subage", np.int64), ("best_ratio", np.float64), ("waiting", np.int64)])
+
+
+def new_clocks(count: int) -> Any:
+    """The clocks of clusters that have just been formed."""
+    clocks = np.zeros(count, CLOCKS)
+    clocks["best_ratio"] = -np.inf
+    return clocks
+
+
 @dataclass
 class State:
     """Where the chain stands, apart from the labels in `Points`."""
 
     subclusters: Statistics
     """Of the left and right subcluster of each cluster in turn."""
-    age: IntArray
-    """Iterations since each cluster was formed, by which it may merge."""
-    subage: IntArray
-    """Iterations since each cluster's subclusters began, by which it may split."""
+    clocks: Any
+    """One record per cluster. age: iterations since it was formed, by which it may merge. subage: since its subclusters
+    began, by which it may split. waiting: since the log Hastings ratio of its split last rose above best_ratio."""
     iteration: int = 0
+
+    @property
+    def age(self) -> IntArray:
+        return np.asarray(self.clocks["age"])
+
+    @property
+    def subage(self) -> IntArray:
+        return np.asarray(self.clocks["subage"])
+
+    def begin_subclusters(self, clusters: IntArray) -> None:
+        """Turn the clocks of these clusters' subclusters back."""
+        fresh = new_clocks(len(clusters))
+        fresh["age"] = self.clocks["age"][clusters]
+        self.clocks[clusters] = fresh
+
+    def watch(self, ratios: Float64Array) -> None:
+        """Note which splits have become clearly better: by a nat, and by a thousandth."""
+        best, waiting = self.clocks["best_ratio"], self.clocks["waiting"]
+        with np.errstate(invalid="ignore"):
+            rose = ratios > best + np.maximum(1.0, 1e-3 * np.abs(best))
+        rose |= np.isfinite(ratios) & ~np.isfinite(best)
+        best[rose] = ratios[rose]
+        waiting += 1
+        waiting[rose] = 0
 
 
 class NativeBackend:
@@ -69,7 +102,7 @@ class Chain:
         self.evidence: Evidence
         """What the state's statistics say; measured again whenever they change."""
         self.identity: dict[str, Any] | None = None
-        self.state = State(Statistics.of(X[:0], n_clusters=0), np.zeros(0, int), np.zeros(0, int))
+        self.state = State(Statistics.of(X[:0], n_clusters=0), new_clocks(0))
 
     def run(self) -> Result:
         settings, points = self.settings, self.points
@@ -102,8 +135,7 @@ class Chain:
         self.points.labels[:] = labels + first
         count += first
         counts = np.bincount(self.points.labels, minlength=count).astype(np.float64)
-        self.state.age = np.zeros(count, np.int64)
-        self.state.subage = np.zeros(count, np.int64)
+        self.state.clocks = new_clocks(count)
         members = self.points.members(np.arange(count), counts)
         self.state.subclusters = self.start(members, self.near(members), rng)
         self.evidence = measure(self.model, self.state.subclusters)
@@ -132,8 +164,8 @@ class Chain:
         rng, key = self.randomness(state.iteration)
         parameters = draw_parameters(model, self.evidence, rng)
         state.subclusters = self.points.sweep(parameters, key, settling)
-        state.age += 1
-        state.subage += 1
+        state.clocks["age"] += 1
+        state.clocks["subage"] += 1
         self.drop_empty()
         self.evidence = measure(model, state.subclusters)
         splits = merges = (0, 0)
@@ -180,16 +212,21 @@ class Chain:
         count = len(to_label)
         table = np.repeat(to_label.astype(np.int32)[:, None], 2, axis=1)
         kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
-        state.age, state.subage = state.age[keep], state.subage[keep]
+        state.clocks = state.clocks[keep]
         state.subclusters = state.subclusters[np.repeat(keep, 2)]
 
     def restart(self, evidence: Evidence, rng: Generator) -> None:
-        """Begin anew the subclusters that have an empty side, or that have sat too long in a rejected split."""
+        """Begin anew the subclusters that have an empty side, or that have settled in a rejected split.
+
+        They have settled when the ratio of their split has not risen for a while: those that are still on their way,
+        as after random starts, are left alone.
+        """
         state, settings = self.state, self.settings
         one_sided = (evidence.sides == 0).any(axis=1) & (evidence.clusters.counts > 1)
         stale = np.zeros_like(one_sided)
         if settings.fresh_start_after is not None:
-            stale = state.subage > settings.burnout + settings.fresh_start_after
+            state.watch(split_ratios(self.model, evidence))
+            stale = (state.clocks["waiting"] >= settings.fresh_start_after) & (state.subage > settings.burnout)
         chosen = one_sided | stale
         chosen[: self.model.outliers] = False
         if chosen.any():
@@ -197,7 +234,7 @@ class Chain:
             members = self.points.members(which, evidence.clusters.counts)
             fresh = self.start(members, evidence.clusters.means[which], rng)
             put(state.subclusters, which, fresh)
-            state.subage[which] = 0
+            state.begin_subclusters(which)
             self.evidence = measure_again(self.model, evidence, state.subclusters, which)
 
     def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
@@ -224,10 +261,8 @@ class Chain:
         kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
         born = np.concatenate([left, right])
         halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
-        zeros = np.zeros(len(left), np.int64)
-        state.age = np.append(state.age, zeros)
-        state.subage = np.append(state.subage, zeros)
-        state.age[left] = state.subage[left] = 0
+        state.clocks[left] = new_clocks(len(left))
+        state.clocks = np.append(state.clocks, new_clocks(len(left)))
         counts = np.append(evidence.clusters.counts, halves.counts[len(left) :])
         counts[left] = halves.counts[: len(left)]
         members = self.points.members(born, counts)
@@ -263,7 +298,7 @@ class Chain:
         both = [evidence.clusters[into], evidence.clusters[gone]]
         order = np.arange(2 * len(into)).reshape(2, -1).T.ravel()
         put(state.subclusters, into, concatenate(both)[order])
-        state.age[into] = state.subage[into] = 0
+        state.clocks[into] = new_clocks(len(into))
         keep = np.ones(count, bool)
         keep[gone] = False
         self.relabel(np.cumsum(keep) - 1, keep)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpmmwrap.backends.native.chain import Chain
 
 ROWS_AT_A_TIME = 1 << 16
-ARRAYS = ("labels", "sublabels", "counts", "means", "scatters", "age", "subage")
+ARRAYS = ("labels", "sublabels", "counts", "means", "scatters", "clocks")
 
 
 def save(chain: Chain) -> None:
@@ -32,8 +32,7 @@ def save(chain: Chain) -> None:
         "counts": state.subclusters.counts,
         "means": state.subclusters.means,
         "scatters": state.subclusters.scatters,
-        "age": state.age,
-        "subage": state.subage,
+        "clocks": state.clocks,
         "iteration": np.int64(state.iteration),
         "identity": np.array(json.dumps(identity(chain))),
     }
@@ -63,7 +62,7 @@ def resume(chain: Chain) -> bool:
     points.sublabels[:] = arrays["sublabels"]
     state.subclusters = Statistics(arrays["counts"], arrays["means"], arrays["scatters"])
     chain.evidence = measure(chain.model, state.subclusters)
-    state.age, state.subage = arrays["age"], arrays["subage"]
+    state.clocks = arrays["clocks"]
     state.iteration = int(arrays["iteration"])
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])

@@ -15,8 +15,8 @@ def neighbour_tables(means: Any, whitening: Any, spread: Any, log_heights: Any) 
     """What cluster c's points need to know of every cluster k. O(K^2 D^2).
 
     Returns origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
-    matter. A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is
-    m_c's distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's
+    matter. A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta
+    is m_c's distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's
     metric. So k is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to
     the smaller root in r.
     `spread` holds the inverses of the whitening factors.

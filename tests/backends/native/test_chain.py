@@ -109,7 +109,7 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
     for seed in range(400):
         chain = Chain(X, settings_for(X, seed=seed, prior=NIW.reference(2), initializer=FirstThenRandom(halves)))
         chain.begin()
-        chain.state.subage[:] = 99
+        chain.state.clocks["subage"] = 99
         evidence = measure(chain.model, chain.state.subclusters)
         ratio = float(split_ratios(chain.model, evidence)[0])
         accepted += chain.split(evidence, np.random.default_rng(seed))[0]

@@ -1,0 +1,78 @@
+"""Memoized variational Bayes (moVB) by bnpy, which was written for the Python and NumPy of 2017."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.prior import NIW
+
+BATCHES = 10
+
+
+def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tuple[IntArray, int]:
+    """Labels, and how many times it went through the data; it stops by itself when nothing changes any more."""
+    with old_names(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        import bnpy
+
+        data = bnpy.data.XData(X)
+        model, info = bnpy.run(
+            data,
+            "DPMixtureModel",
+            "Gauss",
+            "memoVB",
+            output_path=folder,
+            nLap=laps,
+            nTask=1,
+            nBatch=min(BATCHES, len(X)),
+            K=1,
+            gamma0=alpha,
+            m=prior.mean,
+            kappa=prior.mean_strength,
+            nu=prior.degrees_of_freedom,
+            B=prior.scale,
+            moves="birth,merge,shuffle",
+            initname="randexamples",
+            algseed=seed,
+            dataorderseed=seed,
+            printEvery=-1,
+            doWriteStdOut=False,
+        )
+        labels: IntArray = model.calc_local_params(data)["resp"].argmax(axis=1)
+    return labels, int(np.max(info["lap_history"]))
+
+
+@contextlib.contextmanager
+def old_names() -> Iterator[None]:
+    """While bnpy runs, the names that NumPy and Python have dropped since it was written."""
+    dropped: list[tuple[Any, str, Any]] = [
+        (np, "float", float),
+        (np, "int", int),
+        (np, "float_", np.float64),
+        (np, "bool8", np.bool_),
+        (np, "product", np.prod),
+        (np, "asscalar", np.ndarray.item),
+        (np, "Inf", np.inf),
+        (inspect, "getargspec", getargspec),
+    ]
+    lacking = [(module, name, value) for module, name, value in dropped if name not in vars(module)]
+    for module, name, value in lacking:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, _ in lacking:
+            delattr(module, name)
+
+
+def getargspec(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """The four fields that Python's own had."""
+    return tuple(inspect.getfullargspec(function)[:4])
