@@ -51,12 +51,11 @@ class Statistics:
         for begin in range(0, rows, CHUNK_ROWS):
             chunk = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64) - shift
             chunk_labels = labels[begin : begin + CHUNK_ROWS]
-            for k in np.unique(chunk_labels):
-                if k >= 0:
-                    members = chunk[chunk_labels == k]
-                    counts[k] += len(members)
-                    sums[k] += members.sum(axis=0)
-                    squares[k] += members.T @ members
+            for k in np.flatnonzero(np.bincount(chunk_labels[chunk_labels >= 0])):
+                members = chunk[chunk_labels == k]
+                counts[k] += len(members)
+                sums[k] += members.sum(axis=0)
+                squares[k] += members.T @ members
         return cls.from_sums(counts, sums, squares, shift)
 
     @classmethod

@@ -129,6 +129,7 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
     methods = {
         "built in, one first cluster": ours(1),
         "built in, auto": ours("auto"),
+        "built in, auto, 50 iterations": ours("auto", 50),
         "reference (Julia), one first cluster": julia_labels,
         "scikit-learn's DPGMM, 100 components": many.fit_predict,
         "EM, true K": GaussianMixture(n_components=clusters, random_state=0).fit_predict,
@@ -220,7 +221,7 @@ def clusters() -> list[Row]:
     return table
 
 
-TABLES = {"sweep": sweep, "fits": fits, "threads": threads, "points": points, "clusters": clusters}
+TABLES = {"start": start, "sweep": sweep, "fits": fits, "threads": threads, "points": points, "clusters": clusters}
 
 
 def picture(results: dict[str, list[Row]], folder: Path) -> None:

@@ -23,7 +23,7 @@ def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tupl
         warnings.simplefilter("ignore")
         import bnpy
 
-        data = bnpy.data.XData(X)
+        data = bnpy.data.XData(in_prior_units(X, prior))
         model, info = bnpy.run(
             data,
             "DPMixtureModel",
@@ -35,10 +35,10 @@ def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tupl
             nBatch=min(BATCHES, len(X)),
             K=1,
             gamma0=alpha,
-            m=prior.mean,
-            kappa=prior.mean_strength,
-            nu=prior.degrees_of_freedom,
-            B=prior.scale,
+            kappa=float(prior.mean_strength),
+            nu=int(prior.degrees_of_freedom),
+            ECovMat="eye",
+            MMat="zero",
             moves="birth,merge,shuffle",
             initname="randexamples",
             algseed=seed,
@@ -48,6 +48,12 @@ def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tupl
         )
         labels: IntArray = model.calc_local_params(data)["resp"].argmax(axis=1)
     return labels, int(np.max(info["lap_history"]))
+
+
+def in_prior_units(X: Float64Array, prior: NIW) -> Float64Array:
+    """The points such that the prior has mean 0 and expected covariance I, which bnpy can be told in words."""
+    factor = np.linalg.cholesky(prior.mean_covariance()[0])
+    return np.ascontiguousarray(np.linalg.solve(factor, (X - prior.mean).T).T)
 
 
 @contextlib.contextmanager

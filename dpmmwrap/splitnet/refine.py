@@ -71,6 +71,10 @@ class Sides:
     means: Tensor
     scatters: Tensor
 
+    def of(self, clusters: Tensor) -> Sides:
+        """The splits of some of the clusters only."""
+        return Sides(self.counts[clusters], self.means[clusters], self.scatters[clusters])
+
     def take(self, index: Tensor) -> Sides:
         """The splits with these numbers (B, k) of each cluster."""
         rows = torch.arange(len(index), device=index.device)[:, None]
@@ -103,22 +107,13 @@ class Odds:
     linear: Tensor
     quadratic: Tensor
 
-    def take(self, clusters: Tensor) -> Odds:
-        """The splits of some of the clusters only."""
-        return Odds(self.constant[clusters], self.linear[clusters], self.quadratic[clusters])
-
     def replaced(self, clusters: Tensor, others: Odds) -> Odds:
         """With the splits of these clusters taken from others."""
-        parts = []
-        for mine, theirs in zip(
-            (self.constant, self.linear, self.quadratic),
-            (others.constant, others.linear, others.quadratic),
-            strict=True,
-        ):
-            mine = mine.clone()
-            mine[clusters] = theirs.to(mine)
-            parts.append(mine)
-        return Odds(*parts)
+        constant, linear, quadratic = self.constant.clone(), self.linear.clone(), self.quadratic.clone()
+        constant[clusters] = others.constant.to(constant)
+        linear[clusters] = others.linear.to(linear)
+        quadratic[clusters] = others.quadratic.to(quadratic)
+        return Odds(constant, linear, quadratic)
 
     def __call__(self, context: Context) -> Tensor:
         """The log odds (B, C, n) of the context's points; very negative at padding."""
@@ -164,19 +159,14 @@ def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
     seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
     """
     sizes = context.sizes.double()[:, None]
-    times = sizes / context.counts.double()[:, None]
+    times = (sizes / context.counts.double()[:, None])[..., None]
     whole = _statistics(context.total[:, :, None].double(), context.dim)
-    counts = sides.counts * times[..., None]
-    gain = (
-        _log_marginal(counts, sides.means, sides.scatters * times[..., None, None, None]).sum(dim=2)
-        - _log_marginal(whole.counts * times[..., None], whole.means, whole.scatters * times[..., None, None, None])[
-            :, :, 0
-        ]
-    )
-    cost = torch.lgamma(counts.clamp_min(1e-3)).sum(dim=2) - torch.lgamma(sizes)
+    gain = _log_marginal(sides, times).sum(dim=2) - _log_marginal(whole, times).sum(dim=2)
+    cost = torch.lgamma((sides.counts * times).clamp_min(1e-3)).sum(dim=2) - torch.lgamma(sizes)
     ratio = math.log(alpha) + cost + gain
-    # A side that is all but empty is no split.
-    return torch.where((sides.counts >= 2.0).all(dim=2), ratio, -math.inf)
+    # A side that is all but empty is no split; nor is one whose covariance cannot be factorised.
+    proper = (sides.counts >= 2.0).all(dim=2) & ratio.isfinite()
+    return torch.where(proper, ratio, -math.inf)
 
 
 def merit(context: Context, sides: Sides, ratios: Tensor) -> Tensor:
@@ -189,8 +179,12 @@ def merit(context: Context, sides: Sides, ratios: Tensor) -> Tensor:
     return ratios / (entropy * context.sizes.double()[:, None])
 
 
-def _log_marginal(counts: Tensor, means: Tensor, scatters: Tensor) -> Tensor:
-    """log f of each side, up to constants that cancel between two sides and their union and one prior's."""
+def _log_marginal(sides: Sides, times: Tensor) -> Tensor:
+    """log f of each side (B, C, sides), with its points counted so many times (B, C, 1).
+
+    Written out for torch, in float64 and batches; `dpmmwrap.prior` is what it is tested against.
+    """
+    counts, means, scatters = sides.counts * times, sides.means, sides.scatters * times[..., None, None]
     dim = means.shape[-1]
     freedom = dim + 3.0
     eye = torch.eye(dim, dtype=means.dtype, device=means.device)

@@ -127,23 +127,26 @@ class SplitNetStart:
         odds = _halves(context, rng)
         searched = self._worth_a_search(context, rng)
         if len(searched):
-            part = context.take(searched)
-            sides, hopeless = self._best(part, rng)
-            found = self._polished([members[i] for i in searched], part, frame.take(searched), sides, rng)
-            odds = odds.replaced(searched[~hopeless], found.take(~hopeless))
-        return self._label(members, frame, odds)
+            sides, hopeless = self._best(context.take(searched), rng)
+            pays = torch.nonzero(~hopeless)[:, 0]
+            if len(pays):
+                found = searched[pays]
+                chosen = [members[i] for i in found.tolist()]
+                odds = odds.replaced(found, self._polished(chosen, frame.take(found), sides.of(pays), rng))
+        return [
+            sides if sides.any() and not sides.all() else rng.integers(0, 2, size=len(sides), dtype=np.uint8)
+            for sides in self._label(members, frame, odds)
+        ]
 
     def _worth_a_search(self, context: refine.Context, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""
         plain = proposals.looks_gaussian(context).cpu().numpy()
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
-    def _polished(
-        self, members: list[IntArray], context: refine.Context, frame: Frame, sides: refine.Sides, rng: Generator
-    ) -> refine.Odds:
+    def _polished(self, members: list[IntArray], frame: Frame, sides: refine.Sides, rng: Generator) -> refine.Odds:
         """The log odds of the chosen splits, refined on a larger context where there are many dimensions."""
         odds = refine.log_odds(sides)
-        larger = POLISH_POINTS_PER_DIM * context.dim
+        larger = POLISH_POINTS_PER_DIM * self.X.shape[1]
         if self.polish and self.refine and self.context < min(larger, max(len(rows) for rows in members)):
             context, _ = self._contexts(members, larger, rng, frame)
             sides = refine.maximise(context, torch.sigmoid(odds(context)))
@@ -210,8 +213,26 @@ class SplitNetStart:
         axes = frame.axes
         linear = (axes @ odds.linear[:, 0, :, None].to(axes))[..., 0]
         quadratic = axes @ odds.quadratic[:, 0].to(axes) @ axes.transpose(1, 2)
-        parts = [part.cpu().numpy() for part in (frame.mean[:, 0], odds.constant[:, 0], linear, quadratic)]
-        return [label_members(self.X, rows, *(part[b] for part in parts)) for b, rows in enumerate(members)]
+        parts = (frame.mean[:, 0], odds.constant[:, 0].to(axes), linear, quadratic)
+        if self.uploaded is not None:
+            rows_on_device = [torch.from_numpy(np.asarray(rows)).to(self.device) for rows in members]
+            return [
+                label_uploaded(self.uploaded, rows, *(part[b] for part in parts)).cpu().numpy()
+                for b, rows in enumerate(rows_on_device)
+            ]
+        arrays = [part.numpy() for part in parts]
+        return [label_members(self.X, rows, *(part[b] for part in arrays)) for b, rows in enumerate(members)]
+
+
+def label_uploaded(
+    X: Tensor, rows: Tensor, centre: Tensor, constant: Tensor, linear: Tensor, quadratic: Tensor
+) -> Tensor:
+    """What `label_members` does, where the data are on a GPU; some of the rows at a time."""
+    labels = []
+    for part in torch.split(rows, BATCH_POINTS):
+        d = X[part].double() - centre
+        labels.append(constant + d @ linear + ((d @ quadratic) * d).sum(dim=1) > 0)
+    return torch.cat(labels).to(torch.uint8)
 
 
 def _halves(context: refine.Context, rng: Generator) -> refine.Odds:

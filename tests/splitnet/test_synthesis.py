@@ -69,8 +69,10 @@ def test_the_curriculum_runs_from_easy_to_hard() -> None:
     begin = curriculum(rng, 10, 500, reach=0.2)
     end = curriculum(rng, 10, 500, reach=1.0)
     assert all(easy.kappa <= k.kappa <= hard.kappa and hard.nu <= k.nu <= easy.nu for k in begin + end)
-    assert max(k.kappa for k in begin) < 0.3 < 4 < max(k.kappa for k in end)
-    assert min(k.dirichlet for k in end) < 5 < 75 < min(k.dirichlet for k in begin)
+    assert max(k.kappa for k in begin) < 0.3
+    assert max(k.kappa for k in end) > 4
+    assert min(k.dirichlet for k in begin) > 75
+    assert min(k.dirichlet for k in end) < 5
     with pytest.raises(ValueError, match="level should be one of"):
         difficulty(2, "harder")
 

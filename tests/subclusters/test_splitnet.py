@@ -11,11 +11,12 @@ from sklearn.metrics import adjusted_rand_score
 from dpmmwrap.prior import NIW, Statistics
 from dpmmwrap.splitnet import refine
 from dpmmwrap.splitnet.bipartitions import log_hastings
+from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.proposals import axis_proposals, peel_proposals, shell_proposals
 from dpmmwrap.splitnet.weights_io import save_weights, shipped_dims, shipped_path
 from dpmmwrap.subclusters import Initializer, make_initializer
-from dpmmwrap.subclusters.splitnet import SplitNetStart
+from dpmmwrap.subclusters.splitnet import SplitNetStart, label_uploaded
 
 
 def pair(rng: np.random.Generator, n: int, dim: int, gap: float) -> tuple[np.ndarray, np.ndarray]:
@@ -233,3 +234,16 @@ def test_candidates_are_proper_groups() -> None:
         shares = group.mean(dim=2)
         assert ((shares > 0.005) & (shares < 0.8)).all()
     assert shell_proposals(context, (0.2, 0.5)).mean(dim=2)[0].tolist() == pytest.approx([0.2, 0.5], abs=0.01)
+
+
+def test_labels_are_the_same_where_the_data_are_uploaded() -> None:
+    rng = np.random.default_rng(13)
+    X = rng.standard_normal((500, 3)).astype(np.float32)
+    rows = rng.permutation(500)[:300]
+    matrix = rng.standard_normal((3, 3))
+    parts = (rng.standard_normal(3), np.float64(0.3), rng.standard_normal(3), matrix + matrix.T)
+    expected = label_members(X, rows, *parts)
+    found = label_uploaded(torch.from_numpy(X), torch.from_numpy(rows), *map(torch.as_tensor, parts))
+    d = X[rows] - parts[0]
+    np.testing.assert_array_equal(expected, parts[1] + d @ parts[2] + np.einsum("ij,jk,ik->i", d, parts[3], d) > 0)
+    np.testing.assert_array_equal(expected, found.numpy())

@@ -1,0 +1,260 @@
+"""Pictures of experiments: methods side by side. Drawn with `figures`' style, which imports matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
+from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.figures import COLOURS, FAINT, INK, new_figure, projection, spread_colours, style
+from dpmmwrap.evaluation.summary import distinct, select, values
+from dpmmwrap.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PAGE_WIDTH = 7.2
+"""Inches: the text width of a page."""
+METHOD_COLOURS = {
+    "SubC-Random": "#D55E00",
+    "SubC-K-means": "#E69F00",
+    "SubC-SplitNet": "#0072B2",
+    "DPGMM": "#009E73",
+    "moVB": "#CC79A7",
+    "EM-GMM": "#882255",
+    "K-means": "#56B4E9",
+}
+MARKERS = "osD^vP"
+SHOWN = 5_000
+"""Points in each of several scatter plots."""
+
+
+def save_both(folder: Path, name: str, figure: Figure) -> str:
+    """As name.png and name.svg; returns the former."""
+    import matplotlib
+
+    # Fixed ids and no date: the same figure is the same file.
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        for kind, about in (("png", {}), ("svg", {"Date": None})):
+            write_atomically(
+                folder / f"{name}.{kind}", lambda file, kind=kind, about=about: figure.savefig(file, format=kind, metadata=about)
+            )
+    return f"{name}.png"
+
+
+def boxes_figure(rows: Sequence[Row]) -> Figure:
+    """K, NMI and ARI by method and number of true clusters, one above the other."""
+    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    methods = [str(name) for name in distinct(rows, "method")]
+    panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
+    with style():
+        figure = new_figure(PAGE_WIDTH, 8.2)
+        axes = figure.subplots(3, 1, sharex=True)
+        for panel, (heading, column) in zip(axes, panels, strict=True):
+            shown = [name for name in methods if column != "n_clusters" or name not in GIVEN_K]
+            draw_groups(panel, rows, groups, methods, shown, column)
+            panel.set_ylabel(heading)
+            if column != "n_clusters":
+                panel.set_ylim(top=1.02)
+        for place, count in enumerate(groups):
+            axes[0].plot(
+                [place - 0.45, place + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1
+            )
+        if set(methods) & set(GIVEN_K):
+            axes[0].set_title("Dashes: the truth. EM-GMM and K-means are given it.", fontsize=9)
+        else:
+            axes[0].set_title("Dashes: the truth.", fontsize=9)
+        axes[-1].set_xlabel("true clusters")
+        method_legend(figure, methods)
+    return figure
+
+
+def times_figure(rows: Sequence[Row], column: str = "cpu_seconds") -> Figure:
+    """Processor time by method and number of true clusters."""
+    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    methods = [str(name) for name in distinct(rows, "method")]
+    with style():
+        figure = new_figure(PAGE_WIDTH, 3.6)
+        axes = figure.subplots()
+        draw_groups(axes, rows, groups, methods, methods, column)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_ylabel("processor seconds, one thread")
+        axes.set_xlabel("true clusters")
+        method_legend(figure, methods)
+    return figure
+
+
+def draw_groups(
+    axes: Axes,
+    rows: Sequence[Row],
+    groups: Sequence[Any],
+    methods: Sequence[str],
+    shown: Sequence[str],
+    column: str,
+) -> None:
+    """A box per method within each group of data sets, and the runs themselves as dots."""
+    step = 0.9 / len(methods)
+    for place, group in enumerate(groups):
+        for number, method in enumerate(methods):
+            numbers = values(select(rows, clusters=group, method=method), column)
+            if method not in shown or not numbers:
+                continue
+            centre = place + (number - (len(methods) - 1) / 2) * step
+            draw_box(axes, numbers, centre, 0.8 * step, method)
+    axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+    for edge in range(1, len(groups)):
+        axes.axvline(edge - 0.5, color=FAINT, linewidth=0.6)
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.grid(axis="y", color=FAINT, linewidth=0.4)
+    axes.set_axisbelow(True)
+
+
+def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, method: str) -> None:
+    colour = colour_of(method)
+    box = axes.boxplot(
+        [numbers],
+        positions=[centre],
+        widths=width,
+        patch_artist=True,
+        showfliers=False,
+        manage_ticks=False,
+        medianprops={"color": INK, "linewidth": 1.4},
+        boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.45},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+    )
+    if method.endswith(JULIA):
+        box["boxes"][0].set_hatch("////")
+    # Beside one another, or ten equal runs would look like one.
+    spread = np.linspace(-0.25, 0.25, len(numbers)) * width
+    axes.scatter(centre + spread, numbers, s=7, color=colour, linewidths=0, zorder=3)
+
+
+def colour_of(method: str) -> str:
+    return METHOD_COLOURS.get(method.removesuffix(JULIA), INK)
+
+
+def method_legend(figure: Figure, methods: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    hatches = ["////" if name.endswith(JULIA) else None for name in methods]
+    marks = [
+        Patch(facecolor=colour_of(name), alpha=0.7, label=name, hatch=hatch)
+        for name, hatch in zip(methods, hatches, strict=True)
+    ]
+    figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
+
+
+Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
+"""By method, what each run kept of its iterations."""
+
+
+def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
+    """K, log posterior, NMI and ARI along the iterations: the median of the runs, and all of them as a band."""
+    panels = [("clusters", "n_clusters"), ("log posterior", "log_posterior"), ("NMI", "nmi"), ("ARI", "ari")]
+    with style():
+        figure = new_figure(PAGE_WIDTH, 5.4)
+        grid = figure.subplots(2, 2, sharex=True)
+        for axes, (heading, column) in zip(grid.ravel(), panels, strict=True):
+            for method, runs in traces.items():
+                known = [run[column] for run in runs if column in run]
+                if known:
+                    draw_band(axes, np.array(known), method)
+            axes.set_ylabel(heading)
+            axes.grid(axis="y", color=FAINT, linewidth=0.4)
+        grid[0, 0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, zorder=1)
+        grid[0, 1].yaxis.set_major_formatter("{x:,.0f}")
+        for axes in grid[1]:
+            axes.set_xlabel("iteration")
+        runs = max(len(found) for found in traces.values())
+        grid[0, 0].set_title(f"Median and range of {runs} runs. Dashes: the truth.", fontsize=9)
+        method_legend(figure, list(traces))
+    return figure
+
+
+def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
+    iterations = np.arange(1, runs.shape[1] + 1)
+    colour = colour_of(method)
+    axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+    axes.plot(iterations, np.median(runs, axis=0), color=colour)
+
+
+def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
+    """The same points in the colours of the truth and of each method."""
+    rng = np.random.default_rng(seed)
+    rows = np.arange(len(X)) if len(X) <= SHOWN else np.sort(rng.choice(len(X), SHOWN, replace=False))
+    points = np.asarray(X[rows], dtype=np.float64)
+    origin, directions, names = projection(points)
+    flat = (points - origin) @ directions
+    columns = 2
+    lines = -(-len(labellings) // columns)
+    with style():
+        figure = new_figure(PAGE_WIDTH, 0.3 + 2.9 * lines)
+        grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.ravel()[len(labellings) :]:
+            axes.set_visible(False)
+        for axes, (title, labels) in zip(grid.ravel(), labellings.items(), strict=False):
+            numbers = np.unique(labels, return_inverse=True)[1][rows]
+            draw_labelled(axes, flat, numbers)
+            axes.set_title(title, fontsize=9)
+        for axes in grid[-1]:
+            axes.set_xlabel(names[0])
+        for axes in grid[:, 0]:
+            axes.set_ylabel(names[1])
+    return figure
+
+
+def draw_labelled(axes: Axes, flat: Float64Array, labels: IntArray, size: float = 3.0) -> None:
+    present, numbers = np.unique(labels, return_inverse=True)
+    centres = np.array([flat[numbers == k].mean(axis=0) for k in range(len(present))])
+    palette = np.array(spread_colours(centres))
+    axes.scatter(flat[:, 0], flat[:, 1], c=palette[numbers], s=size, linewidths=0, alpha=0.7, rasterized=True)
+
+
+def failure_figure(rows: Sequence[Row]) -> Figure:
+    """K, NMI and ARI against the number of true clusters: a row of panels per start, a line per dimension."""
+    methods = [str(name) for name in distinct(rows, "method")]
+    dims = sorted(distinct(rows, "dim"))  # type: ignore[type-var]
+    panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
+    with style():
+        figure = new_figure(PAGE_WIDTH, 0.6 + 2.2 * len(methods))
+        grid = figure.subplots(len(methods), 3, sharex=True, sharey="col", squeeze=False)
+        for line, method in zip(grid, methods, strict=True):
+            for axes, (heading, column) in zip(line, panels, strict=True):
+                for number, dim in enumerate(dims):
+                    draw_against_clusters(axes, select(rows, method=method, dim=dim), column, number, f"D = {dim}")
+                axes.set_ylabel(heading)
+                axes.grid(axis="y", color=FAINT, linewidth=0.4)
+            most = max(int(row["clusters"]) for row in rows)
+            line[0].plot([0, most], [0, most], color=INK, linestyle="--", linewidth=1, zorder=1)
+            line[0].set_title(method)
+        for axes in grid[-1]:
+            axes.set_xlabel("true clusters")
+        handles, names = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper center", ncols=len(dims))
+    return figure
+
+
+def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: int, name: str) -> None:
+    """Mean ± standard deviation over data sets."""
+    counts = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    found = [values(select(rows, clusters=count), column) for count in counts]
+    means, deviations = [np.mean(numbers) for numbers in found], [np.std(numbers) for numbers in found]
+    axes.errorbar(
+        counts,
+        means,
+        yerr=deviations,
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        markersize=4,
+        capsize=2,
+        linewidth=1.2,
+        label=name,
+    )
