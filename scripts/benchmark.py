@@ -151,8 +151,30 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
     return rows
 
 
-def ours(init_clusters: int | str) -> Callable[[np.ndarray], np.ndarray]:
-    return DPMM(init="random", init_clusters=init_clusters, max_iter=200, random_state=0, backend="native").fit_predict
+def ours(init_clusters: int | str, iterations: int = 200) -> Callable[[np.ndarray], np.ndarray]:
+    return DPMM(
+        init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, backend="native"
+    ).fit_predict
+
+
+def start() -> list[Row]:
+    """Seconds from a cold start: import, --help, and a first fit before and after the kernels are on disk."""
+    code = "from dpmmwrap import DPMM; import numpy as np; DPMM(init='random', max_iter=20, backend='native')"
+    code += ".fit(np.random.default_rng(0).normal(size=(2000, 2)))"
+    commands = {
+        "import dpmmwrap": ["-c", "import dpmmwrap"],
+        "dpmmwrap --help": ["-m", "dpmmwrap", "--help"],
+        "first fit, kernels compiled": ["-c", code],
+        "first fit, kernels on disk": ["-c", code],
+    }
+    table = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, arguments in commands.items():
+            begun = time.perf_counter()
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+            subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=True)
+            table.append({"what": name, "seconds": time.perf_counter() - begun})
+    return table
 
 
 def julia_labels(X: np.ndarray) -> np.ndarray | None:

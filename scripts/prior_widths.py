@@ -50,8 +50,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print("| data | N | D | classes | " + " | ".join(f"{w:g}" for w in CHOICES) + " | reference |")
     print("|---" * (5 + len(CHOICES)) + "|")
-    for name, (X, y) in data_sets().items():
-        X = np.asarray(X, dtype=np.float64)
+    for name, (points, y) in data_sets().items():
+        X = np.asarray(points, dtype=np.float64)
         priors = [*(NIW.from_data(X, widths) for widths in CHOICES), NIW.reference(X.shape[1])]
         entries = " | ".join(entry(X, y, prior) for prior in priors)
         print(f"| {name} | {len(X)} | {X.shape[1]} | {len(np.unique(y))} | {entries} |", flush=True)
