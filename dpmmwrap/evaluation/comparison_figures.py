@@ -1,9 +1,9 @@
-"""Pictures of experiments: methods side by side. Drawn with `figures`' style, which imports matplotlib."""
+"""Pictures of experiments: methods side by side, in the style of `figures`, which alone imports matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,17 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
 from dpmmwrap.evaluation.experiments import Row
-from dpmmwrap.evaluation.figures import COLOURS, FAINT, INK, new_figure, projection, spread_colours, style
+from dpmmwrap.evaluation.figures import (
+    COLOURS,
+    FAINT,
+    INK,
+    colour_legend,
+    new_figure,
+    projection,
+    spread_colours,
+    style,
+)
 from dpmmwrap.evaluation.summary import distinct, select, values
-from dpmmwrap.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,19 +43,6 @@ SHOWN = 5_000
 """Points in each of several scatter plots."""
 
 
-def save_both(folder: Path, name: str, figure: Figure) -> str:
-    """As name.png and name.svg; returns the former."""
-    import matplotlib
-
-    # Fixed ids and no date: the same figure is the same file.
-    with matplotlib.rc_context({"svg.hashsalt": name}):
-        for kind, about in (("png", {}), ("svg", {"Date": None})):
-            write_atomically(
-                folder / f"{name}.{kind}", lambda file, kind=kind, about=about: figure.savefig(file, format=kind, metadata=about)
-            )
-    return f"{name}.png"
-
-
 def boxes_figure(rows: Sequence[Row]) -> Figure:
     """K, NMI and ARI by method and number of true clusters, one above the other."""
     groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
@@ -63,9 +58,7 @@ def boxes_figure(rows: Sequence[Row]) -> Figure:
             if column != "n_clusters":
                 panel.set_ylim(top=1.02)
         for place, count in enumerate(groups):
-            axes[0].plot(
-                [place - 0.45, place + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1
-            )
+            axes[0].plot([place - 0.45, place + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
         if set(methods) & set(GIVEN_K):
             axes[0].set_title("Dashes: the truth. EM-GMM and K-means are given it.", fontsize=9)
         else:
@@ -142,14 +135,9 @@ def colour_of(method: str) -> str:
 
 
 def method_legend(figure: Figure, methods: Sequence[str]) -> None:
-    from matplotlib.patches import Patch
-
-    hatches = ["////" if name.endswith(JULIA) else None for name in methods]
-    marks = [
-        Patch(facecolor=colour_of(name), alpha=0.7, label=name, hatch=hatch)
-        for name, hatch in zip(methods, hatches, strict=True)
-    ]
-    figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
+    colour_legend(
+        figure, {name: colour_of(name) for name in methods}, [name for name in methods if name.endswith(JULIA)]
+    )
 
 
 Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
@@ -173,8 +161,8 @@ def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
         grid[0, 1].yaxis.set_major_formatter("{x:,.0f}")
         for axes in grid[1]:
             axes.set_xlabel("iteration")
-        runs = max(len(found) for found in traces.values())
-        grid[0, 0].set_title(f"Median and range of {runs} runs. Dashes: the truth.", fontsize=9)
+        most = max(len(found) for found in traces.values())
+        grid[0, 0].set_title(f"Median and range of {most} runs. Dashes: the truth.", fontsize=9)
         method_legend(figure, list(traces))
     return figure
 
@@ -258,3 +246,45 @@ def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: 
         linewidth=1.2,
         label=name,
     )
+
+
+@dataclass(frozen=True)
+class SplitExample:
+    """One cluster of two components, split by the truth and by each method."""
+
+    level: str
+    X: FloatArray
+    labellings: Mapping[str, IntArray]
+    """By the title of the panel."""
+
+
+def splits_figure(examples: Sequence[SplitExample]) -> Figure:
+    """A line of panels per example: the truth, and what each start makes of it."""
+    columns = len(examples[0].labellings)
+    with style():
+        figure = new_figure(PAGE_WIDTH, 1.9 * len(examples))
+        grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
+        for line, example in zip(grid, examples, strict=True):
+            points = np.asarray(example.X, dtype=np.float64)
+            origin, directions, _ = projection(points)
+            for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
+                draw_sides(axes, (points - origin) @ directions, labels)
+                axes.set_title(title, fontsize=9)
+                axes.set_xticks([])
+                axes.set_yticks([])
+            line[0].set_ylabel(example.level)
+    return figure
+
+
+def draw_sides(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
+    """The two sides by colour, in random order so that neither covers the other."""
+    order = np.random.default_rng(0).permutation(len(flat))
+    colours = np.array([COLOURS[0], COLOURS[1]])
+    axes.scatter(
+        flat[order, 0], flat[order, 1], c=colours[labels[order]], s=4, linewidths=0, alpha=0.7, rasterized=True
+    )
+    # A few far points would leave the rest a dot.
+    low, high = np.percentile(flat, [0.5, 99.5], axis=0)
+    margin = 0.15 * (high - low)
+    axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    axes.set_ylim(low[1] - margin[1], high[1] + margin[1])

@@ -96,8 +96,9 @@ def execute(run: Run) -> Outcome:
         if run.method.startswith("SubC"):
             raise
         return Outcome({**dict.fromkeys(MEASURES, math.nan), "problem": " ".join(str(error).split())})
-    arrays = {**fit.trace, "labels": fit.labels.astype(np.int32)} if run.settings.watch else {}
-    return Outcome(measure(fit, truth), arrays)
+    if not run.settings.watch:
+        return Outcome(measure(fit, truth))
+    return Outcome(measure(fit, truth), {**fit.trace, "labels": fit.labels.astype(np.int32)})
 
 
 def measure(fit: Fit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def plan_synthetic(
     names, notes = usable(choice, [dim], list(METHODS))
     prints = weight_prints(choice.settings, [dim], names)
     watched = replace(choice, settings=replace(choice.settings, watch=True), runs=qualitative_runs)
-    runs = []
+    runs: list[Run] = []
     for number in range(datasets):
         for count in clusters:
             source = synthetic_source(dim, count, points, spread, choice.seed + number)
@@ -185,7 +186,7 @@ def plan_failure_modes(
     """Ever more clusters in the same space, in several dimensions."""
     names, notes = usable(choice, dims, ("SubC-Random", "SubC-SplitNet"))
     prints = weight_prints(choice.settings, dims, names)
-    runs = []
+    runs: list[Run] = []
     for number in range(datasets):
         for dim in dims:
             for count in clusters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,30 @@ def save_figure(path: str | Path, figure: Figure) -> None:
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 
+def save_both(folder: Path, name: str, figure: Figure) -> str:
+    """As name.png and name.svg; returns the former."""
+    import matplotlib
+
+    save_figure(folder / f"{name}.png", figure)
+    # Fixed ids and no date: the same figure is the same file.
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        write_atomically(
+            folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None})
+        )
+    return f"{name}.png"
+
+
+def colour_legend(figure: Figure, colours: dict[str, str], hatched: Collection[str] = ()) -> None:
+    """What each colour stands for, above all panels."""
+    from matplotlib.patches import Patch
+
+    marks = [
+        Patch(facecolor=colour, alpha=0.7, label=name, hatch="////" if name in hatched else None)
+        for name, colour in colours.items()
+    ]
+    figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
+
+
 def clusters_figure(
     X: FloatArray,
     labels: IntArray,
@@ -100,7 +124,7 @@ def clusters_figure(
         if points.shape[1] == 1:
             _draw_histogram(axes, points[:, 0], marks, centres[:, 0])
         else:
-            origin, directions, names = _projection(points)
+            origin, directions, names = projection(points)
             flat = (centres - origin) @ directions
             shapes = directions.T @ covariances @ directions
             _draw_points(axes, (points - origin) @ directions, marks, spread_colours(flat), rng)
@@ -112,7 +136,7 @@ def clusters_figure(
     return figure
 
 
-def _projection(points: Float64Array) -> tuple[Float64Array, Float64Array, tuple[str, str]]:
+def projection(points: Float64Array) -> tuple[Float64Array, Float64Array, tuple[str, str]]:
     """An origin, two directions as columns, and the names of the axes."""
     if points.shape[1] == 2:
         return np.zeros(2), np.eye(2), ("feature 1", "feature 2")

@@ -68,17 +68,19 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Tabl
 
 def summarised(rows: Sequence[Row], method: str) -> list[str]:
     told = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
-    return [
-        told.get(column) or mean_and_deviation(values(rows, column), digits) for _, column, digits in COLUMNS
-    ]
+    return [told.get(column) or mean_and_deviation(values(rows, column), digits) for _, column, digits in COLUMNS]
 
 
-def worst_group(rows: Sequence[Row], method: str, columns: Sequence[str]) -> tuple[dict[str, object], str, float] | None:
+def worst_group(
+    rows: Sequence[Row], method: str, columns: Sequence[str]
+) -> tuple[dict[str, object], str, float] | None:
     """The group (by these columns) where a method's NMI falls furthest behind the best other one's; who that is."""
     worst: tuple[dict[str, object], str, float] | None = None
     for group in {tuple(row[column] for column in columns) for row in rows}:
         same = select(rows, **dict(zip(columns, group, strict=True)))
-        means = {str(name): float(np.mean(values(select(same, method=name), "nmi"))) for name in distinct(same, "method")}
+        means = {
+            str(name): float(np.mean(values(select(same, method=name), "nmi"))) for name in distinct(same, "method")
+        }
         others = {name: mean for name, mean in means.items() if name not in (method, *GIVEN_K)}
         if method not in means or not others:
             continue

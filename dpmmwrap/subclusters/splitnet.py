@@ -99,6 +99,8 @@ class SplitNetStart:
         self.X = X
         self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
         self.network = self.own_network
+        if self.network is not None and self.network.sizes.dim != X.shape[1]:
+            raise ValueError(f"the weights are for {self.network.sizes.dim} dimensions, but the data have {X.shape[1]}")
         if self.with_network and self.network is None:
             self.network = shipped_network(network_dim(X.shape[1], shipped_dims()), self.device)
 

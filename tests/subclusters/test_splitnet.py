@@ -160,6 +160,8 @@ def test_weights_of_ones_own(tmp_path: Path) -> None:
     assert start.network is start.own_network
     assert start.network is not None
     assert start.network.sizes.hidden == 128
+    with pytest.raises(ValueError, match="the weights are for 2 dimensions, but the data have 3"):
+        start.bind(np.zeros((10, 3), dtype=np.float32))
     path.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="damaged"):
         make_initializer("splitnet", weights=tmp_path / "w.safetensors", context=999)

@@ -171,18 +171,14 @@ def _draw_labels(
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             _gather(X, sorted_rows, first, n, origins[c], rows, block)
-            _squared_distances(whitening[c], offsets[c, c], block, z, distance)
-            farthest = np.float32(0)
             for b in range(LANES):
-                farthest = max(farthest, distance[b])
-                best[b] = log_heights[c] - np.float32(0.5) * distance[b]
-                log_likelihoods[0, b] = best[b]
-            survivors[0] = c
-            found = 1
+                best[b] = np.float32(-np.inf)
+            # A cluster comes first among its own neighbours, with a radius below zero.
+            farthest = np.float32(0)
+            found = 0
             rank = 0
-            while rank < count - 1 and not radii[c, rank] > farthest:
+            while rank < count and not radii[c, rank] > farthest:
                 k = order[c, rank]
-                rank += 1
                 _squared_distances(whitening[k], offsets[c, k], block, z, distance)
                 lead = np.float32(-np.inf)
                 for b in range(LANES):
@@ -190,9 +186,13 @@ def _draw_labels(
                     log_likelihoods[found, b] = value
                     lead = max(lead, value - best[b])
                     best[b] = max(best[b], value)
+                if rank == 0:
+                    for b in range(LANES):
+                        farthest = max(farthest, distance[b])
                 if lead > np.float32(-CUTOFF):
                     survivors[found] = k
                     found += 1
+                rank += 1
             if found == 1:
                 continue
             if greedy:
@@ -258,7 +258,7 @@ def _draw_sublabels(
     """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels."""
     whitening, offsets, log_heights = subclusters
     counts, sums, squares = statistics
-    rows, block, z, left, right, uniforms, lanes, points = room
+    rows, block, z, distances, uniforms, lanes, points = room
     filled = np.zeros(2, np.int64)
     found = np.zeros(2, np.int64)
     for c in range(len(origins)):
@@ -266,8 +266,8 @@ def _draw_sublabels(
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             _gather(X, sorted_rows, first, n, origins[c], rows, block)
-            _squared_distances(whitening[c, 0], offsets[c, 0], block, z, left)
-            _squared_distances(whitening[c, 1], offsets[c, 1], block, z, right)
+            for side in range(2):
+                _squared_distances(whitening[c, side], offsets[c, side], block, z, distances[side])
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -275,7 +275,7 @@ def _draw_sublabels(
                 _draw_uniforms(key, rows, np.uint64(0), uniforms)
             for b in range(LANES):
                 # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
-                t = lead + np.float32(0.5) * (left[b] - right[b])
+                t = lead + np.float32(0.5) * (distances[0, b] - distances[1, b])
                 odds = _exp(-abs(t))
                 share = np.float32(1) if t > np.float32(0) else odds
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
@@ -314,13 +314,13 @@ def sweep(
     starts = np.empty(count + 1, np.int64)
     sorted_rows = np.empty(longest, np.int64)
     rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
-    first, second, uniforms = np.empty(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    distances, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
     label_room = (
-        np.empty((count + 1, LANES), np.float32), rows, block, z, first, second, uniforms,
+        np.empty((count + 1, LANES), np.float32), rows, block, z, distances[0], distances[1], uniforms,
         np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
     )  # fmt: skip
     lanes, points = np.empty((2, LANES), np.int64), np.empty((2, dim, 2 * LANES))
-    sublabel_room = (rows, block, z, first, second, uniforms, lanes, points)
+    sublabel_room = (rows, block, z, distances, uniforms, lanes, points)
     for group in range(len(groups) - 1):
         own = (counts[group], sums[group], squares[group])
         for chunk in range(groups[group], groups[group + 1]):
@@ -336,18 +336,18 @@ def sweep(
 @compiled
 def side_statistics(X: Any, rows: Any, sides: Any, origin: Any, counts: Any, sums: Any, squares: Any) -> None:
     """The statistics of one cluster's two subclusters, for sublabels that did not come from a sweep. O(n D^2)."""
-    points = np.empty((2, len(origin), 2 * LANES))
-    filled = np.zeros(2, np.int64)
-    for member in range(len(rows)):
-        side = np.int64(sides[member])
-        for j in range(len(origin)):
-            points[side, j, filled[side]] = X[rows[member], j] - origin[j]
-        filled[side] += 1
-        if filled[side] == 2 * LANES:
-            _add_points(points[side], filled[side], counts, sums, squares, side)
-            filled[side] = 0
+    points = np.empty((len(origin), 2 * LANES))
     for side in range(2):
-        _add_points(points[side], filled[side], counts, sums, squares, side)
+        member = 0
+        while member < len(rows):
+            filled = 0
+            while member < len(rows) and filled < 2 * LANES:
+                if sides[member] == side:
+                    for j in range(len(origin)):
+                        points[j, filled] = X[rows[member], j] - origin[j]
+                    filled += 1
+                member += 1
+            _add_points(points, filled, counts, sums, squares, side)
 
 
 @compiled

@@ -52,7 +52,7 @@ def neighbour_tables(means: Any, whitening: Any, spread: Any, log_heights: Any) 
                 sigma2 += total * total
             needed = 2.0 * (CUTOFF + log_heights[k] - log_heights[c])
             radii[c, k] = _safe_radius2(delta2, sigma2 / max(delta2, 1e-300), needed)
-        radii[c, c] = np.inf
+        radii[c, c] = -1.0
     return origins, offsets, radii
 
 

@@ -1,0 +1,165 @@
+"""What an experiment's folder says: its figures, its tables, and the words around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dpmmwrap.evaluation import comparison_figures as comparison
+from dpmmwrap.evaluation import figures
+from dpmmwrap.evaluation.baselines import SUBC, FitSettings
+from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
+from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
+from dpmmwrap.evaluation.sources import FromFile, Synthetic, load
+from dpmmwrap.evaluation.store import Store
+from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, select, worst_group
+
+NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
+MEASURES = (
+    "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is computed from each "
+    "method's labels under the same prior and concentration, so that it compares. Every method runs on one thread; "
+    "processor seconds are what the clock would show on an idle machine. "
+    "The last column counts iterations until the log posterior stays within 1% of its end."
+)
+
+
+def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> None:
+    rows = store.finished(TABLE)
+    source = plan.runs[0].source
+    assert isinstance(source, Synthetic)
+    sections = [
+        about(plan, synthetic_words(source)),
+        table_section(rows, [("clusters", "true clusters")], ["clusters"]),
+    ]
+    if figures.available():
+        sections[1].pictures.extend(table_pictures(folder, rows))
+        sections += qualitative_sections(folder, store)
+    title = f"Synthetic data in {source.dim} dimensions"
+    write_report(folder, Report(title, command, sections))
+
+
+def report_failure_modes(folder: Path, store: Store, plan: Plan, command: str) -> None:
+    rows = store.finished(TABLE)
+    source = plan.runs[0].source
+    assert isinstance(source, Synthetic)
+    words = [
+        f"Ever more Gaussians in the same space, {source.points:,} points in each data set: weights Dir(5), "
+        f"covariances IW(D+2, I), means N(0, s·I) with {spreads(rows)}."
+    ]
+    groups = [("dim", "D"), ("clusters", "true clusters")]
+    sections = [about(plan, words), table_section(rows, groups, ["dim", "clusters"])]
+    if figures.available():
+        file = figures.save_both(folder, "failure-modes", comparison.failure_figure(rows))
+        caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
+        sections[1].pictures.append(Picture(file, caption))
+    write_report(folder, Report("Where starts fail", command, sections))
+
+
+def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str | None) -> None:
+    rows = store.finished(TABLE)
+    source = plan.runs[0].source
+    assert isinstance(source, FromFile)
+    projected = f", projected on {source.dim} principal components" if source.components == source.dim else ""
+    words = [
+        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes."
+    ]
+    sections = [about(plan, words), table_section(rows, [], [])]
+    if paper is not None:
+        said = [f"The paper's numbers for {paper}, on its own features and with its own prior."]
+        sections.append(Section("Beside the paper", said, beside_the_paper(rows, PAPER[paper])))
+    if figures.available():
+        sections[1].pictures.extend(table_pictures(folder, rows))
+    write_report(folder, Report(f"Methods on {source.name}", command, sections))
+
+
+def about(plan: Plan, words: list[str]) -> Section:
+    """What was run, with which settings, and what could not be."""
+    settings = plan.runs[0].settings
+    missing = [] if figures.available() else [NO_MATPLOTLIB]
+    notes = [note[0].upper() + note[1:] + "." for note in plan.notes]
+    return Section("What was run", [*words, settings_words(settings, plan.runs), *notes, *missing])
+
+
+def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
+    first = "one cluster, as in the paper" if settings.init_clusters == 1 else f"{settings.init_clusters} clusters"
+    first = "many clusters, which then merge" if settings.init_clusters == "auto" else first
+    words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
+    words.append(f"the SubC samplers begin with {first}.")
+    if any(run.method == "DPGMM" for run in runs):
+        words.append(f"DPGMM may use up to {settings.upper_bound} clusters.")
+    return " ".join(words)
+
+
+def synthetic_words(source: Synthetic) -> list[str]:
+    return [
+        f"Each data set: {source.points:,} points from a mixture with weights Dir(5), means N(0, {source.spread:g}·I), "
+        f"covariances IW(D+2, I). `dpmmwrap generate --dim {source.dim} --clusters K --points {source.points} "
+        f"--spread {source.spread:g} --seed {source.data_seed}` draws the first one again."
+    ]
+
+
+def spreads(rows: Sequence[Row]) -> str:
+    found = {row["dim"]: row["spread"] for row in rows}
+    return ", ".join(f"s = {spread:g} in D = {dim}" for dim, spread in sorted(found.items()))
+
+
+def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: list[str]) -> Section:
+    words = ["Mean ± standard deviation over runs.", MEASURES]
+    worst = worst_group(rows, "SubC-SplitNet", columns)
+    if worst is not None and columns:
+        where, best, gap = worst
+        told = ", ".join(f"{name} {value}" for name, value in where.items())
+        words.append(
+            f"SubC-SplitNet does worst against the others at {told}: its NMI is {abs(gap):.3f} "
+            f"{'below' if gap < 0 else 'above'} that of {best}, the best of those that are not given K."
+        )
+    problems = [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
+    return Section("Results", [*words, *problems], method_table(rows, groups))
+
+
+def table_pictures(folder: Path, rows: Sequence[Row]) -> list[Picture]:
+    boxes = figures.save_both(folder, "boxplots", comparison.boxes_figure(rows))
+    times = figures.save_both(folder, "times", comparison.times_figure(rows))
+    return [
+        Picture(boxes, "Clusters found, NMI and ARI by method. Each dot is a run; boxes are quartiles."),
+        Picture(times, "Running times by method."),
+    ]
+
+
+def qualitative_sections(folder: Path, store: Store) -> list[Section]:
+    """For each number of clusters, many runs on one data set along their iterations, and the first run as a picture."""
+    kept = store.arrays(QUALITATIVE)
+    rows = store.finished(QUALITATIVE)
+    sections = []
+    for clusters in dict.fromkeys(run.source.clusters for run, _ in kept):
+        own = [(run, arrays) for run, arrays in kept if run.source.clusters == clusters]
+        names = [name for name in SUBC if any(run.method == name for run, _ in own)]
+        traces = {name: [arrays for run, arrays in own if run.method == name] for name in names}
+        lines = comparison.iterations_figure(traces, clusters)
+        pictures = [
+            Picture(
+                figures.save_both(folder, f"iterations-k{clusters}", lines),
+                f"Along the iterations, {clusters} true clusters, one data set.",
+            )
+        ]
+        source = own[0][0].source
+        if source.dim > 1:
+            firsts = {name: traces[name][0]["labels"] for name in names}
+            picture = scatter(folder, clusters, source, firsts, select(rows, clusters=clusters))
+            pictures.append(picture)
+        sections.append(Section(f"One data set with {clusters} clusters, many runs", pictures=pictures))
+    return sections
+
+
+def scatter(
+    folder: Path, clusters: int, source: Synthetic | FromFile, firsts: dict[str, np.ndarray], rows: Sequence[Row]
+) -> Picture:
+    X, truth = load(source)
+    labellings = {f"Truth: {len(np.unique(truth))} clusters": truth}
+    for name, labels in firsts.items():
+        row = select(rows, method=name)[0]
+        labellings[f"{name}: {row['n_clusters']} clusters, NMI {row['nmi']:.2f}"] = labels
+    file = figures.save_both(folder, f"scatter-k{clusters}", comparison.scatter_figure(X, labellings))
+    return Picture(file, "The truth, and the first run of each start.")
