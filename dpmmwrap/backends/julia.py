@@ -6,8 +6,9 @@ import functools
 import os
 import re
 import threading
+import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -162,14 +163,13 @@ def run(bridge: Any, X: Float32Array, settings: Settings) -> Result:
         bridge.release(chain)
 
 
-def call(function: Any, chain: Any, *callables: Callable[..., None] | None) -> Any:
-    """Call into Julia without holding Python's lock; the callables take it again for themselves."""
+def call(function: Any, *arguments: Any) -> Any:
+    """Call into Julia without holding Python's lock; callables of ours among the arguments take it for themselves."""
     import juliacall
 
-    locked = juliacall.PythonCall.seval(
-        "f -> f === nothing ? f : (arguments...) -> GIL.@lock f(arguments...)"
-    )
-    return function._jl_call_nogil(chain, *(locked(callable) for callable in callables))
+    locked = juliacall.PythonCall.seval("f -> (arguments...) -> GIL.@lock f(arguments...)")
+    ours = (types.FunctionType, types.MethodType)
+    return function._jl_call_nogil(*(locked(value) if isinstance(value, ours) else value for value in arguments))
 
 
 def julia_settings(bridge: Any, settings: Settings) -> Any:
@@ -219,9 +219,6 @@ class Callbacks:
         self.rng = generator(settings)
         self.trace = Trace()
         self.error: BaseException | None = None
-        # Views of Julia's own memory: nothing is copied on the way.
-        self.rows: IntArray = np.asarray(chain.rows)
-        self.sides: UInt8Array = np.asarray(chain.sides)
         self.control: IntArray = np.asarray(chain.control)
 
     @contextmanager
@@ -232,10 +229,16 @@ class Callbacks:
             self.error = error
             self.control[0] = GIVE_UP
 
-    def start(self, count: int) -> None:
-        """Divide the cluster whose `count` row numbers Julia has laid out."""
+    def start(self, rows: Any, counts: Any, sides: Any) -> None:
+        """Divide clusters: `rows` are their row numbers, one cluster after the other, the answer goes into `sides`."""
         with self.guarded():
-            (self.sides[:count],) = self.settings.initializer([self.rows[:count]], self.rng)
+            # Views of Julia's own memory: nothing is copied on the way.
+            rows, counts, sides = np.asarray(rows), np.asarray(counts), np.asarray(sides)
+            ends = np.cumsum(counts)
+            places = [slice(end - count, end) for end, count in zip(ends, counts, strict=True) if count > 1]
+            proposed = self.settings.initializer([rows[place] for place in places], self.rng) if places else []
+            for place, side in zip(places, proposed, strict=True):
+                sides[place] = side
 
     def report(self, number: int, *happened: Any) -> None:
         with self.guarded():

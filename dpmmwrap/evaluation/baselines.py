@@ -222,7 +222,7 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
 
         problem = julia_setup.find().missing
         if problem is not None:
-            return f"{name} is left out: {problem}"
+            return f"The samplers on Julia are left out: {problem}"
     if name == "moVB" and importlib.util.find_spec("bnpy") is None:
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     if name.startswith("SubC-SplitNet") and settings.weights is None and weights_file(dim) is None:

@@ -63,6 +63,7 @@ def boxes_figure(rows: Sequence[Row]) -> Figure:
             axes[0].set_title("Dashes: the truth. EM-GMM and K-means are given it.", fontsize=9)
         else:
             axes[0].set_title("Dashes: the truth.", fontsize=9)
+        axes[0].locator_params(axis="y", integer=True)
         axes[-1].set_xlabel("true clusters")
         method_legend(figure, methods)
     return figure
@@ -157,6 +158,7 @@ def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
                     draw_band(axes, np.array(known), method)
             axes.set_ylabel(heading)
             axes.grid(axis="y", color=FAINT, linewidth=0.4)
+        grid[0, 0].locator_params(axis="y", integer=True)
         grid[0, 0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, zorder=1)
         grid[0, 1].yaxis.set_major_formatter("{x:,.0f}")
         for axes in grid[1]:
@@ -171,7 +173,11 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
     iterations = np.arange(1, runs.shape[1] + 1)
     colour = colour_of(method)
     axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-    axes.plot(iterations, np.median(runs, axis=0), color=colour)
+    # Starts often reach the same: dashes, on top, let the line below be seen.
+    dashed = method.startswith("SubC-K-means")
+    axes.plot(
+        iterations, np.median(runs, axis=0), color=colour, linestyle="--" if dashed else "-", zorder=3 if dashed else 2
+    )
 
 
 def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:

@@ -143,7 +143,7 @@ def usable(choice: Choice, dims: Sequence[int], default: Sequence[str]) -> tuple
     """The methods that can run here, and a sentence for each that cannot."""
     names = list(default) if choice.methods is None else find_methods(choice.methods)
     problems = {name: missing(name, max(dims), choice.settings) for name in names}
-    notes = [problem for problem in problems.values() if problem is not None]
+    notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
     names = [name for name in names if problems[name] is None]
     if not names:
         raise InputError("; ".join(notes))
@@ -219,5 +219,10 @@ def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[st
     """For each dimension the fingerprint of the weights that SplitNet uses there."""
     if not any(name.startswith("SubC-SplitNet") for name in names):
         return {}
+    if settings.weights:
+        from dpmmwrap.splitnet.weights_io import load_weights
+
+        # Refused now if they are not what they should be, not after an hour of other runs.
+        load_weights(settings.weights)
     files = {dim: Path(settings.weights) if settings.weights else weights_file(dim) for dim in dims}
     return {dim: fingerprint(path) for dim, path in files.items() if path is not None}

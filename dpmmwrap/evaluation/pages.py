@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +37,12 @@ class Report:
 
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 64rem; margin: 2rem auto; padding: 0 1rem }
 h1, h2 { line-height: 1.2 }
 pre { background: #f3f3f3; padding: .7rem 1rem; overflow-x: auto; white-space: pre-wrap }
 .wide { overflow-x: auto }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums }
-th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #ddd }
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums }
+th, td { padding: .25rem .45rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #ddd }
 th { border-bottom: 2px solid #222 } td:first-child, th:first-child, td.word, th.word { text-align: left }
 figure { margin: 1.5rem 0 } img { max-width: 100%; height: auto }
 figcaption { color: #555; font-size: .9rem }
@@ -78,11 +79,15 @@ def to_html(report: Report, folder: Path) -> str:
     ]
     for section in report.sections:
         parts.append(f"<h2>{html.escape(section.title)}</h2>")
-        parts += [f"<p>{html.escape(words)}</p>" for words in section.words]
+        parts += [f"<p>{with_code(html.escape(words))}</p>" for words in section.words]
         if section.table is not None:
             parts.append(html_table(section.table))
         parts += [html_picture(picture, folder) for picture in section.pictures]
     return "\n".join([*parts, "</body>\n</html>\n"])
+
+
+def with_code(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
 def html_table(table: Table) -> str:

@@ -78,7 +78,7 @@ def about(plan: Plan, words: list[str]) -> Section:
     """What was run, with which settings, and what could not be."""
     settings = plan.runs[0].settings
     missing = [] if figures.available() else [NO_MATPLOTLIB]
-    notes = [note[0].upper() + note[1:] + "." for note in plan.notes]
+    notes = [f"{note}." for note in plan.notes]
     return Section("What was run", [*words, settings_words(settings, plan.runs), *notes, *missing])
 
 

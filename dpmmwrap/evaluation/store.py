@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,25 @@ from dpmmwrap.files import InputError, read_arrays, write_atomically, write_npz
 RESULTS = "results.csv"
 WORDS = ("problem",)
 Key = tuple[str, ...]
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Refuse a folder that another process works in: each would overwrite the other's rows.
+
+    The lock ends with the process, however that ends. Windows has no such locks, and goes without.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"another dpmmwrap evaluate is writing to {folder}; give another --out") from error
+        yield
 
 
 class Store:

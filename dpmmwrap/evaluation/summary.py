@@ -27,7 +27,7 @@ COLUMNS: tuple[tuple[str, str, int], ...] = (
     ("ARI", "ari", 3),
     ("log posterior", "log_posterior", 0),
     ("seconds", "seconds", 1),
-    ("CPU seconds", "cpu_seconds", 1),
+    ("CPU seconds", "cpu_seconds", 2),
     ("iterations to 1%", "settled_after", 0),
 )
 

@@ -33,7 +33,7 @@ HOPELESS_MERIT, HOPELESS_RATIO = -0.1, -15.0
 SEARCH_ANYWAY = 0.2
 """The share of clusters that look like one Gaussian, but are searched for a split all the same."""
 CROWDED_DIM = 5
-"""In more dimensions components come apart, and half as many candidates will do."""
+"""In more dimensions components come apart, and a search costs more: half as many candidates, fewer searches."""
 POLISH_POINTS_PER_DIM = 200
 POLISH_STEPS = 3
 """In many dimensions a context is few points for two covariances: the chosen split is refined on a larger one."""
@@ -143,7 +143,8 @@ class SplitNetStart:
     def _worth_a_search(self, context: refine.Context, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""
         plain = proposals.looks_gaussian(context).cpu().numpy()
-        return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
+        share = SEARCH_ANYWAY if context.dim <= CROWDED_DIM else SEARCH_ANYWAY / 4
+        return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < share))).to(self.device)
 
     def _polished(self, members: list[IntArray], frame: Frame, sides: refine.Sides, rng: Generator) -> refine.Odds:
         """The log odds of the chosen splits, refined on a larger context where there are many dimensions."""

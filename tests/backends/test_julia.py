@@ -89,6 +89,8 @@ def test_nothing_is_copied(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> 
 
 
 def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
+    import juliacall
+
     X = np.random.default_rng(0).standard_normal((20_000, 2)).astype(np.float32)
 
     class Free:
@@ -99,12 +101,12 @@ def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
 
     sides = np.zeros(len(X), np.uint8)
     sides[::2] = 1
-    chain = chain_for(bridge, X)
+    chain, everything = chain_for(bridge, X), juliacall.convert(juliacall.Main.seval("Vector{Int64}"), [1])
     callbacks = Callbacks(chain, settings_for(X, initializer=Free()), Interrupt())
     timed = []
     for _ in range(50):
         begun = time.perf_counter()
-        backend.call(bridge.begin_subclusters_b, chain, callbacks.start, 1)
+        backend.call(bridge.begin_subclusters_b, chain, callbacks.start, everything)
         timed.append(time.perf_counter() - begun)
     assert callbacks.error is None
     assert (np.asarray(bridge.sublabels(chain)) == 1 + sides).all()

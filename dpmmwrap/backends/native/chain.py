@@ -26,11 +26,24 @@ from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
 from dpmmwrap.trace import Iteration, Trace
 
+LOG_2 = float(np.log(2.0))
+HOPELESS_SHARE = 0.5
+"""A split that costs more than this share of what halving the cluster at random would cost leads nowhere."""
+LONGEST_WAIT = 5
+"""Subclusters that keep losing a side begin anew after 2^5 iterations at the latest."""
 SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
 
 
-CLOCKS = np.dtype([("age", np.int64), ("subage", np.int64), ("best_ratio", np.float64), ("waiting", np.int64)])
+CLOCKS = np.dtype(
+    [
+        ("age", np.int64),
+        ("subage", np.int64),
+        ("best_ratio", np.float64),
+        ("waiting", np.int64),
+        ("failures", np.int64),
+    ]
+)
 
 
 def new_clocks(count: int) -> Any:
@@ -48,7 +61,8 @@ class State:
     """Of the left and right subcluster of each cluster in turn."""
     clocks: Any
     """One record per cluster. age: iterations since it was formed, by which it may merge. subage: since its subclusters
-    began, by which it may split. waiting: since the log Hastings ratio of its split last rose above best_ratio."""
+    began, by which it may split. waiting: since the log Hastings ratio of its split last rose above best_ratio.
+    failures: starts in a row that led nowhere."""
     iteration: int = 0
 
     @property
@@ -62,7 +76,8 @@ class State:
     def begin_subclusters(self, clusters: IntArray) -> None:
         """Turn the clocks of these clusters' subclusters back."""
         fresh = new_clocks(len(clusters))
-        fresh["age"] = self.clocks["age"][clusters]
+        for name in ("age", "failures"):
+            fresh[name] = self.clocks[name][clusters]
         self.clocks[clusters] = fresh
 
     def watch(self, ratios: Float64Array) -> None:
@@ -221,17 +236,22 @@ class Chain:
         They have settled when the ratio of their split has not risen for a while: those that are still on their way,
         as after random starts, are left alone.
         """
-        state, settings = self.state, self.settings
-        one_sided = (evidence.sides == 0).any(axis=1) & (evidence.clusters.counts > 1)
-        stale = np.zeros_like(one_sided)
+        state, settings, clocks = self.state, self.settings, self.state.clocks
+        counts = evidence.clusters.counts
+        one_sided = (evidence.sides == 0).any(axis=1) & (counts > 1)
+        # After each start that led nowhere the next is twice as far: most such clusters are one Gaussian.
+        chosen = one_sided & (state.subage >= 2 ** np.minimum(clocks["failures"], LONGEST_WAIT))
+        failed = one_sided
         if settings.fresh_start_after is not None:
             state.watch(split_ratios(self.model, evidence))
-            stale = (state.clocks["waiting"] >= settings.fresh_start_after) & (state.subage > settings.burnout)
-        chosen = one_sided | stale
+            failed = failed | (clocks["best_ratio"] < -HOPELESS_SHARE * counts * LOG_2)
+            patience = settings.fresh_start_after * 2 ** np.minimum(np.where(failed, clocks["failures"], 0), 2)
+            chosen |= ~one_sided & (clocks["waiting"] >= patience) & (state.subage > settings.burnout)
         chosen[: self.model.outliers] = False
         if chosen.any():
             which = np.flatnonzero(chosen)
-            members = self.points.members(which, evidence.clusters.counts)
+            clocks["failures"][which] = np.where(failed[which], clocks["failures"][which] + 1, 0)
+            members = self.points.members(which, counts)
             fresh = self.start(members, evidence.clusters.means[which], rng)
             put(state.subclusters, which, fresh)
             state.begin_subclusters(which)

@@ -9,6 +9,7 @@ module DPMMWrapBridge
 using Distributed
 using DistributedArrays
 using LinearAlgebra
+using PrecompileTools: @compile_workload
 using Random
 
 import DPMMSubClusters
@@ -20,5 +21,6 @@ include("chain.jl")
 include("starts.jl")
 include("sampling.jl")
 include("ratios.jl")
+include("workload.jl")
 
 end

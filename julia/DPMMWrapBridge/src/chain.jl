@@ -20,21 +20,15 @@ const GO_ON, STOP, GIVE_UP = 0, 1, 2
 "A callable has asked to give up: it failed, and keeps its own account of why."
 struct GivenUp <: Exception end
 
-"""
-A chain over one data set.
-
-`rows`, `sides` and `control` are shared with the callables: a start finds the row numbers (from 0) of a cluster's
-points in `rows` and writes 0 or 1 for each into `sides`.
-"""
+"A chain over one data set. `control` is shared with the callables; `born` are clusters whose subclusters have to begin."
 struct Chain
     settings::Settings
     data::Matrix{Float32}
     model::dp_parallel_sampling
     processes::Vector{Int}
     truth::Union{DArray{Int32,1,Vector{Int32}},Nothing}
-    rows::Vector{Int64}
-    sides::Vector{UInt8}
     control::Vector{Int64}
+    born::Vector{Int64}
     "For clusters that may split: how often in a row their split has been rejected."
     rejected::IdDict{Any,Int}
 end
@@ -82,16 +76,14 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         local_cluster[],
         Float32[],
     )
-    seen = processes == [myid()] ? count : min(count, START_SAMPLE)
     return Chain(
         settings,
         data,
         dp_parallel_sampling(hyperparameters, group),
         processes,
         truth === nothing ? nothing : spread(Vector{Int32}(truth), processes),
-        zeros(Int64, seen),
-        zeros(UInt8, seen),
         [GO_ON],
+        Int64[],
         IdDict{Any,Int}(),
     )
 end
@@ -116,13 +108,9 @@ function set_globals(settings::Settings, clusters::Int)
         hard_clustering = false,
         leader_dict = DPMMSubClusters.get_node_leaders_dict(),
     )
-    foreach(set_global, keys(values), values)
+    foreach((name, value) -> setglobal!(DPMMSubClusters, name, value), keys(values), values)
     return
 end
-
-# Some of them the package only creates in its own `dp_parallel`: a plain `setglobal!` would not find those.
-set_global(name::Symbol, value) =
-    Core.eval(DPMMSubClusters, Expr(:global, Expr(:(=), name, QuoteNode(value))))
 
 "An array over these processes, cut along its last axis; in one process it is the array itself, not a copy."
 function spread(array::Array, processes::Vector{Int})

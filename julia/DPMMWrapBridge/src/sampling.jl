@@ -14,16 +14,17 @@ const Happened = @NamedTuple{
 """
     fit(chain, start, report)
 
-Run the chain. `start(count)` divides the cluster in `chain.rows` (see [`Chain`](@ref)); with `nothing` subclusters
-begin as in the package. After each iteration `report(number, happened..., table)` is called (see
+Run the chain. `start` divides new clusters (see [`begin_subclusters!`](@ref)); with `nothing` subclusters begin as
+in the package. After each iteration `report(number, happened..., table)` is called (see
 [`Happened`](@ref)), where `table` counts points by true and found cluster if a truth was given. Either may set
 `chain.control[1]`.
 
 Returns one of `:done`, `:stopped` and `:given_up`.
 """
 function fit(chain::Chain, start, report)
-    set_global(:use_smart_splits, start !== nothing)
-    hook(group, cluster) = begin_subclusters!(chain, start, cluster)
+    setglobal!(DPMMSubClusters, :use_smart_splits, start !== nothing)
+    # The package names new clusters one by one. They begin together, when it has named them all.
+    hook(group, cluster) = push!(chain.born, cluster)
     try
         return with_hook(() -> run(chain, start, report), hook)
     catch error
@@ -37,12 +38,21 @@ end
 function run(chain::Chain, start, report)
     clusters = DPMMSubClusters.initial_clusters
     DPMMSubClusters.init_first_clusters!(chain.model, clusters)
+    begin_born!(chain, start)
+    DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
     for iteration in 1:chain.settings.iterations
         happened = iterate!(chain, start, iteration)
         call(chain, report, iteration, happened..., table(chain))
         chain.control[1] == STOP && iteration < chain.settings.iterations && return :stopped
     end
     return :done
+end
+
+"Begin the subclusters of all new clusters. Their statistics are taken afterwards."
+function begin_born!(chain::Chain, start)
+    isempty(chain.born) || begin_subclusters!(chain, start, chain.born)
+    empty!(chain.born)
+    return
 end
 
 "One iteration: restricted Gibbs, then splits, then merges."
@@ -62,7 +72,7 @@ function iterate!(chain::Chain, start, iteration::Int)
     splits = merges = (0, 0)
     if !settling
         start === nothing || begin_anew!(chain, start)
-        splits = split!(chain)
+        splits = split!(chain, start)
         merges = merge!(group)
     end
     keep_outliers!(chain)
@@ -73,7 +83,7 @@ function iterate!(chain::Chain, start, iteration::Int)
 end
 
 "Propose to split every cluster that is ready, as far as there is room; how many were accepted and proposed."
-function split!(chain::Chain)
+function split!(chain::Chain, start)
     group = chain.model.group
     ready = filter(ready_to_move, group.local_clusters)
     room = chain.settings.max_clusters - length(group.local_clusters) + (chain.settings.outlier_weight > 0)
@@ -81,6 +91,7 @@ function split!(chain::Chain)
     waiting = length(ready) > room ? shuffle(ready)[max(room, 0)+1:end] : local_cluster[]
     foreach(cluster -> cluster.cluster_params.splittable = false, waiting)
     born = DPMMSubClusters.check_and_split!(group, false)
+    begin_born!(chain, start)
     DPMMSubClusters.update_suff_stats_posterior!(group, born)
     foreach(cluster -> cluster.cluster_params.splittable = true, waiting)
     return length(born) ÷ 2, length(ready) - length(waiting)
@@ -118,8 +129,8 @@ function begin_anew!(chain::Chain, start)
     empty!(chain.rejected)
     Base.merge!(chain.rejected, seen)
     isempty(stale) && return
+    begin_subclusters!(chain, start, stale)
     for number in stale
-        begin_subclusters!(chain, start, number)
         fill!(group.local_clusters[number].cluster_params.logsublikelihood_hist, -Inf)
     end
     DPMMSubClusters.update_suff_stats_posterior!(group, stale)

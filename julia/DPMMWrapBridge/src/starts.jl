@@ -4,27 +4,31 @@
 const START_SAMPLE = 4096
 
 """
-    begin_subclusters!(chain, start, cluster)
+    begin_subclusters!(chain, start, clusters)
 
-Have `start(count)` divide a cluster's points. Clusters that cannot be divided keep what they have.
+Have `start(rows, counts, sides)` divide the points of these clusters, all at once. `rows` are their row numbers
+(from 0), one cluster after the other, `counts[i]` of them for the i-th; the start writes 0 or 1 for each into `sides`.
 """
-function begin_subclusters!(chain::Chain, start, cluster::Int64)
-    chain.settings.outlier_weight > 0 && cluster == 1 && return
+function begin_subclusters!(chain::Chain, start, clusters::Vector{Int64})
+    # The first one holds the outliers, which are never divided.
+    first_cluster = chain.settings.outlier_weight > 0 ? 2 : 1
+    clusters = filter(>=(first_cluster), clusters)
+    isempty(clusters) && return
     wait_for_relabelling(chain.processes)
     if chain.processes == [myid()]
-        begin_here!(chain, start, cluster)
+        begin_here!(chain, start, clusters)
     else
-        begin_on_workers!(chain, start, cluster)
+        begin_on_workers!(chain, start, clusters)
     end
     return
 end
 
-function begin_here!(chain::Chain, start, cluster::Int64)
+function begin_here!(chain::Chain, start, clusters::Vector{Int64})
     group = chain.model.group
-    count = collect_rows!(chain.rows, localpart(group.labels), cluster)
-    count > 1 || return
-    call(chain, start, count)
-    write_sides!(localpart(group.labels_subcluster), chain.rows, chain.sides, count)
+    rows, counts = collect_rows(localpart(group.labels), clusters)
+    sides = zeros(UInt8, length(rows))
+    call(chain, start, rows, counts, sides)
+    write_sides!(localpart(group.labels_subcluster), rows, sides)
     return
 end
 
@@ -35,20 +39,26 @@ function call(chain::Chain, callable, arguments...)
     return
 end
 
-function collect_rows!(rows::Vector{Int64}, labels::Vector{Int64}, cluster::Int64)
-    count = 0
-    @inbounds for row in eachindex(labels)
-        if labels[row] == cluster
-            count += 1
-            rows[count] = row - 1
-        end
+"The row numbers (from 0) of these clusters' points, one cluster after the other, and how many each has."
+function collect_rows(labels::Vector{Int64}, clusters::Vector{Int64})
+    place = zeros(Int, max(maximum(labels; init = 0), maximum(clusters)))
+    place[clusters] .= eachindex(clusters)
+    counts = zeros(Int64, length(clusters))
+    @inbounds for label in labels
+        place[label] > 0 && (counts[place[label]] += 1)
     end
-    return count
+    rows = Vector{Int64}(undef, sum(counts))
+    filled = cumsum(counts) .- counts
+    @inbounds for (row, label) in enumerate(labels)
+        which = place[label]
+        which > 0 && (rows[filled[which]+=1] = row - 1)
+    end
+    return rows, counts
 end
 
-function write_sides!(sublabels::Vector{Int64}, rows::Vector{Int64}, sides::Vector{UInt8}, count::Int)
-    @inbounds for place in 1:count
-        sublabels[rows[place]+1] = 1 + sides[place]
+function write_sides!(sublabels::Vector{Int64}, rows::Vector{Int64}, sides::Vector{UInt8})
+    @inbounds for (row, side) in zip(rows, sides)
+        sublabels[row+1] = 1 + side
     end
     return
 end
@@ -63,50 +73,48 @@ struct Rule
     offsets::Vector{Float64}
 end
 
-function begin_on_workers!(chain::Chain, start, cluster::Int64)
-    labels = chain.model.group.labels
-    parts = [@spawnat(worker, sample_rows(labels, cluster)) for worker in chain.processes]
-    count = gather_sample!(chain.rows, map(fetch, parts))
-    count > 1 || return
-    call(chain, start, count)
-    rule = rule_from_sample(chain, count)
-    rule === nothing && return
+function begin_on_workers!(chain::Chain, start, clusters::Vector{Int64})
     group = chain.model.group
+    parts = [@spawnat(worker, sample_rows(group.labels, clusters)) for worker in chain.processes]
+    samples = map(gather_sample, map(fetch, parts)...)
+    rows, counts = reduce(vcat, samples), map(length, samples)
+    sides = zeros(UInt8, length(rows))
+    call(chain, start, rows, counts, sides)
+    rules = Dict{Int64,Rule}()
+    for (cluster, last, count) in zip(clusters, cumsum(counts), counts)
+        own = last-count+1:last
+        rule = rule_from_sample(chain, rows[own], sides[own])
+        rule === nothing || (rules[cluster] = rule)
+    end
     @sync for worker in chain.processes
-        @spawnat worker apply_rule!(group.points, group.labels, group.labels_subcluster, cluster, rule)
+        @spawnat worker apply_rules!(group.points, group.labels, group.labels_subcluster, rules)
     end
     return
 end
 
-"On a worker: how many of its points belong to the cluster, and the row numbers (from 0) of some of them."
-function sample_rows(labels::DArray, cluster::Int64)
+"On a worker: for each cluster how many of its points are here, and the row numbers (from 0) of some of them."
+function sample_rows(labels::DArray, clusters::Vector{Int64})
     first_row = first(first(localindices(labels)))
-    members = findall(==(cluster), localpart(labels))
-    count = length(members)
-    length(members) > START_SAMPLE && (members = shuffle!(members)[1:START_SAMPLE])
-    return count, members .+ (first_row - 2)
-end
-
-"From each worker as many rows as its share of the cluster; how many that makes."
-function gather_sample!(rows::Vector{Int64}, parts)
-    total = sum(first, parts)
-    total > 0 || return 0
-    share = min(1.0, length(rows) / total)
-    taken = 0
-    for (count, some) in parts
-        use = min(length(some), floor(Int, share * count))
-        copyto!(rows, taken + 1, some, 1, use)
-        taken += use
+    rows, counts = collect_rows(localpart(labels), clusters)
+    return map(cumsum(counts), counts) do last, count
+        here = rows[last-count+1:last]
+        length(here) > START_SAMPLE && (here = shuffle!(here)[1:START_SAMPLE])
+        count, here .+ (first_row - 1)
     end
-    return taken
 end
 
-function rule_from_sample(chain::Chain, count::Int)
+"Of one cluster: from each worker as many rows as its share of the points."
+function gather_sample(parts...)
+    share = min(1.0, START_SAMPLE / max(sum(first, parts), 1))
+    return reduce(vcat, [some[1:min(length(some), floor(Int, share * count))] for (count, some) in parts])
+end
+
+"The two Gaussians of a divided sample; `nothing` if one side is empty."
+function rule_from_sample(chain::Chain, rows::Vector{Int64}, sides::Vector{UInt8})
     prior = chain.settings.prior
-    sample = chain.data[:, view(chain.rows, 1:count).+1]
     rule = Rule([], [], [])
     for side in (0x00, 0x01)
-        members = sample[:, view(chain.sides, 1:count).==side]
+        members = chain.data[:, rows[sides.==side].+1]
         isempty(members) && return nothing
         statistics = DPMMSubClusters.create_sufficient_statistics(prior, prior, members)
         posterior = DPMMSubClusters.calc_posterior(prior, statistics)
@@ -118,11 +126,12 @@ function rule_from_sample(chain::Chain, count::Int)
     return rule
 end
 
-"On a worker: each point of the cluster goes to the more probable of the two."
-function apply_rule!(points::DArray, labels::DArray, sublabels::DArray, cluster::Int64, rule::Rule)
+"On a worker: each point of these clusters goes to the more probable of its cluster's two Gaussians."
+function apply_rules!(points::DArray, labels::DArray, sublabels::DArray, rules::Dict{Int64,Rule})
     here, own_labels, own_sublabels = localpart(points), localpart(labels), localpart(sublabels)
     for column in axes(here, 2)
-        own_labels[column] == cluster || continue
+        rule = get(rules, own_labels[column], nothing)
+        rule === nothing && continue
         point = view(here, :, column)
         left, right = log_density(rule, 1, point), log_density(rule, 2, point)
         own_sublabels[column] = right > left ? 2 : 1

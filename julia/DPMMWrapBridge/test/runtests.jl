@@ -22,11 +22,14 @@ settings(; arguments...) =
     Bridge.Settings(; α = 10.0, prior = prior(), iterations = 30, burnout = 5, seed = 1, arguments...)
 silent(arguments...) = nothing
 
-"A start that cuts a cluster across its middle, along the first axis."
+"A start that cuts each cluster across its middle, along the first axis."
 function cut(chain)
-    return function (count)
-        first_axis = chain.data[1, chain.rows[1:count].+1]
-        chain.sides[1:count] .= first_axis .> median(first_axis)
+    return function (rows, counts, sides)
+        for (last, count) in zip(cumsum(counts), counts)
+            own = last-count+1:last
+            first_axis = chain.data[1, rows[own].+1]
+            count > 0 && (sides[own] .= first_axis .> median(first_axis))
+        end
     end
 end
 
@@ -37,6 +40,12 @@ agreement(labels, truth) =
 @testset "DPMMWrapBridge" begin
     data, truth = groups()
     ones_everywhere = ones(Int, length(truth))
+
+    @testset "rows of clusters, one after the other" begin
+        rows, counts = Bridge.collect_rows([2, 1, 3, 2, 3, 3], [3, 4, 2])
+        @test counts == [3, 0, 2]
+        @test rows == [2, 4, 5, 0, 3]
+    end
 
     @testset "the data are not copied, the labels are the chain's own" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
@@ -62,7 +71,7 @@ agreement(labels, truth) =
     @testset "a start is asked for every new cluster, after the relabelling" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
         start, sizes = cut(chain), Int[]
-        watching(count) = (push!(sizes, count); start(count))
+        watching(rows, counts, sides) = (append!(sizes, counts); start(rows, counts, sides))
         labels = Bridge.labels(chain)
         told = []
         report(number, happened...) = push!(told, (; number, splits = happened[4], clusters = happened[1]))
@@ -80,7 +89,7 @@ agreement(labels, truth) =
 
     @testset "what a start writes is what the chain has" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
-        Bridge.with_hook((group, cluster) -> Bridge.begin_subclusters!(chain, cut(chain), cluster)) do
+        Bridge.with_hook((group, cluster) -> Bridge.begin_subclusters!(chain, cut(chain), [cluster])) do
             DPMMSubClusters.smart_cluster_init!(chain.model.group, 1)
         end
         @test Bridge.sublabels(chain) == 1 .+ (data[1, :] .> median(data[1, :]))
@@ -99,7 +108,7 @@ agreement(labels, truth) =
 
     @testset "giving up and stopping" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
-        failing(count) = chain.control[1] = Bridge.GIVE_UP
+        failing(arguments...) = chain.control[1] = Bridge.GIVE_UP
         @test Bridge.fit(chain, failing, silent) == :given_up
         @test !Bridge.hooked()
         chain = Bridge.Chain(settings(), data, ones_everywhere)
@@ -107,7 +116,7 @@ agreement(labels, truth) =
         stop_at_three(number, rest...) = (push!(numbers, number); number == 3 && (chain.control[1] = Bridge.STOP))
         @test Bridge.fit(chain, cut(chain), stop_at_three) == :stopped
         @test numbers == 1:3
-        throwing(count) = error("from a start")
+        throwing(arguments...) = error("from a start")
         chain = Bridge.Chain(settings(), data, ones_everywhere)
         @test_throws ErrorException("from a start") Bridge.fit(chain, throwing, silent)
         @test !Bridge.hooked()
@@ -144,7 +153,7 @@ agreement(labels, truth) =
             chain = Bridge.Chain(settings(fresh_start_after = after, iterations = 40), one, ones(Int, 1000))
             start = cut(chain)
             asked[] = 0
-            Bridge.fit(chain, count -> (asked[] += 1; start(count)), silent)
+            Bridge.fit(chain, (arguments...) -> (asked[] += 1; start(arguments...)), silent)
             @test after == 0 ? asked[] == expected : asked[] >= expected
         end
     end
@@ -155,7 +164,8 @@ agreement(labels, truth) =
         chain = Bridge.Chain(settings(), data, ones_everywhere, truth)
         seen = Int[]
         start = cut(chain)
-        Bridge.fit(chain, count -> (push!(seen, count); start(count)), silent)
+        watching(rows, counts, sides) = (append!(seen, counts); start(rows, counts, sides))
+        Bridge.fit(chain, watching, silent)
         @test maximum(seen) <= Bridge.START_SAMPLE
         @test agreement(Bridge.labels(chain), truth) > 0.99
         Bridge.release(chain)

@@ -1,0 +1,327 @@
+"""`dpmmwrap evaluate synthetic`, `failure-modes` and `data`: the experiments that run methods on data sets."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from dpmmwrap.evaluation.experiments import Choice, Outcome, Plan, Run
+    from dpmmwrap.evaluation.store import Store
+
+A_PATH = click.Path(path_type=Path)
+POSITIVE = click.IntRange(min=1)
+PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
+INTERRUPTED = 130
+ROOM = 50_000_000
+"""Bytes that an experiment's folder may need."""
+
+METHODS_HELP = """
+\b
+Methods: SubC-Random, SubC-K-means, SubC-SplitNet (also with " (Julia)" behind), DPGMM, moVB,
+EM-GMM and K-means. Those that cannot run here are left out, and it is said why.
+The folder gets results.csv, figures, report.html and report.md. The same command
+goes on where it was interrupted, and does not repeat what is in the folder.
+"""
+SYNTHETIC = """
+\b
+Examples:
+  dpmmwrap evaluate synthetic --dim 2 --clusters 10,20,40 --points 20000 --datasets 10
+  dpmmwrap evaluate synthetic --dim 5 --methods SubC-Random,SubC-SplitNet --jobs 4 --out five
+"""
+FAILURE = """
+\b
+Examples:
+  dpmmwrap evaluate failure-modes --dims 2,3,5,10
+  dpmmwrap evaluate failure-modes --dims 2 --clusters 10,20,40,80 --datasets 3 --out crowded
+"""
+DATA = """
+\b
+Examples:
+  dpmmwrap evaluate data features.npy --labels classes.csv --runs 10 --out mine
+  dpmmwrap evaluate data t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz --compare-with MNIST
+  dpmmwrap evaluate data fashion-mnist
+"""
+
+
+def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+    """Positive numbers with commas between them."""
+    numbers = [POSITIVE(word.strip(), option, ctx) for word in value.split(",")]
+    return tuple(dict.fromkeys(numbers))
+
+
+def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
+    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
+    return number
+
+
+def numbers_option(name: str, default: str, text: str) -> Callable[..., Any]:
+    return click.option(name, callback=number_list, default=default, show_default=True, metavar="N,N,…", help=text)
+
+
+def common(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all experiments."""
+    options = (
+        click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below."),
+        click.option("--iterations", type=POSITIVE, default=200, show_default=True, help="Of each method."),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(min=0, min_open=True),
+            default=10.0,
+            show_default=True,
+            help="Concentration: more means more clusters.",
+        ),
+        click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
+        click.option(
+            "--init-clusters",
+            callback=auto_or_number,
+            metavar="auto|N",
+            default="1",
+            show_default=True,
+            help="Clusters that the SubC samplers begin with; 1 as in the paper, auto is what fit does.",
+        ),
+        click.option(
+            "--upper-bound",
+            type=POSITIVE,
+            default=100,
+            show_default=True,
+            help="Clusters that DPGMM may use; the paper used 1000.",
+        ),
+        click.option("--weights", type=A_PATH, metavar="FILE", help="A SplitNet of one's own."),
+        click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run."),
+        click.option("--jobs", type=POSITIVE, default=1, show_default=True, help="Runs at the same time."),
+        click.option("--quiet", "-q", is_flag=True, help="No progress and no table."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def out_option(default: str) -> Callable[..., Any]:
+    return click.option(
+        "--out", type=A_PATH, metavar="DIR", default=default, show_default=True, help="Folder to write to."
+    )
+
+
+def mixtures(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of experiments on mixtures drawn at random."""
+    options = (
+        click.option("--points", type=POSITIVE, default=20_000, show_default=True, help="In each data set."),
+        click.option("--datasets", type=POSITIVE, default=10, show_default=True, help="Of each kind."),
+        click.option("--runs", type=POSITIVE, default=1, show_default=True, help="On each data set."),
+        click.option(
+            "--spread",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command("synthetic", epilog=METHODS_HELP + SYNTHETIC)
+@click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
+@numbers_option("--clusters", "10,20,40", "True clusters of the data sets.")
+@mixtures
+@click.option(
+    "--qualitative-runs",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Runs of each start on the first data set, drawn along their iterations.",
+)
+@common
+@out_option("evaluation-synthetic")
+@click.pass_context
+def synthetic(ctx: click.Context, /, **options: Any) -> int:
+    """Compare methods on mixtures drawn at random: K, NMI, ARI, log posterior, running times."""
+    from dpmmwrap.evaluation.experiments import plan_synthetic
+    from dpmmwrap.evaluation.report import report_synthetic
+
+    plan = plan_synthetic(
+        choice(options),
+        options["dim"],
+        options["clusters"],
+        options["points"],
+        options["datasets"],
+        options["spread"],
+        options["qualitative_runs"],
+    )
+    return carry_out(ctx, plan, lambda store: report_synthetic(options["out"], store, plan, command_line(ctx)))
+
+
+@click.command("failure-modes", epilog=METHODS_HELP + FAILURE)
+@numbers_option("--dims", "2,3,5,10", "Dimensions.")
+@numbers_option("--clusters", "5,10,20,30,40,60", "True clusters of the data sets.")
+@mixtures
+@common
+@out_option("evaluation-failure-modes")
+@click.pass_context
+def failure_modes(ctx: click.Context, /, **options: Any) -> int:
+    """Where starts fail: K, NMI and ARI as ever more clusters crowd the same space.
+
+    Without --methods, SubC-Random and SubC-SplitNet.
+    """
+    from dpmmwrap.evaluation.experiments import plan_failure_modes
+    from dpmmwrap.evaluation.report import report_failure_modes
+
+    plan = plan_failure_modes(
+        choice(options),
+        options["dims"],
+        options["clusters"],
+        options["points"],
+        options["datasets"],
+        options["spread"],
+    )
+    return carry_out(ctx, plan, lambda store: report_failure_modes(options["out"], store, plan, command_line(ctx)))
+
+
+@click.command("data", epilog=METHODS_HELP + DATA)
+@click.argument("file")
+@click.option("--labels", type=A_PATH, metavar="TRUTH", help="True labels (else y of a .npz).")
+@click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Of each method.")
+@click.option(
+    "--pca",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Project on this many principal components where there are more features; 0 for never.",
+)
+@click.option("--name", help="What the report calls the data.  [default: the file's name]")
+@click.option(
+    "--compare-with",
+    type=click.Choice((*PAPER_SETS, "none"), case_sensitive=False),
+    help="Whose numbers of the paper stand beside.  [default: by the file's name]",
+)
+@common
+@out_option("evaluation-data")
+@click.pass_context
+def data(ctx: click.Context, /, **options: Any) -> int:
+    """Compare methods on the points of FILE, whose true labels are known.
+
+    FILE is .npy, .npz, .csv, .tsv or .parquet; MNIST's own idx files or Keras' .npz of images; or mnist or
+    fashion-mnist, which are fetched from openml.org.
+    """
+    from dpmmwrap.evaluation.experiments import plan_data
+    from dpmmwrap.evaluation.report import report_data
+    from dpmmwrap.evaluation.sources import open_file
+    from dpmmwrap.evaluation.summary import paper_set
+
+    labels = None if options["labels"] is None else str(options["labels"])
+    name = options["name"] or Path(options["file"]).name
+    asked = options["compare_with"]
+    paper = paper_set(name) if asked is None else None if asked == "none" else asked
+    chosen = choice(options)
+    source = open_file(options["file"], labels, options["pca"], name)
+    plan = plan_data(chosen, source)
+    return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, command_line(ctx), paper))
+
+
+def choice(options: dict[str, Any]) -> Choice:
+    from dpmmwrap.evaluation.baselines import FitSettings
+    from dpmmwrap.evaluation.experiments import Choice
+
+    names = ("alpha", "iterations", "prior", "init_clusters", "upper_bound")
+    weights = None if options["weights"] is None else str(options["weights"])
+    settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
+    return Choice(options["methods"], settings, options["runs"], options["seed"])
+
+
+def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:
+    """Do the runs, write the report; after Ctrl-C, say what is kept."""
+    from dpmmwrap.evaluation.runner import run_all
+    from dpmmwrap.evaluation.store import Store, locked
+    from dpmmwrap.files import prepare_folder
+
+    folder, quiet = ctx.params["out"], ctx.params["quiet"]
+    for note in plan.notes:
+        click.echo(f"dpmmwrap: note: {note}", err=True)
+    prepare_folder(folder, needed=ROOM)
+    with locked(folder):
+        store = Store(folder, plan.runs)
+        done = sum(run in store for run in plan.runs)
+        try:
+            with progress_bar(len(plan.runs), done, shown=not quiet) as finished:
+                run_all(store, ctx.params["jobs"], finished)
+        except KeyboardInterrupt:
+            done = sum(run in store for run in plan.runs)
+            kept = f"{done} of {len(plan.runs)} runs are kept in {folder}"
+            click.echo(f"dpmmwrap: interrupted: {kept}, and the same command goes on", err=True)
+            return INTERRUPTED
+        write(store)
+    if not quiet:
+        click.echo(f"Written to {folder}: results.csv, report.html, report.md and figures")
+    return 0
+
+
+@contextlib.contextmanager
+def progress_bar(runs: int, done: int, *, shown: bool) -> Iterator[Callable[[Run, Outcome], None]]:
+    """Runs done and time left: a live bar on a terminal, else a line for each run, for logs."""
+    if not shown:
+        yield lambda run, outcome: None
+        return
+    if not sys.stderr.isatty():
+        yield Lines(runs, done)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("run {task.completed}/{task.total}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("left"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("getting ready", total=runs, completed=done)
+
+        def update(run: Run, outcome: Outcome) -> None:
+            bar.update(task, advance=1, description=describe(run, outcome))
+
+        yield update
+
+
+class Lines:
+    def __init__(self, runs: int, done: int) -> None:
+        self.runs, self.done = runs, done
+
+    def __call__(self, run: Run, outcome: Outcome) -> None:
+        self.done += 1
+        click.echo(f"run {self.done}/{self.runs}: {describe(run, outcome)}", err=True)
+
+
+def describe(run: Run, outcome: Outcome) -> str:
+    """The run that has just ended, in a few words."""
+    measures = outcome.measures
+    if measures["problem"]:
+        return f"{run.method} gave up: {measures['problem']}"
+    found = f"{measures['n_clusters']} of {run.source.clusters} clusters"
+    return f"{run.method}, {found}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command with what was asked for, apart from what does not change the results."""
+    import shlex
+
+    words = ctx.command_path.split()
+    for parameter in ctx.command.params:
+        name = str(parameter.name)
+        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not typed or name in ("jobs", "quiet"):
+            continue
+        value = ctx.params[name]
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+    return shlex.join(words)

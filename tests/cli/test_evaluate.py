@@ -1,0 +1,181 @@
+"""`dpmmwrap evaluate`: a small experiment from end to end, what its folder holds, and how it ends."""
+
+import csv
+import html.parser
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpmmwrap.evaluation.datasets import generate
+
+pytest.importorskip("matplotlib")
+
+SMALL = ("--points", 200, "--iterations", 12, "--upper-bound", 6)
+EVERY = "SubC-Random,SubC-K-means,DPGMM,EM-GMM,K-means"
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+class Page(html.parser.HTMLParser):
+    """The sources of all pictures, scripts and style sheets, and the text of all cells."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.sources: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.sources += [str(value) for name, value in attrs if name in ("src", "href")]
+
+
+def test_synthetic_from_end_to_end(run, tmp_path: Path) -> None:
+    arguments = ["evaluate", "synthetic", "--clusters", "2,4", "--datasets", 2, "--runs", 2, *SMALL]
+    arguments += ["--qualitative-runs", 2, "--methods", EVERY, "--out", tmp_path / "a"]
+    done = run(*arguments)
+    assert done.code == 0, done.err
+    rows = rows_of(tmp_path / "a")
+    assert len(rows) == 2 * 2 * 2 * 5 + 2 * 2 * 2
+    for row in rows:
+        assert 0 <= float(row["nmi"]) <= 1
+        assert int(row["k_error"]) == abs(int(row["n_clusters"]) - int(row["clusters"]))
+        assert float(row["cpu_seconds"]) > 0
+        assert row["init_clusters"] == ("1" if row["method"].startswith("SubC") else "")
+    names = {path.name for path in (tmp_path / "a").iterdir()}
+    pictures = {"boxplots", "times", "iterations-k2", "iterations-k4", "scatter-k2", "scatter-k4"}
+    assert {f"{name}.{kind}" for name in pictures for kind in ("png", "svg")} <= names
+    page = Page(tmp_path / "a" / "report.html")
+    assert len(page.sources) == len(pictures)
+    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    text = (tmp_path / "a" / "report.md").read_text()
+    assert "dpmmwrap evaluate synthetic --clusters 2,4 --points 200 --datasets 2 --runs 2" in text
+    assert set(re.findall(r"\]\((.*?)\)", text)) == {f"{name}.png" for name in pictures}
+
+    # Once more: nothing is run, and the report is the same.
+    again = run(*arguments)
+    assert again.code == 0 and "run 1/" not in again.err
+    assert (tmp_path / "a" / "report.md").read_text() == text
+    assert rows_of(tmp_path / "a") == rows
+
+
+def test_failure_modes(run, tmp_path: Path) -> None:
+    done = run(
+        *("evaluate", "failure-modes", "--dims", "1,2,3", "--clusters", "2,3", "--datasets", 2, *SMALL),
+        *("--methods", "SubC-Random,SubC-K-means", "--out", tmp_path),
+    )
+    assert done.code == 0, done.err
+    assert len(rows_of(tmp_path)) == 3 * 2 * 2 * 2
+    assert (tmp_path / "failure-modes.svg").exists()
+    assert "s = 50 in D = 1, s = 50 in D = 2, s = 20 in D = 3" in (tmp_path / "report.md").read_text()
+
+
+def test_data_beside_the_paper(run, tmp_path: Path) -> None:
+    data = generate(25, 3, 200, 30.0, 0)
+    np.save(tmp_path / "my-mnist.npy", data.X)
+    np.savetxt(tmp_path / "truth.csv", data.y, fmt="class %d")
+    done = run(
+        *("evaluate", "data", tmp_path / "my-mnist.npy", "--labels", tmp_path / "truth.csv", "--runs", 2),
+        *("--iterations", 10, "--methods", "subc-k-means,em-gmm", "--out", tmp_path / "out"),
+    )
+    assert done.code == 0, done.err
+    rows = rows_of(tmp_path / "out")
+    assert [(row["method"], row["seed"], row["dim"], row["points"]) for row in rows] == [
+        (method, seed, "20", "200") for method in ("SubC-K-means", "EM-GMM") for seed in "01"
+    ]
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "projected on 20 principal components" in text
+    assert "| SubC-SplitNet | – | 0.00 ± 0.00 | – | 0.69 ± 0.01 | – | 0.52 ± 0.01 |" in text
+    # The same file name with other points is other data.
+    np.save(tmp_path / "my-mnist.npy", data.X + 1)
+    done = run(
+        *("evaluate", "data", tmp_path / "my-mnist.npy", "--labels", tmp_path / "truth.csv", "--runs", 1),
+        *("--iterations", 10, "--methods", "em-gmm", "--compare-with", "none", "--out", tmp_path / "out"),
+    )
+    assert len(rows_of(tmp_path / "out")) == 5
+    assert "paper's numbers" not in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["synthetic", "--clusters", "10,many"], "Invalid value for '--clusters': 'many' is not a valid integer range"),
+        (["synthetic", "--clusters", "0"], "0 is not in the range x>=1"),
+        (["synthetic", "--methods", "dbscan"], "not 'dbscan'"),
+        (["synthetic", "--init-clusters", "few"], "'few' is not a valid integer range"),
+        (["synthetic", "--weights", "none.safetensors", "--methods", "SubC-SplitNet"], "none.safetensors"),
+        (["failure-modes", "--dims", ""], "Invalid value for '--dims'"),
+        (["data", "none.npy"], "none.npy should be a file, but there is none of that name"),
+        (["data", "none-idx3-ubyte"], "none-idx3-ubyte should be a file"),
+        (["data"], "Missing argument 'FILE'"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in run("evaluate", *arguments).sentence
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+def test_a_folder_that_is_a_file(run, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    said = run("evaluate", "synthetic", "--methods", "K-means", "--out", tmp_path / "x").sentence
+    assert "should be a folder" in said
+
+
+@pytest.mark.parametrize("name", ["synthetic", "failure-modes", "data", "splits"])
+def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
+    script = (
+        f"import sys; from dpmmwrap.cli import run; assert run(['evaluate', '{name}', '--help']) == 0; "
+        "sys.exit(bool({'numpy', 'torch', 'sklearn', 'matplotlib', 'numba'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"dpmmwrap evaluate {name}" in done.stdout.split("Example")[1]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_keeps_what_was_done(run, tmp_path: Path, jobs: int) -> None:
+    """As a terminal sends it: to the whole group of processes, while runs are going on."""
+    arguments = ["evaluate", "synthetic", "--clusters", "3", "--datasets", "2", "--points", "300"]
+    arguments += ["--qualitative-runs", "0", "--methods", "SubC-K-means,SubC-Random", "--jobs", str(jobs)]
+    arguments += ["--iterations", "10", "--out", str(tmp_path)]
+    # Runs that would take hours come after the first, quick ones.
+    long = [*arguments, "--runs", "5", "--iterations", "1000000"]
+    assert run(*arguments).code == 0
+    kept = rows_of(tmp_path)
+    command = [sys.executable, "-m", "dpmmwrap", *long]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        time.sleep(6)
+        os.killpg(process.pid, signal.SIGINT)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == (
+        f"dpmmwrap: interrupted: 0 of 20 runs are kept in {tmp_path}, and the same command goes on"
+    )
+    assert "Traceback" not in err
+    assert rows_of(tmp_path) == kept
+
+
+def test_splits_write_a_folder(run, tmp_path: Path) -> None:
+    from dpmmwrap.splitnet.weights_io import shipped_dims
+
+    if not shipped_dims():
+        pytest.skip("no SplitNet weights in this installation")
+    done = run("evaluate", "splits", "--dim", 2, "--sets", 2, "--out", tmp_path)
+    assert done.code == 0, done.err
+    rows = rows_of(tmp_path)
+    assert {row["level"] for row in rows} == {"easy", "medium", "hard"}
+    assert {"2-means", "splitnet", "oracle"} <= {row["method"] for row in rows}
+    assert Page(tmp_path / "report.html").sources[0].startswith("data:image/png")
+    assert (tmp_path / "splits.svg").exists()

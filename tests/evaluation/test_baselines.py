@@ -1,0 +1,103 @@
+"""The methods: each finds what is easy to find, tells the same things about it, and says when it cannot run."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from dpmmwrap.evaluation import baselines
+from dpmmwrap.evaluation.baselines import METHODS, Clock, FitSettings, find_methods, missing, run_method
+from dpmmwrap.evaluation.datasets import Dataset, generate
+from dpmmwrap.evaluation.metrics import log_posterior
+from dpmmwrap.evaluation.movb import in_prior_units, old_names
+from dpmmwrap.files import InputError
+from dpmmwrap.prior import NIW
+
+QUICK = FitSettings(iterations=40, upper_bound=8)
+HERE = [name for name in METHODS if missing(name, 2, QUICK) is None]
+
+
+@pytest.fixture(scope="module")
+def easy() -> Dataset:
+    return generate(2, 3, 400, 400.0, 1)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_every_method_finds_clusters_that_are_far_apart(name: str, easy: Dataset) -> None:
+    fit = run_method(name, easy.X, easy.y, QUICK, 0)
+    assert adjusted_rand_score(easy.y, fit.labels) > 0.9
+    assert fit.labels.min() == 0 and len(fit.labels) == 400
+    assert fit.log_posterior == pytest.approx(log_posterior(easy.X, fit.labels, 10.0, NIW.from_data(easy.X)))
+    assert fit.seconds > 0 and fit.cpu_seconds > 0 and fit.iterations >= 1
+    again = run_method(name, easy.X, easy.y, QUICK, 0)
+    np.testing.assert_array_equal(fit.labels, again.labels)
+
+
+def test_the_samplers_keep_a_trace_and_the_others_none(easy: Dataset) -> None:
+    fit = run_method("SubC-K-means", easy.X, easy.y, QUICK, 0)
+    assert set(fit.trace) == {"n_clusters", "log_posterior", "seconds"}
+    assert len(fit.trace["log_posterior"]) == fit.iterations == 40
+    assert fit.trace["log_posterior"][-1] == pytest.approx(fit.log_posterior, rel=1e-6)
+    assert run_method("K-means", easy.X, easy.y, QUICK, 0).trace == {}
+
+
+def test_a_watched_fit_is_the_same_fit(easy: Dataset) -> None:
+    plain = run_method("SubC-K-means", easy.X, easy.y, QUICK, 3)
+    watched = run_method("SubC-K-means", easy.X, easy.y, FitSettings(iterations=40, watch=True), 3)
+    np.testing.assert_array_equal(plain.labels, watched.labels)
+    assert len(watched.trace["ari"]) == len(watched.trace["nmi"]) == 40
+    assert watched.trace["ari"][-1] == pytest.approx(adjusted_rand_score(easy.y, watched.labels))
+    assert watched.trace["ari"][0] == 0.0, "the paper's chains begin with one cluster"
+
+
+def test_first_clusters(easy: Dataset) -> None:
+    one = run_method("SubC-Random", easy.X, easy.y, FitSettings(iterations=1), 0)
+    many = run_method("SubC-Random", easy.X, easy.y, FitSettings(iterations=1, init_clusters="auto"), 0)
+    assert len(np.unique(one.labels)) == 1
+    assert len(np.unique(many.labels)) > 3
+
+
+def test_the_upper_bound_binds(easy: Dataset) -> None:
+    fit = run_method("DPGMM", easy.X, easy.y, FitSettings(iterations=20, upper_bound=2), 0)
+    assert len(np.unique(fit.labels)) <= 2
+
+
+def test_names_are_found_whatever_their_case() -> None:
+    assert find_methods(["subc-random", "k-MEANS", "K-means"]) == ["SubC-Random", "K-means"]
+    with pytest.raises(InputError, match="a method should be one of SubC-Random, .*, not 'dbscan'"):
+        find_methods(["dbscan"])
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "weights_file", lambda dim: None)
+    assert "no SplitNet weights" in str(missing("SubC-SplitNet", 2, QUICK))
+    assert missing("SubC-SplitNet", 2, FitSettings(weights="mine.safetensors")) is None
+    monkeypatch.setattr(baselines.importlib.util, "find_spec", lambda name: None)
+    assert "bnpy is not installed" in str(missing("moVB", 2, QUICK))
+    assert missing("K-means", 2, QUICK) is None
+
+
+def test_the_clock() -> None:
+    with Clock() as clock:
+        sum(range(300_000))
+    assert 0 < clock.cpu_seconds
+    assert 0 < clock.seconds < 60
+
+
+def test_old_names_are_there_only_for_bnpy() -> None:
+    had = {name: name in vars(np) for name in ("float", "bool8", "product")}
+    with old_names():
+        assert np.float(3) == 3.0
+        assert inspect.getargspec(in_prior_units)[0] == ["X", "prior"]
+    assert {name: name in vars(np) for name in had} == had
+    assert np.bool is np.bool_
+
+
+def test_prior_units() -> None:
+    prior = NIW(np.array([1.0, -2.0]), 1.0, np.array([[8.0, 2.0], [2.0, 4.0]]), 5.0)
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal(prior.mean, prior.mean_covariance()[0], 200_000)
+    units = in_prior_units(X, prior)
+    np.testing.assert_allclose(units.mean(axis=0), 0, atol=0.02)
+    np.testing.assert_allclose(np.cov(units, rowvar=False), np.eye(2), atol=0.02)
