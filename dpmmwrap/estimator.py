@@ -56,11 +56,11 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         alpha: float = 10.0,
-        init: Start | Initializer = "kmeans",
+        init: Start | Initializer = "splitnet",
         max_iter: int = 100,
         prior: NIW | str | None = None,
         backend: str = "auto",
-        burnout: int = 5,
+        burnout: int = 3,
         init_clusters: int | str | IntArray = "auto",
         max_clusters: int | None = None,
         outlier_weight: float = 0.0,

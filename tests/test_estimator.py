@@ -39,7 +39,7 @@ def fitted(data: Any) -> DPMM:
     return quick().fit(data.X)
 
 
-@pytest.mark.parametrize("init", ["random", "kmeans"])
+@pytest.mark.parametrize("init", ["splitnet", "random", "kmeans"])
 def test_check_estimator_passes_whole(init: str) -> None:
     """In a process of its own: without SCIPY_ARRAY_API, set before scipy is imported, one check is skipped."""
     code = (

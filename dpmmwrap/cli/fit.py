@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpmmwrap.files import Data
     from dpmmwrap.prior import NIW
 
-DEFAULT_INIT = "kmeans"
+DEFAULT_INIT = "splitnet"
 INITS = ("random", "kmeans", "splitnet")
 A_PATH = click.Path(path_type=Path)
 POSITIVE = click.IntRange(min=1)

@@ -18,7 +18,8 @@ from dpmmwrap.splitnet.weights_io import card_path, load_weights, network_dim, s
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A validation of a few sets: these tests are about the loop."""
     whole = module.validation_sets
-    monkeypatch.setattr(module, "validation_sets", lambda seed, dim: whole(seed, dim, sets=4, n=64))
+    monkeypatch.setattr(module, "validation_sets", lambda seed, dim: whole(seed, dim, sets=2, n=64))
+    monkeypatch.setattr(module, "VALIDATIONS", 3)
 
 
 def weights_of(path: Path) -> dict[str, torch.Tensor]:
@@ -29,13 +30,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-SETTINGS = TrainingSettings(dim=2, steps=12, batch=2, seed=3)
+SETTINGS = TrainingSettings(dim=2, steps=12, batch=1, seed=3)
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     for path, seed in zip(paths, (3, 3, 4), strict=True):
-        train(TrainingSettings(dim=2, steps=6, batch=2, seed=seed), path)
+        train(TrainingSettings(dim=2, steps=4, batch=1, seed=seed), path)
     assert same(weights_of(paths[0]), weights_of(paths[1]))
     assert not same(weights_of(paths[0]), weights_of(paths[2]))
 
@@ -90,9 +91,9 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
 
 def test_it_learns(tmp_path: Path) -> None:
     losses: list[float] = []
-    run = module.Training(TrainingSettings(dim=2, steps=60, batch=8))
-    for step in range(60):
-        losses.append(run.advance(module.training_batch(0, step, 2, 8, 0.2)))
+    run = module.Training(TrainingSettings(dim=2, steps=50, batch=4))
+    for step in range(50):
+        losses.append(run.advance(module.training_batch(0, step, 2, 4, 0.2)))
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
 
 
@@ -109,7 +110,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         train(SETTINGS, path, resume=True)
     module.Training(SETTINGS).save_checkpoint(checkpoint_path(path))
     with pytest.raises(ValueError, match="another dim, seed"):
-        train(TrainingSettings(dim=3, steps=12, batch=2, seed=5), path, resume=True)
+        train(TrainingSettings(dim=3, steps=12, batch=1, seed=5), path, resume=True)
     save_file({"x": torch.zeros(1)}, checkpoint_path(path))
     with pytest.raises(ValueError, match="is no checkpoint of a SplitNet training"):
         train(SETTINGS, path, resume=True)

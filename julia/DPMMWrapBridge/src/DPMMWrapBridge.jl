@@ -7,13 +7,13 @@ processes can load it without a Python of their own. It evaluates no text.
 module DPMMWrapBridge
 
 using Distributed
-using DistributedArrays
 using LinearAlgebra
-using PrecompileTools: @compile_workload
 using Random
 
 import DPMMSubClusters
 using DPMMSubClusters: local_cluster, local_group, dp_parallel_sampling, model_hyper_params, niw_hyperparams
+# Through the package, so that a project of the user's own need not name it too.
+using DPMMSubClusters.DistributedArrays
 
 include("hook.jl")
 include("processes.jl")

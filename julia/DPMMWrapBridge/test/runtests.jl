@@ -1,6 +1,5 @@
 using DPMMWrapBridge
 using Distributed
-using DistributedArrays: localpart
 using Random
 using Statistics
 using Test
