@@ -42,11 +42,11 @@ class Trace:
     merges: Float64Array
     merges_proposed: Float64Array
     nmi: Float64Array
+    converted_from: str | None = None
+    """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
 
     def __init__(self, iterations: list[Iteration] | None = None) -> None:
         self.iterations: list[Iteration] = list(iterations or [])
-        self.converted_from: str | None = None
-        """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
 
     def append(self, iteration: Iteration) -> None:
         self.iterations.append(iteration)

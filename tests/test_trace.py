@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
+from dpmmwrap import DPMM
 from dpmmwrap.trace import Iteration, Trace
 
 
@@ -17,3 +18,12 @@ def test_columns_are_arrays_with_one_entry_per_iteration() -> None:
     assert pickle.loads(pickle.dumps(trace)).splits.tolist() == [0, 1]
     with pytest.raises(AttributeError, match="its columns are"):
         _ = trace.colour
+
+
+def test_a_conversion_of_the_data_is_told() -> None:
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    model = DPMM(backend="native", max_iter=2, random_state=0)
+    assert model.fit(X).trace_.converted_from == "float64"
+    assert repr(model.trace_) == "Trace(2 iterations, data converted from float64 to float32)"
+    assert model.fit(X.tolist()).trace_.converted_from == "list"
+    assert model.fit(X.astype(np.float32)).trace_.converted_from is None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+from dpmmwrap.arrays import Float32Array, IntArray
 from dpmmwrap.backends import Result, Settings, check_julia_can, julia_setup
 from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
@@ -148,28 +148,32 @@ def run(bridge: Any, X: Float32Array, settings: Settings) -> Result:
     try:
         with Interrupt() as interrupt:
             callbacks = Callbacks(chain, settings, interrupt)
-            # Elsewhere the coin is tossed by the workers themselves, as the package does it.
-            tossed = isinstance(settings.initializer, RandomStart) and len(chain.processes) > 1
+            # Workers toss the coin themselves, as the package has them do.
+            elsewhere = settings.workers > 0 or settings.machines is not None
+            tossed = elsewhere and isinstance(settings.initializer, RandomStart)
             outcome = call(bridge.fit, chain, None if tossed else callbacks.start, callbacks.report)
         if callbacks.error is not None:
             raise callbacks.error
         outliers = int(settings.outlier_weight > 0)
         labels = np.asarray(bridge.labels(chain)) - (1 + outliers)
         sublabels = np.asarray(bridge.sublabels(chain)) - 1
-        return Result(
-            labels.astype(np.int32), sublabels.astype(np.uint8), callbacks.trace, str(outcome) == "stopped"
-        )
+        return Result(labels.astype(np.int32), sublabels.astype(np.uint8), callbacks.trace, str(outcome) == "stopped")
     finally:
         bridge.release(chain)
 
 
 def call(function: Any, *arguments: Any) -> Any:
     """Call into Julia without holding Python's lock; callables of ours among the arguments take it for themselves."""
+    ours = (types.FunctionType, types.MethodType)
+    return function._jl_call_nogil(*(with_lock()(value) if isinstance(value, ours) else value for value in arguments))
+
+
+@functools.cache
+def with_lock() -> Any:
+    """Makes a Julia function of a Python callable; kept, because Julia would compile each new one afresh."""
     import juliacall
 
-    locked = juliacall.PythonCall.seval("f -> (arguments...) -> GIL.@lock f(arguments...)")
-    ours = (types.FunctionType, types.MethodType)
-    return function._jl_call_nogil(*(locked(value) if isinstance(value, ours) else value for value in arguments))
+    return juliacall.PythonCall.seval("f -> (arguments...) -> GIL.@lock f(arguments...)")
 
 
 def julia_settings(bridge: Any, settings: Settings) -> Any:
@@ -240,10 +244,22 @@ class Callbacks:
             for place, side in zip(places, proposed, strict=True):
                 sides[place] = side
 
-    def report(self, number: int, *happened: Any) -> None:
+    def report(
+        self,
+        number: int,
+        clusters: int,
+        log_posterior: float,
+        seconds: float,
+        splits: int,
+        splits_proposed: int,
+        merges: int,
+        merges_proposed: int,
+        table: Any,
+    ) -> None:
+        """What the iteration of that number did; `table` counts points by true and found cluster."""
         with self.guarded():
-            *counts, table = happened
-            iteration = Iteration(*counts, nmi=nmi(table))
+            moves = splits, splits_proposed, merges, merges_proposed
+            iteration = Iteration(clusters, log_posterior, seconds, *moves, nmi=nmi(table))
             self.trace.append(iteration)
             if self.settings.progress is not None:
                 self.settings.progress(number, iteration)

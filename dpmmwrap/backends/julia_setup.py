@@ -42,13 +42,9 @@ class Found:
         if not self.project.is_dir():
             return f"there is no Julia project at {self.project}: {self._mend('')}"
         if self.julia is not None and version_numbers(self.julia) < LEAST_JULIA:
-            return (
-                f"Julia {self.julia} is too old, {dotted(LEAST_JULIA)} or newer is needed: {self._mend('')}"
-            )
+            return f"Julia {self.julia} is too old, {dotted(LEAST_JULIA)} or newer is needed: {self._mend('')}"
         wanted = {"PythonCall": self.juliacall, "DPMMSubClusters": PACKAGE_VERSION}
-        for (name, version), there in zip(
-            wanted.items(), (self.pythoncall, self.dpmmsubclusters), strict=True
-        ):
+        for (name, version), there in zip(wanted.items(), (self.pythoncall, self.dpmmsubclusters), strict=True):
             if there != version:
                 instead = f", it has {there}" if there else ""
                 add = f'import Pkg; Pkg.add(name="{name}", version="{version}")'
@@ -128,9 +124,7 @@ def read_manifest(project: Path) -> str:
 
 def manifest_version(manifest: str, package: str) -> str | None:
     """The version that a manifest gives a package, in the old format or the new."""
-    section = first_group(
-        rf"^\[\[(?:deps\.)?{package}\]\]\n((?:[^\[\n].*\n|\n|\[[^\[].*\n)*)", manifest + "\n"
-    )
+    section = first_group(rf"^\[\[(?:deps\.)?{package}\]\]\n((?:[^\[\n].*\n|\n|\[[^\[].*\n)*)", manifest + "\n")
     return first_group(r'^version = "(.*)"', section or "")
 
 
@@ -150,9 +144,7 @@ def dotted(version: tuple[int, ...]) -> str:
 def ask_version(executable: Path) -> str | None:
     """What the Julia itself says; None if it does not run."""
     try:
-        said = subprocess.run(
-            [executable, "--version"], capture_output=True, text=True, timeout=60, check=True
-        )
+        said = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return first_group(r"(\d+\.\d+\.\S+)", said.stdout)

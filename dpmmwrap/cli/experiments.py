@@ -100,6 +100,7 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--weights", type=A_PATH, metavar="FILE", help="A SplitNet of one's own."),
         click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run."),
         click.option("--jobs", type=POSITIVE, default=1, show_default=True, help="Runs at the same time."),
+        click.option("--report-only", is_flag=True, help="Run nothing: report what is in the folder so far."),
         click.option("--quiet", "-q", is_flag=True, help="No progress and no table."),
     )
     for option in reversed(options):
@@ -235,14 +236,14 @@ def choice(options: dict[str, Any]) -> Choice:
     names = ("alpha", "iterations", "prior", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
     settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
-    return Choice(options["methods"], settings, options["runs"], options["seed"])
+    return Choice(options["methods"], settings, options["runs"], options["seed"], in_processes=options["jobs"] > 1)
 
 
 def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:
     """Do the runs, write the report; after Ctrl-C, say what is kept."""
     from dpmmwrap.evaluation.runner import run_all
     from dpmmwrap.evaluation.store import Store, locked
-    from dpmmwrap.files import prepare_folder
+    from dpmmwrap.files import InputError, prepare_folder
 
     folder, quiet = ctx.params["out"], ctx.params["quiet"]
     for note in plan.notes:
@@ -253,12 +254,15 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
         done = sum(run in store for run in plan.runs)
         try:
             with progress_bar(len(plan.runs), done, shown=not quiet) as finished:
-                run_all(store, ctx.params["jobs"], finished)
+                if not ctx.params["report_only"]:
+                    run_all(store, ctx.params["jobs"], finished)
         except KeyboardInterrupt:
             done = sum(run in store for run in plan.runs)
             kept = f"{done} of {len(plan.runs)} runs are kept in {folder}"
             click.echo(f"dpmmwrap: interrupted: {kept}, and the same command goes on", err=True)
             return INTERRUPTED
+        if not any(run in store for run in plan.runs):
+            raise InputError(f"{folder} holds no finished run of this experiment yet")
         write(store)
     if not quiet:
         click.echo(f"Written to {folder}: results.csv, report.html, report.md and figures")
@@ -319,7 +323,7 @@ def command_line(ctx: click.Context) -> str:
     for parameter in ctx.command.params:
         name = str(parameter.name)
         typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not typed or name in ("jobs", "quiet"):
+        if not typed or name in ("jobs", "quiet", "report_only"):
             continue
         value = ctx.params[name]
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap import __version__
+from dpmmwrap.backends import julia
 from dpmmwrap.evaluation.baselines import (
     METHODS,
     SUBC,
@@ -18,6 +19,7 @@ from dpmmwrap.evaluation.baselines import (
     FitSettings,
     find_methods,
     missing,
+    prepare,
     run_method,
     weights_file,
 )
@@ -137,11 +139,16 @@ class Choice:
     settings: FitSettings
     runs: int
     seed: int
+    in_processes: bool = False
+    """Whether the runs go to processes of their own."""
 
 
 def usable(choice: Choice, dims: Sequence[int], default: Sequence[str]) -> tuple[list[str], list[str]]:
     """The methods that can run here, and a sentence for each that cannot."""
     names = list(default) if choice.methods is None else find_methods(choice.methods)
+    if not choice.in_processes and julia.is_set_up():
+        # Before SplitNet's weights are looked for, which imports torch.
+        prepare(names)
     problems = {name: missing(name, max(dims), choice.settings) for name in names}
     notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
     names = [name for name in names if problems[name] is None]

@@ -14,7 +14,7 @@ from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
 from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
 from dpmmwrap.evaluation.sources import FromFile, Synthetic, load
 from dpmmwrap.evaluation.store import Store
-from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, select, worst_group
+from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, select, worst_gap
 
 NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
 MEASURES = (
@@ -107,13 +107,12 @@ def spreads(rows: Sequence[Row]) -> str:
 
 def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: list[str]) -> Section:
     words = ["Mean ± standard deviation over runs.", MEASURES]
-    worst = worst_group(rows, "SubC-SplitNet", columns)
-    if worst is not None and columns:
-        where, best, gap = worst
-        told = ", ".join(f"{name} {value}" for name, value in where.items())
+    worst = worst_gap(rows, "SubC-SplitNet", columns) if columns else None
+    if worst is not None:
+        where = ", ".join(f"{heading} {worst.group[column]}" for column, heading in groups)
         words.append(
-            f"SubC-SplitNet does worst against the others at {told}: its NMI is {abs(gap):.3f} "
-            f"{'below' if gap < 0 else 'above'} that of {best}, the best of those that are not given K."
+            f"SubC-SplitNet does worst against the others at {where}: its NMI is {abs(worst.nmi):.3f} "
+            f"{'below' if worst.nmi < 0 else 'above'} that of {worst.other}, over {worst.runs} runs that both have."
         )
     problems = [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
     return Section("Results", [*words, *problems], method_table(rows, groups))

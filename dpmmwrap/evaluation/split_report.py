@@ -37,9 +37,7 @@ def write_splits(
         examples = draw_examples(dim, sets, seed, weights)
         file = figures.save_both(folder, "splits", splits_figure(examples))
         seen = "" if dim == 2 else ", on two principal components"
-        section.pictures.append(
-            Picture(file, f"The first sets of each level{seen}. Which side is which does not matter.")
-        )
+        section.pictures.append(Picture(file, f"The first sets of each level{seen}."))
     write_report(folder, Report(f"Splits in {dim} dimensions", command, [section]))
 
 
@@ -73,6 +71,8 @@ def draw_examples(dim: int, sets: int, seed: int, weights: Path | None) -> list[
             labellings = {"truth": truth[i]}
             for title, labels in found.items():
                 agreement = adjusted_rand_score(truth[i], labels[i])
-                labellings[f"{title}: ARI {agreement:.2f}"] = labels[i]
+                # Which side is called 0 does not matter: the colours follow the truth's as far as they can.
+                turned = (labels[i] == truth[i]).mean() < 0.5
+                labellings[f"{title}: ARI {agreement:.2f}"] = 1 - labels[i] if turned else labels[i]
             examples.append(SplitExample(level, points, labellings))
     return examples

@@ -66,7 +66,7 @@ def looks_gaussian(context: Context) -> Tensor:
     plain = (spread.abs() < STANDARD_ERRORS) & (context.counts >= POINTS_PER_DIM * dim)
     plain &= (skewness.abs() < STANDARD_ERRORS * (1 + 0.7 * dim / root)).all(dim=1)
     plain &= (kurtosis < STANDARD_ERRORS * (1 + 3 * dim / root)).all(dim=1)
-    return plain & (kurtosis > -(1 + 0.06 * root)).all(dim=1)
+    return plain & (kurtosis > -(1.2 + 0.07 * root)).all(dim=1)
 
 
 @torch.inference_mode()

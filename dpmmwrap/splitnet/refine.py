@@ -75,6 +75,14 @@ class Sides:
         """The splits of some of the clusters only."""
         return Sides(self.counts[clusters], self.means[clusters], self.scatters[clusters])
 
+    def where(self, chosen: Tensor, others: Sides) -> Sides:
+        """These splits where `chosen` (B, C), others elsewhere."""
+        return Sides(
+            torch.where(chosen[..., None], self.counts, others.counts),
+            torch.where(chosen[..., None, None], self.means, others.means),
+            torch.where(chosen[..., None, None, None], self.scatters, others.scatters),
+        )
+
     def take(self, index: Tensor) -> Sides:
         """The splits with these numbers (B, k) of each cluster."""
         rows = torch.arange(len(index), device=index.device)[:, None]

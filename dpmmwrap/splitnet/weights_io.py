@@ -29,10 +29,14 @@ def shipped_path(dim: int, folder: Path = FOLDER) -> Path:
 
 
 def network_dim(dim: int, available: list[int]) -> int:
-    """The dimension whose weights serve D: its own, else the next one up (padded), else the largest (projected)."""
+    """The dimension whose weights serve D: its own, else the next one down (projected), else the least (padded).
+
+    Projecting to the most telling axes loses less than padding: ARI of the network alone on easy / medium / hard sets
+    with D = 7: 1.00 / 0.72 / 0.62 by the five-dimensional weights, 0.63 / 0.33 / 0.43 by the ten-dimensional ones.
+    """
     if not available:
         raise ValueError("no SplitNet weights came with this installation; give a weights file")
-    return min((d for d in available if d >= dim), default=max(available))
+    return max((d for d in available if d <= dim), default=min(available))
 
 
 def card_path(path: Path) -> Path:

@@ -23,11 +23,12 @@ from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.native.gibbs import Model, log_posterior, measure
 from dpmmwrap.backends.native.moves import log_merge_ratio, log_split_ratio
+from dpmmwrap.first_clusters import many_clusters
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import NIW, Statistics
 from dpmmwrap.subclusters import make_initializer
 
-SEED = 1
+SEED, ALPHA = 1, 10.0
 MISSING = julia_setup.find().missing
 pytestmark = [
     pytest.mark.julia,
@@ -103,10 +104,11 @@ def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
     sides[::2] = 1
     chain, everything = chain_for(bridge, X), juliacall.convert(juliacall.Main.seval("Vector{Int64}"), [1])
     callbacks = Callbacks(chain, settings_for(X, initializer=Free()), Interrupt())
+    start = backend.with_lock()(callbacks.start)
     timed = []
     for _ in range(50):
         begun = time.perf_counter()
-        backend.call(bridge.begin_subclusters_b, chain, callbacks.start, everything)
+        bridge.begin_subclusters_b(chain, start, everything)
         timed.append(time.perf_counter() - begun)
     assert callbacks.error is None
     assert (np.asarray(bridge.sublabels(chain)) == 1 + sides).all()
@@ -114,21 +116,24 @@ def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
     assert min(timed) < 1e-3
 
 
-@pytest.mark.parametrize("init", ["random", "kmeans", "splitnet", "callable"])
-def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: str) -> None:
+def widest_gap(points: np.ndarray) -> np.ndarray:
+    """A start of the user's own: cut where the points leave the widest gap, along their longer axis."""
+    values = points[:, points.var(axis=0).argmax()]
+    ordered = np.sort(values)
+    return values > ordered[np.diff(ordered).argmax()]
+
+
+# From one cluster a random start does not get far on five groups in a ring: there merges have to do the work.
+@pytest.mark.parametrize(("init", "first"), [("random", "auto"), ("kmeans", 1), ("splitnet", 1), (widest_gap, 1)])
+def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, first: Any) -> None:
     X, truth = data
-    if init == "callable":
-        chosen: Any = lambda points: points[:, 0] > np.median(points[:, 0])  # noqa: E731
-    else:
-        chosen = init
-    model = DPMM(backend="julia", init=chosen, init_clusters=1, max_iter=60, random_state=0).fit(
-        X, truth=truth
-    )
+    model = DPMM(backend="julia", init=init, init_clusters=first, max_iter=60, random_state=0)
+    model.fit(X, truth=truth)
     assert model.backend_ == "julia"
     assert normalized_mutual_info_score(truth, model.labels_) > 0.95
     assert model.trace_.nmi[-1] == pytest.approx(normalized_mutual_info_score(truth, model.labels_))
     assert model.trace_.n_clusters[-1] == model.n_clusters_ == len(np.unique(model.labels_))
-    assert model.trace_.splits.sum() >= 4
+    assert (model.trace_.merges if first == "auto" else model.trace_.splits).sum() >= 4
     assert (model.trace_.splits <= model.trace_.splits_proposed).all()
     assert (model.predict(X) == model.labels_).mean() > 0.99
 
@@ -169,7 +174,8 @@ def test_same_seed_same_labels_and_other_parameters_between(data: tuple[np.ndarr
 def test_outliers_get_minus_one(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, truth = data
     far = np.float32([[400, 400], [-400, 400], [400, -400]])
-    model = DPMM(backend="julia", outlier_weight=0.01, max_iter=50, random_state=0).fit(np.vstack([X, far]))
+    model = DPMM(backend="julia", outlier_weight=0.01, init_clusters=1, max_iter=50, random_state=0)
+    model.fit(np.vstack([X, far]))
     assert (model.labels_[-3:] == -1).all()
     assert (model.labels_ == -1).mean() < 0.05
     assert normalized_mutual_info_score(truth, model.labels_[:-3]) > 0.9
@@ -180,56 +186,52 @@ def test_the_numbers_agree_with_our_own(bridge: Any, dim: int) -> None:
     """The marginal likelihood directly; the Hastings ratios where the package's decision flips."""
     rng = np.random.default_rng(dim)
     X = rng.standard_normal((400, dim)).astype(np.float32)
-    X[250:, 0] += 1.0
-    right = np.arange(400) >= 250
     prior = NIW(rng.standard_normal(dim), 0.7, (dim + 4.0) * (np.eye(dim) + 0.1), dim + 4.0)
     theirs = backend.julia_prior(bridge, prior)
-    sides = [bridge_points(bridge, X), bridge_points(bridge, X[~right]), bridge_points(bridge, X[right])]
-    statistics = Statistics.of(X, right.astype(np.int64), 2)
-    ours = prior.log_marginal_likelihood(statistics)
-    for number in (0, 1):
-        got = bridge.log_marginal_likelihood(theirs, sides[1 + number][0])
-        assert got == pytest.approx(ours[number], rel=1e-5)
-    cluster = bridge.divided_cluster(theirs, sides[1][0], sides[2][0])
-    together = prior.log_marginal_likelihood(statistics[:1] + statistics[1:])[0]
-    for decide, ratio in ((bridge.splits, our_split_ratio), (bridge.merges, our_merge_ratio)):
-        alpha = flip(decide, cluster)
-        got = ratio(alpha, statistics.counts, together, ours)
-        assert got == pytest.approx(bridge.log_threshold(SEED), abs=1e-5 * abs(together))
+
+    def sides(shift: float) -> tuple[np.ndarray, np.ndarray]:
+        """Two groups of points, so far from each other."""
+        return X[:250], X[250:] + np.float32(shift) * np.eye(1, dim, dtype=np.float32)
+
+    def cluster(shift: float) -> Any:
+        left, right = (as_julia(bridge, side) for side in sides(shift))
+        return bridge.divided_cluster(theirs, left, right)
+
+    for side in sides(1.0):
+        got = bridge.log_marginal_likelihood(theirs, as_julia(bridge, side))
+        assert got == pytest.approx(prior.log_marginal_likelihood(Statistics.of(side))[0], rel=1e-5)
+    for decide, our_ratio in ((bridge.splits, our_split_ratio), (bridge.merges, our_merge_ratio)):
+        shift = flip(lambda shift, decide=decide: bool(decide(cluster(shift), ALPHA, SEED)))
+        parts = [Statistics.of(side) for side in sides(shift)]
+        logs = np.array([prior.log_marginal_likelihood(part)[0] for part in parts])
+        whole = float(prior.log_marginal_likelihood(parts[0] + parts[1])[0])
+        got = our_ratio(np.array([250.0, 150.0]), whole, logs)
+        assert got == pytest.approx(bridge.log_threshold(SEED), abs=1e-5 * abs(whole))
 
 
-def bridge_points(bridge: Any, X: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A Julia matrix over these rows, with the rows, so that the memory stays alive."""
+def as_julia(bridge: Any, X: np.ndarray) -> Any:
+    """A Julia matrix of its own with these rows as columns."""
     X = np.ascontiguousarray(X)
-    return bridge.points(X.ctypes.data, X.shape[1], X.shape[0]), X
+    return bridge.Base.copy(bridge.points(X.ctypes.data, X.shape[1], X.shape[0]))
 
 
-def our_split_ratio(alpha: float, counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    return float(log_split_ratio(alpha, counts[None], np.array([whole]), parts[None])[0])
+def our_split_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
+    return float(log_split_ratio(ALPHA, counts[None], np.array([whole]), parts[None])[0])
 
 
-def our_merge_ratio(alpha: float, counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
+def our_merge_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
     gain = np.array([whole - parts.sum()])
-    return float(log_merge_ratio(alpha, counts[:1], counts[1:], gain, "reference")[0])
+    return float(log_merge_ratio(ALPHA, counts[:1], counts[1:], gain, "reference")[0])
 
 
-def flip(decide: Any, cluster: Any) -> float:
-    """The alpha at which the package's decision changes, by bisection of its logarithm."""
-
-    def decided(exponent: float) -> bool:
-        return bool(decide(cluster, float(np.exp(exponent)), SEED))
-
-    exponents = np.linspace(-85, 85, 35)
-    answers = [decided(exponent) for exponent in exponents]
-    change = next(number for number in range(1, len(answers)) if answers[number] != answers[number - 1])
-    low, high = exponents[change - 1], exponents[change]
-    for _ in range(60):
+def flip(decided: Any) -> float:
+    """The number from 0 to 30 at which a decision changes, by bisection."""
+    low, high = 0.0, 30.0
+    assert decided(low) != decided(high)
+    for _ in range(40):
         middle = (low + high) / 2
-        if decided(middle) == answers[change - 1]:
-            low = middle
-        else:
-            high = middle
-    return float(np.float32(np.exp(low)))
+        low, high = (low, middle) if decided(middle) == decided(high) else (middle, high)
+    return high
 
 
 def test_the_log_posterior_agrees_with_our_own(data: tuple[np.ndarray, np.ndarray]) -> None:
@@ -239,9 +241,7 @@ def test_the_log_posterior_agrees_with_our_own(data: tuple[np.ndarray, np.ndarra
     count = int(result.labels.max()) + 1
     halves = Statistics.of(X, 2 * result.labels.astype(np.int64), 2 * count)
     model = Model(settings.alpha, settings.prior)
-    assert result.trace.log_posterior[-1] == pytest.approx(
-        log_posterior(model, measure(model, halves)), rel=1e-5
-    )
+    assert result.trace.log_posterior[-1] == pytest.approx(log_posterior(model, measure(model, halves)), rel=1e-5)
 
 
 def test_an_exception_in_a_start_comes_out_once_and_leaves_nothing_behind(
@@ -333,8 +333,8 @@ def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
     import juliacall
 
     X, truth = data
-    for init in ("kmeans", "random"):
-        result = fit(X, workers=2, truth=truth, initializer=make_initializer(init), max_iter=60)
+    for init, first in (("kmeans", 1), ("random", many_clusters(X, 0))):
+        result = fit(X, workers=2, truth=truth, initializer=make_initializer(init), init_clusters=first, max_iter=60)
         assert nmi(result, truth) > 0.95
         assert result.trace.nmi[-1] == pytest.approx(nmi(result, truth))
         assert juliacall.Main.seval("import Distributed; Distributed.nprocs()") == 1
@@ -343,9 +343,7 @@ def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
 def test_a_killed_worker_gives_a_clear_error(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> None:
     import juliacall
 
-    workers_of = juliacall.Main.seval(
-        "() -> [Distributed.remotecall_fetch(getpid, p) for p in Distributed.workers()]"
-    )
+    workers_of = juliacall.Main.seval("() -> [Distributed.remotecall_fetch(getpid, p) for p in Distributed.workers()]")
 
     def kill(number: int, iteration: Any) -> None:
         if number == 5:
@@ -364,7 +362,7 @@ from dpmmwrap import DPMM
 
 X = np.random.default_rng(0).standard_normal((5000, 2)).astype(np.float32)
 told = lambda number, iteration: print(number, flush=True)
-model = DPMM(backend="julia", max_iter=100_000, random_state=0).fit(X, progress=told)
+model = DPMM(backend="julia", init="kmeans", max_iter=100_000, random_state=0).fit(X, progress=told)
 print("kept", model.interrupted_, model.n_iter_, len(model.labels_), flush=True)
 """
 

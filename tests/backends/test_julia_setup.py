@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dpmmwrap
 from dpmmwrap import cli
-from dpmmwrap.backends import julia_setup
+from dpmmwrap.backends import julia_setup, make_backend
 from dpmmwrap.backends.julia import is_set_up, read_machines
 from dpmmwrap.files import InputError
 
@@ -61,9 +64,7 @@ def test_the_missing_package_is_named_with_the_command_that_adds_it(project: Pat
     missing = julia_setup.find().missing
     assert missing is not None
     assert "lacks DPMMSubClusters 0.1.13, it has 0.1.9" in missing
-    assert (
-        f'--project={project} -e \'import Pkg; Pkg.add(name="DPMMSubClusters", version="0.1.13")' in missing
-    )
+    assert f'--project={project} -e \'import Pkg; Pkg.add(name="DPMMSubClusters", version="0.1.13")' in missing
     assert not is_set_up()
 
 
@@ -113,13 +114,45 @@ def test_without_juliacall_status_says_how_to_install_it(
     assert "pip install 'dpmmwrap[julia]'" in capsys.readouterr().err
 
 
-def test_a_fit_without_julia_says_the_same(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fit_without_julia_says_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(julia_setup, "juliacall_version", lambda: None)
     assert cli.run(["fit", "--example", "--backend", "julia"]) == 2
     error = capsys.readouterr().err
     assert "the Julia backend cannot run: juliacall is not installed: pip install 'dpmmwrap[julia]'" in error
+
+
+def in_another_thread(function: Callable[[], Any]) -> Any:
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(function()))
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) -> None:
+    assert is_set_up()
+    assert make_backend("auto", checkpoint=project / "checkpoint").name == "native"
+    assert make_backend("auto", merge_ratio="printed").name == "native"
+    assert in_another_thread(lambda: make_backend("auto")).name == "native"
+
+
+def test_what_cannot_go_together_is_said_before_julia_is_started(project: Path) -> None:
+    for name in ("auto", "julia"):
+        with pytest.raises(ValueError, match="a checkpoint needs the built-in sampler"):
+            make_backend(name, checkpoint=project / "checkpoint", workers=True)
+    with pytest.raises(ValueError, match="merge_ratio printed needs the built-in sampler"):
+        make_backend("julia", merge_ratio="printed")
+    with pytest.raises(ValueError, match="worker processes need the Julia backend"):
+        make_backend("native", workers=True)
+    with pytest.raises(ValueError, match="backend should be auto, native or julia, not 'r'"):
+        make_backend("r")
+
+
+def test_what_julia_refuses_is_one_sentence_and_exit_code_2(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert in_another_thread(lambda: cli.run(["fit", "--example", "--backend", "julia"])) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("dpmmwrap: the Julia backend works in the main thread only")
+    assert said.count("\n") == 1
 
 
 def test_the_pins_agree() -> None:

@@ -131,6 +131,11 @@ def test_a_folder_that_is_a_file(run, tmp_path: Path) -> None:
     assert "should be a folder" in said
 
 
+def test_nothing_to_report(run, tmp_path: Path) -> None:
+    said = run("evaluate", "synthetic", "--methods", "K-means", "--report-only", "--out", tmp_path).sentence
+    assert "holds no finished run" in said
+
+
 @pytest.mark.parametrize("name", ["synthetic", "failure-modes", "data", "splits"])
 def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
     script = (
@@ -144,7 +149,7 @@ def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-def test_ctrl_c_keeps_what_was_done(tmp_path: Path, jobs: int) -> None:
+def test_ctrl_c_keeps_what_was_done(run, tmp_path: Path, jobs: int) -> None:
     """As a terminal sends it: to the whole group of processes, while a run is going on that would take hours."""
     command = [sys.executable, "-m", "dpmmwrap", "evaluate", "synthetic", "--clusters", "3", "--datasets", "1"]
     command += ["--points", "300", "--qualitative-runs", "0", "--iterations", "100000000"]
@@ -158,6 +163,11 @@ def test_ctrl_c_keeps_what_was_done(tmp_path: Path, jobs: int) -> None:
     assert process.returncode == 130
     assert err == f"dpmmwrap: interrupted: 1 of 2 runs are kept in {tmp_path}, and the same command goes on\n"
     assert [row["method"] for row in rows_of(tmp_path)] == ["K-means"]
+    if jobs == 1:
+        done = run(*command[3:], "--report-only")
+        assert done.code == 0, done.err
+        assert len(rows_of(tmp_path)) == 1
+        assert "| 3 | K-means | 1 |" in (tmp_path / "report.md").read_text()
 
 
 def test_splits_write_a_folder(run, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dpmmwrap.evaluation.experiments import (
 from dpmmwrap.evaluation.runner import run_all
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked
-from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, paper_set, worst_group
+from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, paper_set, worst_gap
 from dpmmwrap.files import InputError
 
 QUICK = Choice(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5)
@@ -182,7 +182,8 @@ def test_the_data_set_is_the_one_of_generate() -> None:
 
 def row(method: str, clusters: int, nmi: float, **more: float) -> dict[str, object]:
     measures = dict.fromkeys(("n_clusters", "k_error", "ari", "log_posterior", "seconds", "cpu_seconds"), 1.0)
-    return {"method": method, "clusters": clusters, "nmi": nmi, "settled_after": float("nan"), **measures, **more}
+    identity = {"method": method, "clusters": clusters, "data_seed": 0, "seed": 0}
+    return {**identity, "nmi": nmi, "settled_after": float("nan"), **measures, **more}
 
 
 def test_tables_hold_mean_and_deviation() -> None:
@@ -199,11 +200,20 @@ def test_the_worst_place_is_found_among_those_that_are_not_given_k() -> None:
         *(row("SubC-SplitNet", 10, 0.9), row("DPGMM", 10, 0.95), row("K-means", 10, 1.0)),
         *(row("SubC-SplitNet", 40, 0.7), row("DPGMM", 40, 0.6), row("SubC-Random", 40, 0.1), row("K-means", 40, 1.0)),
     ]
-    worst = worst_group(rows, "SubC-SplitNet", ["clusters"])
+    worst = worst_gap(rows, "SubC-SplitNet", ["clusters"])
     assert worst is not None
-    assert worst[:2] == ({"clusters": 10}, "DPGMM")
-    assert worst[2] == pytest.approx(-0.05)
-    assert worst_group(rows[:1], "SubC-SplitNet", ["clusters"]) is None
+    assert (worst.group, worst.other, worst.runs) == ({"clusters": 10}, "DPGMM", 1)
+    assert worst.nmi == pytest.approx(-0.05)
+    assert worst_gap(rows[:1], "SubC-SplitNet", ["clusters"]) is None
+
+
+def test_only_common_runs_are_compared() -> None:
+    rows = [row("SubC-SplitNet", 10, nmi, data_seed=seed) for seed, nmi in enumerate((0.9, 0.3, 0.2))]
+    rows += [row("DPGMM", 10, 0.8, data_seed=0), row("DPGMM", 10, float("nan"), data_seed=1)]
+    worst = worst_gap(rows, "SubC-SplitNet", ["clusters"])
+    assert worst is not None
+    assert worst.runs == 1
+    assert worst.nmi == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

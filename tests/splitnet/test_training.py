@@ -166,6 +166,6 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
 
 def test_which_weights_serve_a_dimension() -> None:
     available = [2, 3, 5, 10, 20]
-    assert [network_dim(d, available) for d in (1, 2, 4, 7, 15, 20, 64)] == [2, 2, 5, 10, 20, 20, 20]
+    assert [network_dim(d, available) for d in (1, 2, 4, 7, 15, 20, 64)] == [2, 2, 3, 5, 10, 20, 20]
     with pytest.raises(ValueError, match="no SplitNet weights"):
         network_dim(2, [])

@@ -10,7 +10,7 @@ Base.@kwdef struct Settings
     max_clusters::Int = typemax(Int)
     outlier_weight::Float64 = 0.0
     outlier_prior::Union{niw_hyperparams,Nothing} = nothing
-    "Rejected splits after which subclusters begin anew; 0 for never, as the package does."
+    "Iterations without progress after which subclusters begin anew; 0 for never, as the package does."
     fresh_start_after::Int = 0
 end
 
@@ -29,8 +29,8 @@ struct Chain
     truth::Union{DArray{Int32,1,Vector{Int32}},Nothing}
     control::Vector{Int64}
     born::Vector{Int64}
-    "For clusters that may split: how often in a row their split has been rejected."
-    rejected::IdDict{Any,Int}
+    "For clusters that may split: the best likelihood of their subclusters, and the iterations since then."
+    waiting::IdDict{Any,Tuple{Float64,Int}}
 end
 
 """
@@ -84,7 +84,7 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         truth === nothing ? nothing : spread(Vector{Int32}(truth), processes),
         [GO_ON],
         Int64[],
-        IdDict{Any,Int}(),
+        IdDict{Any,Tuple{Float64,Int}}(),
     )
 end
 

@@ -108,26 +108,12 @@ function merge!(group::local_group)
     return length(merged), ready * (ready - 1) ÷ 2
 end
 
-# Subclusters that sit in a split that is rejected again and again would block their cluster for good. They begin
+# Subclusters that have settled in a split that is always rejected would block their cluster for good. They begin
 # anew; the cluster stays ready, so that what the start proposes is judged at once.
 function begin_anew!(chain::Chain, start)
-    limit = chain.settings.fresh_start_after
-    limit > 0 || return
+    chain.settings.fresh_start_after > 0 || return
     group = chain.model.group
-    seen, stale = IdDict{Any,Int}(), Int64[]
-    for (number, cluster) in enumerate(group.local_clusters)
-        parameters = cluster.cluster_params
-        (number == 1 && chain.settings.outlier_weight > 0) && continue
-        parameters.splittable || continue
-        # A split or a merge gives a cluster new parameters, and with them a new count.
-        seen[parameters] = get(chain.rejected, parameters, 0) + 1
-        if seen[parameters] > limit
-            push!(stale, number)
-            seen[parameters] = 0
-        end
-    end
-    empty!(chain.rejected)
-    Base.merge!(chain.rejected, seen)
+    stale = settled(chain)
     isempty(stale) && return
     begin_subclusters!(chain, start, stale)
     for number in stale
@@ -135,6 +121,30 @@ function begin_anew!(chain::Chain, start)
     end
     DPMMSubClusters.update_suff_stats_posterior!(group, stale)
     return
+end
+
+"""
+Clusters that may split, but whose subclusters have not become more likely for `fresh_start_after` iterations. Those that
+still improve are left in peace: from a random start that takes long.
+"""
+function settled(chain::Chain)
+    seen, stale = IdDict{Any,Tuple{Float64,Int}}(), Int64[]
+    for (number, cluster) in enumerate(chain.model.group.local_clusters)
+        parameters = cluster.cluster_params
+        (number == 1 && chain.settings.outlier_weight > 0) && continue
+        parameters.splittable || continue
+        # A split or a merge gives a cluster new parameters, and with them a new count.
+        best, waited = get(chain.waiting, parameters, (-Inf, 0))
+        likelihood = Float64(parameters.logsublikelihood_hist[chain.settings.burnout])
+        seen[parameters] = likelihood > best ? (likelihood, 0) : (best, waited + 1)
+        if last(seen[parameters]) >= chain.settings.fresh_start_after
+            push!(stale, number)
+            seen[parameters] = (-Inf, 0)
+        end
+    end
+    empty!(chain.waiting)
+    Base.merge!(chain.waiting, seen)
+    return stale
 end
 
 # `remove_empty_clusters!` keeps an outlier component without points, but renumbers the labels as if it had gone.

@@ -18,7 +18,7 @@ end
 
 # PrecompileTools comes with the package's own dependencies, so that no project has to name it. Should it be missing,
 # the first fit compiles as Julia always does.
-let tools = Base.PkgId(Base.UUID("aea7be01-6a6a-4083-8856-8c6e6704d82a"), "PrecompileTools")
+let tools = Base.PkgId(Base.UUID("aea7be01-6a6a-4083-8856-8a6e6704d82a"), "PrecompileTools")
     if haskey(Base.loaded_modules, tools)
         workload = GlobalRef(Base.loaded_modules[tools], Symbol("@compile_workload"))
         Core.eval(@__MODULE__, Expr(:macrocall, workload, LineNumberNode(@__LINE__, @__FILE__), :(warm_up())))
