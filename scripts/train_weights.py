@@ -5,8 +5,8 @@
 
 Each is one command, printed before it runs; a run that was stopped goes on where it was. A step of 32 sets takes a
 fifth of a second of one core: the shipped weights were trained with one thread each (OMP_NUM_THREADS=1), D = 2 in
-28 minutes and the others in 3 to 7 each, on a busy machine with two cores. The weights depend on the seed, the number of
-steps and the machine (sums are ordered differently on other processors).
+28 minutes and the others in 3 to 7 each, on a busy machine with two cores. The weights depend on the seed, the number
+of steps and the machine (sums are ordered differently on other processors).
 """
 
 from __future__ import annotations

@@ -75,13 +75,11 @@ class Sides:
         """The splits of some of the clusters only."""
         return Sides(self.counts[clusters], self.means[clusters], self.scatters[clusters])
 
-    def where(self, chosen: Tensor, others: Sides) -> Sides:
-        """These splits where `chosen` (B, C), others elsewhere."""
-        return Sides(
-            torch.where(chosen[..., None], self.counts, others.counts),
-            torch.where(chosen[..., None, None], self.means, others.means),
-            torch.where(chosen[..., None, None, None], self.scatters, others.scatters),
-        )
+    def replaced(self, clusters: Tensor, others: Sides) -> Sides:
+        """With the splits of these clusters taken from others."""
+        counts, means, scatters = self.counts.clone(), self.means.clone(), self.scatters.clone()
+        counts[clusters], means[clusters], scatters[clusters] = others.counts, others.means, others.scatters
+        return Sides(counts, means, scatters)
 
     def take(self, index: Tensor) -> Sides:
         """The splits with these numbers (B, k) of each cluster."""

@@ -136,13 +136,10 @@ class SplitNetStart:
         odds = _halves(context, rng)
         searched = self._worth_a_search(context, rng)
         if len(searched):
-            sides, hopeless = self._best(context.take(searched), rng)
-            pays = torch.nonzero(~hopeless)[:, 0]
-            if len(pays):
-                found = searched[pays]
-                chosen = [members[i] for i in found.tolist()]
-                polished = self._polished(chosen, context.take(found), frame.take(found), sides.of(pays), rng)
-                odds = odds.replaced(found, polished)
+            sides, ratios, hopeless = self._best(context.take(searched), rng)
+            sides = self._polished(members, searched, ratios > 0, context, frame, sides, rng)
+            near = torch.nonzero(~hopeless)[:, 0]
+            odds = odds.replaced(searched[near], refine.log_odds(sides.of(near)))
         return [
             sides if sides.any() and not sides.all() else rng.integers(0, 2, size=len(sides), dtype=np.uint8)
             for sides in self._label(members, frame, odds)
@@ -160,19 +157,27 @@ class SplitNetStart:
         return min(POLISH_POINTS_PER_DIM * int(self.X.shape[1]), POLISH_POINTS)
 
     def _polished(
-        self, members: list[IntArray], context: refine.Context, frame: Frame, sides: refine.Sides, rng: Generator
-    ) -> refine.Odds:
-        """The log odds of the chosen splits, refined some more."""
+        self,
+        members: list[IntArray],
+        searched: Tensor,
+        pays: Tensor,
+        context: refine.Context,
+        frame: Frame,
+        sides: refine.Sides,
+        rng: Generator,
+    ) -> refine.Sides:
+        """The splits that were found, with those that pay refined some more."""
         larger = self._polish_points()
-        if not larger:
-            return refine.log_odds(sides)
-        if self.context < min(larger, max(len(rows) for rows in members)):
-            odds = refine.log_odds(sides)
-            context, _ = self._contexts(members, larger, rng, frame)
-            sides = refine.maximise(context, torch.sigmoid(odds(context)))
-            return refine.log_odds(refine.refine(context, sides, POLISH_STEPS))
-        small = (context.sizes <= SMALL_CLUSTER * self.context)[:, None]
-        return refine.log_odds(refine.refine(context, sides, LONGER_POLISH_STEPS).where(small, sides))
+        limit = len(self.X) if larger > self.context else SMALL_CLUSTER * self.context
+        chosen = torch.nonzero(pays & (context.sizes[searched] <= limit))[:, 0]
+        if not larger or not len(chosen):
+            return sides
+        clusters = searched[chosen]
+        part, better, steps = context.take(clusters), sides.of(chosen), LONGER_POLISH_STEPS
+        if larger > self.context:
+            part, _ = self._contexts([members[i] for i in clusters.tolist()], larger, rng, frame.take(clusters))
+            better, steps = refine.maximise(part, torch.sigmoid(refine.log_odds(better)(part))), POLISH_STEPS
+        return sides.replaced(chosen, refine.refine(part, better, steps))
 
     def _contexts(
         self, members: list[IntArray], most: int, rng: Generator, frame: Frame | None = None
@@ -212,8 +217,8 @@ class SplitNetStart:
             parts.append(proposals.shell_proposals(context, SHELLS))
         return refine.maximise(context, torch.cat(parts, dim=1))
 
-    def _best(self, context: refine.Context, rng: Generator) -> tuple[refine.Sides, Tensor]:
-        """The best candidate (B, 1), and whether even that one is hopeless (B,).
+    def _best(self, context: refine.Context, rng: Generator) -> tuple[refine.Sides, Tensor, Tensor]:
+        """The best candidate (B, 1), its log Hastings ratio (B,), and whether even that one is hopeless (B,).
 
         Of those that pay, the one with the best Hastings ratio; of those that do not, the one nearest to it.
         """
@@ -226,8 +231,8 @@ class SplitNetStart:
             ratios = refine.scaled_log_hastings(context, sides, self.alpha)
             merits = refine.merit(context, sides, ratios)
         best = torch.where(ratios > 0, 1.0 + ratios, merits).argmax(dim=1, keepdim=True)
-        hopeless = (ratios.gather(1, best) < HOPELESS_RATIO) & (merits.gather(1, best) < HOPELESS_MERIT)
-        return sides.take(best), hopeless[:, 0]
+        ratio, merit = ratios.gather(1, best)[:, 0], merits.gather(1, best)[:, 0]
+        return sides.take(best), ratio, (ratio < HOPELESS_RATIO) & (merit < HOPELESS_MERIT)
 
     def _label(self, members: list[IntArray], frame: Frame, odds: refine.Odds) -> list[UInt8Array]:
         """Every member by the sign of its log odds, in the data's own coordinates."""
