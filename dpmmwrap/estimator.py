@@ -213,7 +213,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _initializer(self) -> Initializer:
         if self.init == "splitnet":
-            return make_initializer("splitnet", device=self.device)
+            return make_initializer("splitnet", device=self.device, alpha=float(self.alpha))
         return make_initializer(self.init)
 
     def _first_clusters(self, X: Float32Array, seed: int) -> int | IntArray:

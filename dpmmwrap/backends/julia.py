@@ -22,7 +22,7 @@ from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import NIW
 from dpmmwrap.subclusters.random import RandomStart
-from dpmmwrap.trace import Iteration, Trace
+from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
 MOST_POINTS = 1 << 24
 """The package counts points in float32, which knows no odd number beyond this."""
@@ -268,6 +268,4 @@ class Callbacks:
 
 
 def nmi(table: Any) -> float:
-    from dpmmwrap.evaluation.metrics import nmi_of_table
-
     return float("nan") if table is None else nmi_of_table(np.asarray(table))

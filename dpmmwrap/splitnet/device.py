@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 
@@ -18,3 +21,15 @@ def choose_device(device: str) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError("device cuda was asked for, but there is no CUDA device")
     return chosen
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within this context torch works on one thread: a start is many small steps, and waiting for a busy core at each
+    of them costs more than a second core brings."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.splitnet import proposals, refine
-from dpmmwrap.splitnet.device import choose_device
+from dpmmwrap.splitnet.device import choose_device, one_thread
 from dpmmwrap.splitnet.frame import Frame, whitening
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet
@@ -126,7 +126,9 @@ class SplitNetStart:
         per_batch = max(1, BATCH_NUMBERS // numbers)
         for begin in range(0, len(large), per_batch):
             batch = large[begin : begin + per_batch]
-            for i, found in zip(batch, self._split([members[i] for i in batch], rng), strict=True):
+            with one_thread():
+                split = self._split([members[i] for i in batch], rng)
+            for i, found in zip(batch, split, strict=True):
                 labels[i] = found
         return labels
 

@@ -24,7 +24,7 @@ from dpmmwrap.backends.native.gibbs import (
 from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
-from dpmmwrap.trace import Iteration, Trace
+from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
 LOG_2 = float(np.log(2.0))
 HOPELESS_SHARE = 0.5
@@ -206,8 +206,6 @@ class Chain:
     def nmi(self) -> float:
         if self.settings.truth is None:
             return float("nan")
-        from dpmmwrap.evaluation.metrics import nmi_of_table
-
         truth = self.settings.truth
         table = np.zeros((int(truth.max()) + 1, len(self.state.age)), np.int64)
         kernels.contingency(truth, self.points.labels, table)

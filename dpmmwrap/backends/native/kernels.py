@@ -28,9 +28,10 @@ CUTOFF = 30.0
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 compiled: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+untyped_intrinsic: Any = intrinsic
 
 
-@intrinsic
+@untyped_intrinsic
 def _float_from_bits(typing_context: Any, bits: Any) -> Any:
     """The float32 with these 32 bits, without leaving the vector registers."""
 
