@@ -53,7 +53,7 @@ class Fit:
     """Under the settings' prior and concentration, whatever the method itself maximised: so numbers compare."""
     seconds: float
     cpu_seconds: float
-    """On one thread what the clock on the wall would show if the machine had nothing else to do."""
+    """On a busy machine nearer to what the method needs than the clock on the wall."""
     iterations: int
     trace: dict[str, Float64Array] = field(default_factory=dict)
     """By name, a value per iteration; empty where the method keeps none."""

@@ -20,7 +20,7 @@ NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip 
 MEASURES = (
     "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is computed from each "
     "method's labels under the same prior and concentration, so that it compares. Every method runs on one thread; "
-    "processor seconds are what the clock would show on an idle machine. "
+    "on a busy machine, CPU seconds tell more than seconds, though they grow somewhat, too. "
     "The last column counts iterations until the log posterior stays within 1% of its end."
 )
 
@@ -112,7 +112,8 @@ def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: l
         where = ", ".join(f"{heading} {worst.group[column]}" for column, heading in groups)
         words.append(
             f"SubC-SplitNet does worst against the others at {where}: its NMI is {abs(worst.nmi):.3f} "
-            f"{'below' if worst.nmi < 0 else 'above'} that of {worst.other}, over {worst.runs} runs that both have."
+            f"{'below' if worst.nmi < 0 else 'above'} that of {worst.other}, "
+            f"over the {worst.runs} data sets and seeds that both have."
         )
     problems = [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
     return Section("Results", [*words, *problems], method_table(rows, groups))

@@ -24,11 +24,15 @@ from dpmmwrap.backends.native.gibbs import (
 from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
+from dpmmwrap.subclusters import Initializer
+from dpmmwrap.subclusters.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
 LOG_2 = float(np.log(2.0))
 HOPELESS_SHARE = 0.5
 """A split that costs more than this share of what halving the cluster at random would cost leads nowhere."""
+CROWD = 50
+"""More first clusters than this are there to merge."""
 LONGEST_WAIT = 5
 """Subclusters that keep losing a side begin anew after 2^5 iterations at the latest."""
 SETTLE = 5
@@ -152,7 +156,9 @@ class Chain:
         counts = np.bincount(self.points.labels, minlength=count).astype(np.float64)
         self.state.clocks = new_clocks(count)
         members = self.points.members(np.arange(count), counts)
-        self.state.subclusters = self.start(members, self.near(members), rng)
+        # A crowd is there to merge: good starts for all of it would cost more than the first hundred sweeps.
+        initializer = self.settings.initializer if count <= CROWD else RandomStart()
+        self.state.subclusters = self.start(members, self.near(members), rng, initializer)
         self.evidence = measure(self.model, self.state.subclusters)
 
     def near(self, members: list[IntArray]) -> Float64Array:
@@ -161,12 +167,14 @@ class Chain:
         rows = [X[rows[0]] if len(rows) else X[0] for rows in members]
         return np.asarray(rows, dtype=np.float64)
 
-    def start(self, members: list[IntArray], origins: Float64Array, rng: Generator) -> Statistics:
+    def start(
+        self, members: list[IntArray], origins: Float64Array, rng: Generator, initializer: Initializer
+    ) -> Statistics:
         """Subclusters for these clusters by the initializer; the subclusters' statistics."""
         sides: list[UInt8Array] = [np.zeros(len(rows), np.uint8) for rows in members]
         real = [number for number, rows in enumerate(members) if len(rows) > 1]
         if real:
-            for number, proposed in zip(real, self.settings.initializer([members[i] for i in real], rng), strict=True):
+            for number, proposed in zip(real, initializer([members[i] for i in real], rng), strict=True):
                 sides[number] = np.ascontiguousarray(proposed, dtype=np.uint8)
         return self.points.set_sublabels(members, sides, origins)
 
@@ -250,7 +258,7 @@ class Chain:
             which = np.flatnonzero(chosen)
             clocks["failures"][which] = np.where(failed[which], clocks["failures"][which] + 1, 0)
             members = self.points.members(which, counts)
-            fresh = self.start(members, evidence.clusters.means[which], rng)
+            fresh = self.start(members, evidence.clusters.means[which], rng, self.settings.initializer)
             put(state.subclusters, which, fresh)
             state.begin_subclusters(which)
             self.evidence = measure_again(self.model, evidence, state.subclusters, which)
@@ -284,7 +292,7 @@ class Chain:
         counts = np.append(evidence.clusters.counts, halves.counts[len(left) :])
         counts[left] = halves.counts[: len(left)]
         members = self.points.members(born, counts)
-        fresh = self.start(members, halves.means, rng)
+        fresh = self.start(members, halves.means, rng, self.settings.initializer)
         state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
         put(state.subclusters, left, fresh[: 2 * len(left)])
         return len(left), proposed
