@@ -223,7 +223,9 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
         problem = julia_setup.find().missing
         if problem is not None:
             return f"The samplers on Julia are left out: {problem}"
-    if name == "moVB" and importlib.util.find_spec("bnpy") is None:
+    # A mere folder of that name is a "namespace package" without an origin.
+    found = importlib.util.find_spec("bnpy") if name == "moVB" else None
+    if name == "moVB" and (found is None or found.origin is None):
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     if name.startswith("SubC-SplitNet") and settings.weights is None and weights_file(dim) is None:
         return f"{name} is left out: no SplitNet weights came with this installation (--weights FILE takes one's own)"
