@@ -59,7 +59,6 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
     first, second, ratios = merge_ratios(model, evidence, candidates, ratio)  # type: ignore[arg-type]
     found = {(int(i), int(j)): value for i, j, value in zip(first, second, ratios, strict=True)}
     own = evidence.log_marginal[:14]
-    left_out = 0
     for i in range(14):
         for j in range(i + 1, 14):
             both = model.prior.log_marginal_likelihood(Statistics.of(X[(labels == i) | (labels == j)]))
@@ -68,7 +67,6 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
             if (i, j) in found:
                 assert found[i, j] == pytest.approx(exact, abs=1e-7)
             else:
-                left_out += 1
                 assert exact < -40
     assert found
     i, j = next(iter(found))
