@@ -36,7 +36,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     max_iter : iterations of the sampler.
     prior : None or "data" (tied to the data's covariance), "reference" (mean 0, identity), or an `NIW`.
     backend : "native" (the built-in sampler), "julia" (DPMMSubClusters.jl), or "auto": Julia where it is set up.
-    burnout : iterations before a new cluster may split or merge.
+    burnout : iterations before a new cluster may split or merge (a fresh start may split at once).
     init_clusters : "auto" (many small ones, that then merge), a number, or a label per point.
     max_clusters : no splits beyond this number of clusters.
     outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.

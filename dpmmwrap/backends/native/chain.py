@@ -264,10 +264,16 @@ class Chain:
             self.evidence = measure_again(self.model, evidence, state.subclusters, which)
 
     def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
-        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""
+        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed.
+
+        Subclusters that have just begun anew are judged, too, unless they are the toss of a coin: a good start is
+        a cut, and where clusters overlap the cut may pay when the labels drawn after it no longer do.
+        """
         state, settings, first = self.state, self.settings, self.model.outliers
         count = len(state.age)
         ready = state.subage >= settings.burnout
+        if not isinstance(settings.initializer, RandomStart):
+            ready |= state.subage == 0
         ready[:first] = False
         proposed = int(ready.sum())
         if not proposed:

@@ -117,6 +117,16 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
     assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
 
 
+@pytest.mark.parametrize(("init", "judged"), [("kmeans", (1, 1)), ("random", (0, 0))])
+def test_a_start_is_judged_at_once_unless_it_is_a_coin(init: str, judged: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(300, 2)) - 4, rng.normal(size=(300, 2)) + 4]).astype(np.float32)
+    chain = Chain(X, settings_for(X, initializer=make_initializer(init)))
+    chain.settings.initializer.bind(X)
+    chain.begin()
+    assert chain.split(chain.evidence, rng) == judged
+
+
 class FirstThenRandom:
     """Given sublabels for the first cluster, a coin for those after it."""
 
