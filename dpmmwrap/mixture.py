@@ -13,11 +13,10 @@ from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.prior import FIELDS, NIW, Statistics
 
 CHUNK = 1 << 13
 FORMAT = "dpmmwrap mixture 1"
-FIELDS = ("mean", "mean_strength", "scale", "degrees_of_freedom")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The normal-inverse-Wishart prior: posterior, marginal likelihood, predictive, draws.
 
-The only home of the conjugate maths. An `NIW` may stand for one distribution or for a batch of them
+The home of the conjugate maths (its loops are in `conjugate`). An `NIW` may stand for one distribution or for a batch of them
 (one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper
 and the reference package write it as nu * Psi.
 """
@@ -11,15 +11,17 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap import triangular
+from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.first_clusters import cells
 
+LOG_2_PI = math.log(2 * math.pi)
 CHUNK_ROWS = 1 << 16
 SAMPLE = 10_000
 CELLS = 50
@@ -106,9 +108,11 @@ class Gaussians:
     @cached_property
     def log_normalisers(self) -> Float64Array:
         """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
-        dim = self.means.shape[1]
-        halves = triangular.half_log_determinants(self.whitening)
-        return np.asarray(halves - 0.5 * dim * math.log(2 * math.pi))
+        halves = np.log(np.diagonal(self.whitening, axis1=1, axis2=2)).sum(axis=1)
+        return np.asarray(halves - 0.5 * self.means.shape[1] * LOG_2_PI)
+
+
+FIELDS = ("mean", "mean_strength", "scale", "degrees_of_freedom")
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,8 @@ class NIW:
     degrees_of_freedom: float | Float64Array
 
     def __post_init__(self) -> None:
-        mean = np.asarray(self.mean, dtype=np.float64)
-        scale = np.asarray(self.scale, dtype=np.float64)
+        mean = np.ascontiguousarray(self.mean, dtype=np.float64)
+        scale = np.ascontiguousarray(self.scale, dtype=np.float64)
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "scale", scale)
         dim = mean.shape[-1] if mean.ndim else 0
@@ -144,13 +148,18 @@ class NIW:
         return int(self.mean.shape[-1])
 
     @cached_property
+    def factors(self) -> tuple[Float64Array, Float64Array]:
+        """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
+        return conjugate.factorise(self.scale.reshape(-1, self.dim, self.dim))  # type: ignore[no-any-return]
+
+    @property
     def cholesky(self) -> Float64Array:
         """Lower Cholesky factors of the scale, with a leading axis even for one distribution."""
-        return np.asarray(triangular.cholesky(self.scale.reshape(-1, self.dim, self.dim)))
+        return np.moveaxis(self.factors[0], 2, 0)
 
-    @cached_property
+    @property
     def half_log_determinant(self) -> Float64Array:
-        return np.asarray(triangular.half_log_determinants(self.cholesky))
+        return self.factors[1]
 
     @classmethod
     def reference(cls, dim: int) -> NIW:
@@ -177,13 +186,18 @@ class NIW:
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
-        counts = statistics.counts
-        strengths = self.mean_strength + counts
-        gaps = statistics.means - self.mean
-        means = self.mean + (counts / strengths)[:, None] * gaps
-        pull = self.mean_strength * counts / strengths
-        scales = triangular.add_outer(self.scale, statistics.scatters, pull, gaps)
-        return NIW(means, strengths, scales, self.degrees_of_freedom + counts)
+        prior = (self.mean, float(self.mean_strength), self.scale, float(self.degrees_of_freedom))
+        *fields, factors, halves, log_partition = conjugate.posteriors(
+            prior, statistics.counts, statistics.means, statistics.scatters
+        )
+        return NIW._worked_out(tuple(fields), {"factors": (factors, halves), "log_partition": log_partition})
+
+    @classmethod
+    def _worked_out(cls, fields: tuple[Float64Array, ...], found: dict[str, Any]) -> NIW:
+        """A batch whose fields need no more checks, with what is already known of it."""
+        batch = object.__new__(cls)
+        batch.__dict__.update(zip(FIELDS, fields, strict=True), **found)
+        return batch
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
@@ -193,11 +207,10 @@ class NIW:
 
     @cached_property
     def log_partition(self) -> Float64Array:
-        """log of lnGamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
+        """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
-        log_gamma = triangular.log_multigamma(freedom / 2, self.dim)
         strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
-        return np.asarray(log_gamma - freedom * self.half_log_determinant - 0.5 * self.dim * np.log(strength))
+        return np.asarray(conjugate.log_partitions(freedom, strength, self.half_log_determinant, self.dim))
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of the Student-t predictive of each distribution at each row: (K, N)."""
@@ -226,18 +239,15 @@ class NIW:
         nu - D + 1, ..., nu degrees of freedom and the rest below it is standard normal. Then W = T L^-1, with
         L L' = scale, is again lower triangular and W'W a draw of the precision: no matrix is inverted.
         """
-        means = self.mean.reshape(-1, self.dim)
-        count, dim = means.shape
-        freedom = np.broadcast_to(np.asarray(self.degrees_of_freedom, dtype=np.float64), count)
-        factors = np.zeros((count, dim, dim))
-        below = np.tril_indices(dim, -1)
-        factors[:, below[0], below[1]] = rng.standard_normal((count, len(below[0])))
-        diagonal = np.arange(dim)
-        factors[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom[:, None] - diagonal[::-1]))
-        whitening = triangular.right_divide(factors, self.cholesky)
-        strength = np.broadcast_to(np.asarray(self.mean_strength, dtype=np.float64), count)
-        steps = triangular.solve(whitening, rng.standard_normal((count, dim)))
-        return Gaussians(means + steps / np.sqrt(strength)[:, None], whitening)
+        centres = self.mean.reshape(-1, self.dim)
+        count, dim = centres.shape
+        strengths = np.full(count, self.mean_strength, dtype=np.float64)
+        shapes = 0.5 * (np.broadcast_to(self.degrees_of_freedom, count) - np.arange(dim)[::-1, None])
+        gammas, normals = rng.standard_gamma(shapes), rng.standard_normal((dim * (dim + 1) // 2, count))
+        means, whitening, halves = conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals)
+        drawn = Gaussians(means, whitening)
+        drawn.__dict__["log_normalisers"] = halves - 0.5 * dim * LOG_2_PI
+        return drawn
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
@@ -247,11 +257,12 @@ class NIW:
 
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
         """This batch with other distributions in some rows; what has been worked out for the rest is kept."""
-        names = ("mean", "mean_strength", "scale", "degrees_of_freedom")
-        batch = NIW(*(put_rows(getattr(self, name), rows, getattr(other, name)) for name in names))
-        for name in ("cholesky", "half_log_determinant", "log_partition"):
-            batch.__dict__[name] = put_rows(getattr(self, name), rows, getattr(other, name))
-        return batch
+        fields = tuple(put_rows(getattr(self, name), rows, getattr(other, name)) for name in FIELDS)
+        factors = self.factors[0].copy()
+        factors[:, :, rows] = other.factors[0]
+        halves = put_rows(self.half_log_determinant, rows, other.half_log_determinant)
+        log_partition = put_rows(self.log_partition, rows, other.log_partition)
+        return NIW._worked_out(fields, {"factors": (factors, halves), "log_partition": log_partition})
 
     def shifted(self, offset: FloatArray) -> NIW:
         """The same prior for data from which `offset` has been subtracted."""

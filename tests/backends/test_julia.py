@@ -22,7 +22,7 @@ from dpmmwrap.backends import Result, Settings, julia_setup, make_backend
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.native.gibbs import Model, log_posterior, measure
-from dpmmwrap.backends.native.moves import log_merge_ratio, log_split_ratio
+from dpmmwrap.backends.native.pairs import log_merge_ratio, split_ratios
 from dpmmwrap.first_clusters import many_clusters
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import NIW, Statistics
@@ -216,12 +216,11 @@ def as_julia(bridge: Any, X: np.ndarray) -> Any:
 
 
 def our_split_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    return float(log_split_ratio(ALPHA, counts[None], np.array([whole]), parts[None])[0])
+    return float(split_ratios(ALPHA, counts[None], np.append(whole, parts))[0])
 
 
 def our_merge_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    gain = np.array([whole - parts.sum()])
-    return float(log_merge_ratio(ALPHA, counts[:1], counts[1:], gain, "reference")[0])
+    return float(log_merge_ratio(ALPHA, *counts, whole - parts.sum(), False))
 
 
 def flip(decided: Any) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator, Philox, SeedSequence
+from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Result, Settings
@@ -19,7 +19,6 @@ from dpmmwrap.backends.native.gibbs import (
     draw_parameters,
     log_posterior,
     measure,
-    measure_again,
 )
 from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
 from dpmmwrap.interrupt import Interrupt
@@ -35,6 +34,8 @@ CROWD = 50
 """More first clusters than this are there to merge."""
 LONGEST_WAIT = 5
 """Subclusters that keep losing a side begin anew after 2^5 iterations at the latest."""
+RESTART_EVERY = int(__import__("os").environ.get("RE","4"))
+"""Subclusters begin anew in every fourth iteration only, so that one call of a network serves several clusters."""
 SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
 
@@ -91,7 +92,7 @@ class State:
             rose = ratios > best + np.maximum(1.0, 1e-3 * np.abs(best))
         rose |= np.isfinite(ratios) & ~np.isfinite(best)
         best[rose] = ratios[rose]
-        waiting += 1
+        waiting += RESTART_EVERY
         waiting[rose] = 0
 
 
@@ -144,7 +145,7 @@ class Chain:
     def randomness(self, iteration: int) -> tuple[Generator, np.uint64]:
         """The random numbers of an iteration: a generator for clusters, a key for points. Nothing to store."""
         sequence = SeedSequence([self.settings.seed, iteration])
-        return Generator(Philox(sequence)), sequence.generate_state(1, np.uint64)[0]
+        return Generator(SFC64(sequence)), sequence.generate_state(1, np.uint64)[0]
 
     def begin(self) -> None:
         """First labels, first subclusters."""
@@ -193,7 +194,8 @@ class Chain:
         self.evidence = measure(model, state.subclusters)
         splits = merges = (0, 0)
         if not settling:
-            self.restart(self.evidence, rng)
+            if state.iteration % RESTART_EVERY == 0:
+                self.restart(self.evidence, rng)
             splits = self.split(self.evidence, rng)
             if splits[0]:
                 self.evidence = measure(model, state.subclusters)
@@ -222,7 +224,8 @@ class Chain:
     def drop_empty(self) -> None:
         """Clusters without points leave; the others close ranks."""
         state, first = self.state, self.model.outliers
-        keep = state.subclusters.counts.reshape(-1, 2).sum(axis=1) > 0
+        counts = state.subclusters.counts
+        keep = counts[0::2] + counts[1::2] > 0
         keep[:first] = True
         if not keep.all():
             self.relabel(np.cumsum(keep) - 1, keep)
@@ -232,7 +235,7 @@ class Chain:
         state = self.state
         count = len(to_label)
         table = np.repeat(to_label.astype(np.int32)[:, None], 2, axis=1)
-        kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
+        self.points.relabel(table, same_sides(count))
         state.clocks = state.clocks[keep]
         state.subclusters = state.subclusters[np.repeat(keep, 2)]
 
@@ -261,7 +264,7 @@ class Chain:
             fresh = self.start(members, evidence.clusters.means[which], rng, self.settings.initializer)
             put(state.subclusters, which, fresh)
             state.begin_subclusters(which)
-            self.evidence = measure_again(self.model, evidence, state.subclusters, which)
+            self.evidence = measure(self.model, state.subclusters)
 
     def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed.
@@ -290,7 +293,7 @@ class Chain:
         right = count + np.arange(len(left))
         table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
         table[left, 1] = right
-        kernels.relabel(self.points.labels, self.points.sublabels, table, same_sides(count))
+        self.points.relabel(table, same_sides(count))
         born = np.concatenate([left, right])
         halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
         state.clocks[left] = new_clocks(len(left))
@@ -326,7 +329,7 @@ class Chain:
         table[gone] = into[:, None]
         sides = same_sides(count)
         sides[into], sides[gone] = 0, 1
-        kernels.relabel(self.points.labels, self.points.sublabels, table, sides)
+        self.points.relabel(table, sides)
         both = [evidence.clusters[into], evidence.clusters[gone]]
         order = np.arange(2 * len(into)).reshape(2, -1).T.ravel()
         put(state.subclusters, into, concatenate(both)[order])

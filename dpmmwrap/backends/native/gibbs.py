@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import gammaln
 
-from dpmmwrap import triangular
+from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends.native import kernels, pairs
-from dpmmwrap.prior import NIW, Gaussians, Statistics, concatenate, put_rows
+from dpmmwrap.prior import NIW, Gaussians, Statistics
 
+SMALLEST = 1e-300
+"""In place of a gamma variable that has come out as zero."""
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
 
@@ -58,35 +59,23 @@ class Evidence:
 
 def measure(model: Model, subclusters: Statistics) -> Evidence:
     """Posteriors and marginal likelihoods from the subclusters' statistics."""
-    clusters = subclusters[0::2] + subclusters[1::2]
-    every = concatenate([clusters, subclusters])
+    every = Statistics(*conjugate.with_unions(subclusters.counts, subclusters.means, subclusters.scatters))
+    count = len(subclusters) // 2
     posterior = model.prior.posterior(every)
     log_marginal = model.prior.log_marginal_likelihood(every, posterior)
     if model.outlier_prior is not None:
-        rows = np.array([0, len(clusters), len(clusters) + 1])
+        rows = np.array([0, count, count + 1])
         special = model.outlier_prior.posterior(every[rows])
         log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(every[rows], special)
         posterior = posterior.replaced(rows, special)
-    return Evidence(clusters, subclusters, posterior, log_marginal)
-
-
-def measure_again(model: Model, evidence: Evidence, subclusters: Statistics, changed: IntArray) -> Evidence:
-    """The evidence after these clusters, but not the outlier component, have got other subclusters."""
-    rows = evidence.n_clusters + (2 * changed[:, None] + np.array([0, 1])).ravel()
-    fresh = subclusters[rows - evidence.n_clusters]
-    posterior = model.prior.posterior(fresh)
-    log_marginal = put_rows(evidence.log_marginal, rows, model.prior.log_marginal_likelihood(fresh, posterior))
-    return Evidence(evidence.clusters, subclusters, evidence.posterior.replaced(rows, posterior), log_marginal)
+    return Evidence(every[:count], subclusters, posterior, log_marginal)
 
 
 def log_posterior(model: Model, evidence: Evidence) -> float:
     """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
     counts = evidence.clusters.counts
-    occupied = counts > 0
-    log_marginal = evidence.log_marginal[: len(counts)][occupied]
-    tables = np.log(model.alpha) + gammaln(counts[occupied])
-    total = gammaln(model.alpha) - gammaln(counts.sum() + model.alpha)
-    return float(total + (log_marginal + tables).sum())
+    seated = conjugate.log_seating(model.alpha, counts)
+    return float(seated + evidence.log_marginal[: len(counts)].sum())
 
 
 @dataclass(frozen=True)
@@ -100,19 +89,16 @@ class Parameters:
 
 def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
     """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
-    first = model.outliers
-    mass = rng.standard_gamma(np.append(evidence.clusters.counts[first:], model.alpha))
-    log_weights = safe_log(mass[:-1]) - np.log(mass.sum())
+    first, count = model.outliers, evidence.n_clusters
+    shapes = np.append(evidence.clusters.counts[first:], model.alpha), evidence.subclusters.counts + model.alpha / 2
+    mass = np.maximum(rng.standard_gamma(np.concatenate(shapes)), SMALLEST)
+    weights, subweights = mass[: count - first + 1], mass[count - first + 1 :].reshape(-1, 2)
+    log_weights = np.log(weights[:-1] / weights.sum())
     if first:
         outlier = np.log(model.outlier_weight)
         log_weights = np.append(outlier, log_weights + np.log1p(-model.outlier_weight))
-    submass = rng.standard_gamma(evidence.sides + model.alpha / 2)
-    log_subweights = safe_log(submass) - safe_log(submass.sum(axis=1))[:, None]
+    log_subweights = np.log(subweights / (subweights[:, :1] + subweights[:, 1:]))
     return Parameters(log_weights, log_subweights, evidence.posterior.draw(rng))
-
-
-def safe_log(values: Float64Array) -> Float64Array:
-    return np.log(np.maximum(values, 1e-300))
 
 
 class Points:
@@ -125,6 +111,10 @@ class Points:
         self.labels = labels
         self.sublabels = sublabels
         self.bounds = chunk_bounds(*X.shape)
+        # Each chunk's rows in order of their labels, and where each cluster begins: as the last sweep left them.
+        self.order = np.empty(len(X), np.int32)
+        self.starts = np.empty((len(self.bounds) - 1, 0), np.int64)
+        self.is_sorted = False
         self.n_jobs = n_jobs
         self.pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
 
@@ -145,25 +135,28 @@ class Points:
         """Draw all labels and sublabels; the subclusters' new statistics."""
         count = len(parameters.log_weights)
         clusters, neighbours, subclusters = kernel_tables(parameters)
+        if not self.is_sorted:
+            self.starts = np.empty((len(self.bounds) - 1, count + 1), np.int64)
+        sorting = (self.order, self.starts, self.is_sorted)
         dim = self.X.shape[1]
         groups = self.groups(count)
         counts = np.zeros((len(groups) - 1, count, 2), np.int64)
         sums = np.zeros((len(groups) - 1, count, 2, dim))
         squares = np.zeros((len(groups) - 1, count, 2, dim, dim))
         parts = min(4 * self.n_jobs if self.n_jobs > 1 else 1, len(groups) - 1)
-        edges = np.linspace(0, len(groups) - 1, parts + 1).astype(np.int64)
+        edges = even_edges(len(groups) - 1, parts)
 
         def sweep_part(number: int) -> None:
             begin, end = edges[number], edges[number + 1]
             own = (counts[begin:end], sums[begin:end], squares[begin:end])
             kernels.sweep(
-                self.X, self.labels, self.sublabels, self.bounds, groups[begin : end + 1], clusters, neighbours,
-                subclusters, key, greedy, own,
+                self.X, self.labels, self.sublabels, self.bounds, groups[begin : end + 1], sorting, clusters,
+                neighbours, subclusters, key, greedy, own,
             )  # fmt: skip
 
         self.run(sweep_part, parts)
-        origins = np.repeat(neighbours[0].astype(np.float64), 2, axis=0)
-        return statistics_from(counts.sum(axis=0), sums.sum(axis=0), squares.sum(axis=0), origins)
+        self.is_sorted = True
+        return Statistics(*kernels.collect_statistics(counts, sums, squares, neighbours[0]))
 
     def groups(self, count: int) -> IntArray:
         """First chunk of each group: chunks whose statistics are summed one after the other.
@@ -173,7 +166,12 @@ class Points:
         dim = self.X.shape[1]
         most = max(4, (32 << 20) // (16 * count * (dim * dim + dim + 1)))
         chunks = len(self.bounds) - 1
-        return np.linspace(0, chunks, min(chunks, 64, most) + 1).astype(np.int64)
+        return even_edges(chunks, min(chunks, 64, most))
+
+    def relabel(self, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+        """Give each point the label and sublabel that its old pair maps to."""
+        kernels.relabel(self.labels, self.sublabels, to_label, to_sublabel)
+        self.is_sorted = False
 
     def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
         """The row numbers of each of these clusters, in order."""
@@ -199,22 +197,20 @@ class Points:
             kernels.side_statistics(self.X, rows, side, near[number], counts[number], sums[number], squares[number])
 
         self.run(write, len(members))
-        return statistics_from(counts, sums, squares, np.repeat(near.astype(np.float64), 2, axis=0))
+        return Statistics(*kernels.collect_statistics(counts[None], sums[None], squares[None], near))
 
 
 def chunk_bounds(rows: int, dim: int) -> IntArray:
     """Edges of the chunks: a function of the data's shape alone, so that sums do not depend on the threads."""
     largest = min(max(CHUNK_BYTES // (4 * dim), 4096), 32768)
-    chunks = max(-(-rows // largest), min(16, rows // 5000), 1)
-    return np.linspace(0, rows, chunks + 1).astype(np.int64)
+    # Not too small either: in each chunk the last block of a cluster's points is only partly filled.
+    chunks = max(-(-rows // largest), min(8, rows // 10_000), 1)
+    return even_edges(rows, chunks)
 
 
-def statistics_from(counts: IntArray, sums: Float64Array, squares: Float64Array, origins: Float64Array) -> Statistics:
-    """Statistics of 2K subclusters from sums about their cluster's origin, lower triangles only."""
-    dim = sums.shape[-1]
-    lower = np.tril(squares.reshape(-1, dim, dim))
-    full = lower + np.swapaxes(np.tril(lower, -1), 1, 2)
-    return Statistics.from_sums(counts.reshape(-1).astype(np.float64), sums.reshape(-1, dim), full, origins)
+def even_edges(length: int, parts: int) -> IntArray:
+    """Where each of so many nearly equal parts begins, and where the last one ends."""
+    return np.arange(parts + 1) * length // parts
 
 
 def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
@@ -223,15 +219,7 @@ def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
     means, whitening = parameters.gaussians.means, parameters.gaussians.whitening
     heights = parameters.gaussians.log_normalisers
     log_heights = parameters.log_weights + heights[:count]
-    identity = np.tile(np.eye(means.shape[1]), (count, 1, 1))
-    spread = triangular.right_divide(identity, whitening[:count])
-    origins, offsets, radii = pairs.neighbour_tables(means[:count], whitening[:count], spread, log_heights)
-    order = np.argsort(radii, axis=1)
-    neighbours = (origins, offsets, order.astype(np.int32), np.take_along_axis(radii, order, axis=1))
     clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
-    subwhitening = whitening[count:].reshape(count, 2, *whitening.shape[1:])
-    gaps = means[count:].reshape(count, 2, -1) - origins[:, None, :]
-    suboffsets = np.einsum("ksij,ksj->ksi", subwhitening, gaps)
-    subheights = parameters.log_subweights + heights[count:].reshape(count, 2)
-    subclusters = (subwhitening.astype(np.float32), suboffsets.astype(np.float32), subheights.astype(np.float32))
-    return clusters, neighbours, subclusters
+    origins, offsets, radii = pairs.neighbour_tables(log_heights, means, whitening)
+    subclusters = pairs.subcluster_tables(parameters.log_subweights, means, whitening, heights, origins)
+    return clusters, (origins, offsets, np.argsort(radii, axis=1), radii), subclusters

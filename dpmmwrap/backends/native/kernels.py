@@ -24,6 +24,8 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 LANES = 64
+BUFFER = 4 * LANES
+"""Points of a subcluster that are put together before they are added to its sums."""
 CUTOFF = 30.0
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
@@ -58,9 +60,15 @@ def _exp(x: Any) -> Any:
 
 
 @compiled
+def key_from(key: Any, index: Any) -> Any:
+    """The key whose first number is the given key's index-th."""
+    return np.uint64(key) + np.uint64(index) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@compiled
 def random_bits(key: Any, index: Any) -> Any:
     """64 random bits for a point: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
-    z = np.uint64(key) + (np.uint64(index) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = key_from(key, np.uint64(index) + np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -73,15 +81,15 @@ def _uniform(bits: Any) -> Any:
 
 
 @compiled
-def _sort_by_label(labels: Any, begin: Any, end: Any, starts: Any, order: Any) -> None:
-    """Counting sort of rows begin..end: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
+def _sort_by_label(labels: Any, starts: Any, order: Any) -> None:
+    """Counting sort of a chunk: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
     for k in range(len(starts)):
         starts[k] = 0
-    for row in range(begin, end):
+    for row in range(len(labels)):
         starts[labels[row] + 1] += 1
     for k in range(1, len(starts)):
         starts[k] += starts[k - 1]
-    for row in range(begin, end):
+    for row in range(len(labels)):
         k = labels[row]
         order[starts[k]] = row
         starts[k] += 1
@@ -122,6 +130,15 @@ def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any
         for b in range(LANES):
             z[b] = -o
         j = 0
+        while j + 8 <= i:
+            w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+            w4, w5, w6, w7 = w[j + 4], w[j + 5], w[j + 6], w[j + 7]
+            for b in range(LANES):
+                z[b] += (
+                    w0 * block[j, b] + w1 * block[j + 1, b] + w2 * block[j + 2, b] + w3 * block[j + 3, b]
+                    + w4 * block[j + 4, b] + w5 * block[j + 5, b] + w6 * block[j + 6, b] + w7 * block[j + 7, b]
+                )  # fmt: skip
+            j += 8
         while j + 4 <= i:
             w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
             for b in range(LANES):
@@ -178,7 +195,7 @@ def _draw_labels(
             farthest = np.float32(0)
             found = 0
             rank = 0
-            while rank < count and not radii[c, rank] > farthest:
+            while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
                 _squared_distances(whitening[k], offsets[c, k], block, z, distance)
                 lead = np.float32(-np.inf)
@@ -280,16 +297,19 @@ def _draw_sublabels(
                 odds = _exp(-abs(t))
                 share = np.float32(1) if t > np.float32(0) else odds
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
-            found[0], found[1] = 0, 0
+            right = 0
             for b in range(n):
+                # Written to both lists, counted in one: no branch, and no counter that waits for memory.
+                lanes[0, b - right] = b
+                lanes[1, right] = b
                 side = np.int64(uniforms[b] > np.float32(0))
                 sublabels[rows[b]] = side
-                lanes[side, found[side]] = b
-                found[side] += 1
+                right += side
+            found[0], found[1] = n - right, right
             for side in range(2):
                 _set_aside(block, lanes[side], found[side], points[side], filled[side])
                 filled[side] += found[side]
-                if filled[side] > LANES:
+                if filled[side] > BUFFER - LANES:
                     _add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
                     filled[side] = 0
         for side in range(2):
@@ -299,56 +319,82 @@ def _draw_sublabels(
 
 @compiled
 def sweep(
-    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, clusters: Any, neighbours: Any, subclusters: Any,
-    key: Any, greedy: Any, statistics: Any,
+    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, sorting: Any, clusters: Any, neighbours: Any,
+    subclusters: Any, key: Any, greedy: Any, statistics: Any,
 ) -> None:  # fmt: skip
     """Labels, sublabels and statistics of groups of chunks, one after the other.
 
     Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group sums
-    into statistics of its own.
+    into statistics of its own. `sorting` is the order by label that the last sweep left, and whether it still holds.
     """
     count, dim = neighbours[0].shape
     counts, sums, squares = statistics
-    longest = 0
-    for chunk in range(groups[0], groups[-1]):
-        longest = max(longest, bounds[chunk + 1] - bounds[chunk])
-    starts = np.empty(count + 1, np.int64)
-    sorted_rows = np.empty(longest, np.int64)
+    order, starts, is_sorted = sorting
     rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
     distances, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
     label_room = (
         np.empty((count + 1, LANES), np.float32), rows, block, z, distances[0], distances[1], uniforms,
         np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
     )  # fmt: skip
-    lanes, points = np.empty((2, LANES), np.int64), np.empty((2, dim, 2 * LANES))
+    lanes, points = np.empty((2, LANES), np.int64), np.empty((2, dim, BUFFER))
     sublabel_room = (rows, block, z, distances, uniforms, lanes, points)
     for group in range(len(groups) - 1):
         own = (counts[group], sums[group], squares[group])
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
-            _sort_by_label(labels, begin, end, starts, sorted_rows)
-            _draw_labels(X, labels, starts, sorted_rows, clusters, neighbours, key, greedy, label_room)
-            _sort_by_label(labels, begin, end, starts, sorted_rows)
+            part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
+            its_starts, its_order, its_key = starts[chunk], order[begin:end], key_from(key, begin)
+            if not is_sorted:
+                _sort_by_label(its_labels, its_starts, its_order)
+            _draw_labels(part, its_labels, its_starts, its_order, clusters, neighbours, its_key, greedy, label_room)
+            _sort_by_label(its_labels, its_starts, its_order)
             _draw_sublabels(
-                X, sublabels, starts, sorted_rows, neighbours[0], subclusters, key, greedy, sublabel_room, own
-            )
+                part, its_sublabels, its_starts, its_order, neighbours[0], subclusters, its_key, greedy,
+                sublabel_room, own,
+            )  # fmt: skip
 
 
 @compiled
 def side_statistics(X: Any, rows: Any, sides: Any, origin: Any, counts: Any, sums: Any, squares: Any) -> None:
     """The statistics of one cluster's two subclusters, for sublabels that did not come from a sweep. O(n D^2)."""
-    points = np.empty((len(origin), 2 * LANES))
-    for side in range(2):
-        member = 0
-        while member < len(rows):
-            filled = 0
-            while member < len(rows) and filled < 2 * LANES:
-                if sides[member] == side:
-                    for j in range(len(origin)):
-                        points[j, filled] = X[rows[member], j] - origin[j]
-                    filled += 1
-                member += 1
-            _add_points(points, filled, counts, sums, squares, side)
+    dim = len(origin)
+    places, block = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32)
+    lanes, found, points = np.empty(LANES, np.int64), 0, np.empty((dim, LANES))
+    for first in range(0, len(rows), LANES):
+        n = min(LANES, len(rows) - first)
+        _gather(X, rows, first, n, origin, places, block)
+        for side in range(2):
+            found = 0
+            for b in range(n):
+                if sides[first + b] == side:
+                    lanes[found] = b
+                    found += 1
+            _set_aside(block, lanes, found, points, 0)
+            _add_points(points, found, counts, sums, squares, side)
+
+
+@compiled
+def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> Any:
+    """Counts, means and scatters of 2K subclusters, from sums of groups about their cluster's origin. O(G K D^2)."""
+    groups, clusters, _, dim = sums.shape
+    total = np.zeros(2 * clusters)
+    means = np.zeros((2 * clusters, dim))
+    scatters = np.zeros((2 * clusters, dim, dim))
+    for k in range(2 * clusters):
+        c, side = k // 2, k % 2
+        for group in range(groups):
+            total[k] += counts[group, c, side]
+            for i in range(dim):
+                means[k, i] += sums[group, c, side, i]
+                for j in range(i + 1):
+                    scatters[k, i, j] += squares[group, c, side, i, j]
+        for i in range(dim):
+            for j in range(i + 1):
+                scatters[k, i, j] -= means[k, i] * means[k, j] / max(total[k], 1.0)
+                scatters[k, j, i] = scatters[k, i, j]
+        for i in range(dim):
+            means[k, i] = means[k, i] / max(total[k], 1.0) + np.float64(origins[c, i])
+    return total, means, scatters
 
 
 @compiled

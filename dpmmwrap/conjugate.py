@@ -1,0 +1,159 @@
+"""The loops of the conjugate maths, compiled by numba: many small matrices at a time.
+
+`dpmmwrap.prior` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so that
+one step of a factorisation is one vectorised loop over all clusters: at D = 20 that is ten times as fast as one
+small matrix after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums in any order, so that they are vectorised; what is not a number stays so.
+compiled: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+
+
+@compiled
+def log_gamma(x: Any) -> Any:
+    """log Gamma(x), by Stirling's series where it is exact to double precision: three times as fast as lgamma."""
+    if x < 12.0:
+        return math.lgamma(x)
+    square = 1.0 / (x * x)
+    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / x
+    return (x - 0.5) * math.log(x) - x + 0.9189385332046727 + series
+
+
+@compiled
+def log_seating(alpha: Any, counts: Any) -> Any:
+    """log probability of a seating with these numbers of guests per table in the Chinese restaurant process."""
+    total, guests = log_gamma(alpha), 0.0
+    for n in counts:
+        if n > 0.0:
+            total += math.log(alpha) + log_gamma(n)
+            guests += n
+    return total - log_gamma(alpha + guests)
+
+
+@compiled
+def log_partition(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
+    """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2), less a constant power of pi: what the data can change."""
+    total = -freedom * half - 0.5 * dim * math.log(strength)
+    for j in range(dim):
+        total += log_gamma(0.5 * (freedom - j))
+    return total
+
+
+@compiled
+def log_partitions(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any:
+    totals = np.empty(len(halves))
+    for k in range(len(halves)):
+        totals[k] = log_partition(freedoms[k], strengths[k], halves[k], dim)
+    return totals
+
+
+@compiled
+def factorise(matrices: Any) -> Any:
+    """Lower Cholesky factors (D, D, K) and half the log determinants, not a number where there is none. O(K D^3)."""
+    count, dim = matrices.shape[0], matrices.shape[1]
+    factors, halves, rest = np.zeros((dim, dim, count)), np.zeros(count), np.empty(count)
+    for i in range(dim):
+        for j in range(i + 1):
+            for k in range(count):
+                rest[k] = matrices[k, i, j]
+            for m in range(j):
+                for k in range(count):
+                    rest[k] -= factors[i, m, k] * factors[j, m, k]
+            if j < i:
+                for k in range(count):
+                    factors[i, j, k] = rest[k] / factors[j, j, k]
+        for k in range(count):
+            factors[i, i, k] = np.sqrt(rest[k])
+            halves[k] += math.log(factors[i, i, k]) if rest[k] > 0.0 else np.nan
+    return factors, halves
+
+
+@compiled
+def posteriors(prior: Any, counts: Any, means: Any, scatters: Any) -> Any:
+    """Means, strengths, scales and degrees of freedom given each cluster's statistics, and the scales' factors,
+    their half log determinants and the log partitions. O(K D^3)."""
+    mean, strength, scale, freedom = prior
+    count, dim = means.shape
+    strengths, freedoms = strength + counts, freedom + counts
+    centres, scales, gap = np.empty((count, dim)), np.empty((count, dim, dim)), np.empty(dim)
+    for k in range(count):
+        share = counts[k] / strengths[k]
+        for i in range(dim):
+            gap[i] = means[k, i] - mean[i]
+            centres[k, i] = mean[i] + share * gap[i]
+        for i in range(dim):
+            pull = strength * share * gap[i]
+            for j in range(dim):
+                scales[k, i, j] = scale[i, j] + scatters[k, i, j] + pull * gap[j]
+    factors, halves = factorise(scales)
+    return centres, strengths, scales, freedoms, factors, halves, log_partitions(freedoms, strengths, halves, dim)
+
+
+@compiled
+def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
+    """Means (K, D) and whitening factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the latter's log determinants.
+
+    Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
+    row, and then the steps from the centres. O(K D^3).
+    """
+    count, dim = centres.shape
+    halves, rest = np.zeros(count), np.empty(count)
+    rows, steps = np.empty((dim, count)), np.empty((dim, count))
+    means, whitening = np.empty((count, dim)), np.zeros((count, dim, dim))
+    place = 0
+    for i in range(dim):
+        for k in range(count):
+            rows[i, k] = np.sqrt(2.0 * gammas[i, k])
+            rest[k] = normals[dim * (dim - 1) // 2 + i, k]
+        for j in range(i):
+            for k in range(count):
+                rows[j, k] = normals[place + j, k]
+        place += i
+        # From the last column back, taking each found entry off the ones before it.
+        for j in range(i, -1, -1):
+            for k in range(count):
+                rows[j, k] /= factors[j, j, k]
+            for m in range(j):
+                for k in range(count):
+                    rows[m, k] -= rows[j, k] * factors[j, m, k]
+        for m in range(i):
+            for k in range(count):
+                rest[k] -= rows[m, k] * steps[m, k]
+        for k in range(count):
+            steps[i, k] = rest[k] / rows[i, k]
+            halves[k] += math.log(rows[i, k])
+            means[k, i] = centres[k, i] + steps[i, k] / math.sqrt(strengths[k])
+            for j in range(i + 1):
+                whitening[k, i, j] = rows[j, k]
+    return means, whitening, halves
+
+
+@compiled
+def with_unions(counts: Any, means: Any, scatters: Any) -> Any:
+    """Statistics of K clusters, then of their 2K subclusters, from the latter (Chan, Golub and LeVeque's update)."""
+    pairs, dim = len(counts) // 2, means.shape[1]
+    every = np.empty(3 * pairs), np.empty((3 * pairs, dim)), np.empty((3 * pairs, dim, dim))
+    every[0][pairs:] = counts
+    every[1][pairs:] = means
+    every[2][pairs:] = scatters
+    for k in range(pairs):
+        left, right = 2 * k, 2 * k + 1
+        total = counts[left] + counts[right]
+        every[0][k] = total
+        share = counts[right] / max(total, 1.0)
+        for i in range(dim):
+            gap = means[right, i] - means[left, i]
+            every[1][k, i] = means[left, i] + share * gap
+            weight = counts[left] * share * gap
+            for j in range(dim):
+                between = weight * (means[right, j] - means[left, j])
+                every[2][k, i, j] = scatters[left, i, j] + scatters[right, i, j] + between
+    return every
