@@ -1,8 +1,8 @@
 """The normal-inverse-Wishart prior: posterior, marginal likelihood, predictive, draws.
 
-The home of the conjugate maths (its loops are in `conjugate`). An `NIW` may stand for one distribution or for a batch of them
-(one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper
-and the reference package write it as nu * Psi.
+The home of the conjugate maths; its loops are in `conjugate`. An `NIW` may stand for one distribution or for a batch
+of them (one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper and the
+reference package write it as nu * Psi.
 """
 
 from __future__ import annotations
@@ -241,9 +241,9 @@ class NIW:
         """
         centres = self.mean.reshape(-1, self.dim)
         count, dim = centres.shape
-        strengths = np.full(count, self.mean_strength, dtype=np.float64)
-        shapes = 0.5 * (np.broadcast_to(self.degrees_of_freedom, count) - np.arange(dim)[::-1, None])
-        gammas, normals = rng.standard_gamma(shapes), rng.standard_normal((dim * (dim + 1) // 2, count))
+        strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
+        gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
+        normals = rng.standard_normal((dim * (dim + 1) // 2, count))
         means, whitening, halves = conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals)
         drawn = Gaussians(means, whitening)
         drawn.__dict__["log_normalisers"] = halves - 0.5 * dim * LOG_2_PI

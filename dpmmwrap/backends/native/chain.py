@@ -21,6 +21,7 @@ from dpmmwrap.backends.native.gibbs import (
     measure,
 )
 from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
+from dpmmwrap.backends.native.pairs import HOPELESS
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
 from dpmmwrap.subclusters import Initializer
@@ -34,8 +35,8 @@ CROWD = 50
 """More first clusters than this are there to merge."""
 LONGEST_WAIT = 5
 """Subclusters that keep losing a side begin anew after 2^5 iterations at the latest."""
-RESTART_EVERY = int(__import__("os").environ.get("RE","4"))
-"""Subclusters begin anew in every fourth iteration only, so that one call of a network serves several clusters."""
+RESTART_EVERY = 5
+"""Subclusters begin anew in every fifth iteration only, so that one call of a network serves several clusters."""
 SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
 
@@ -119,6 +120,8 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
+        self.key = SeedSequence(settings.seed).generate_state(1, np.uint64)[0]
+        self.generator = Generator(SFC64(0))
         self.evidence: Evidence
         """What the state's statistics say; measured again whenever they change."""
         self.identity: dict[str, Any] | None = None
@@ -144,8 +147,15 @@ class Chain:
 
     def randomness(self, iteration: int) -> tuple[Generator, np.uint64]:
         """The random numbers of an iteration: a generator for clusters, a key for points. Nothing to store."""
-        sequence = SeedSequence([self.settings.seed, iteration])
-        return Generator(SFC64(sequence)), sequence.generate_state(1, np.uint64)[0]
+        words = [kernels.random_bits(self.key, 4 * iteration + place) for place in range(4)]
+        # Setting the state is ten times as fast as a new generator, seeded.
+        self.generator.bit_generator.state = {
+            "bit_generator": "SFC64",
+            "state": {"state": np.array([*words[:3], 1], np.uint64)},
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+        return self.generator, np.uint64(words[3])
 
     def begin(self) -> None:
         """First labels, first subclusters."""
@@ -195,13 +205,9 @@ class Chain:
         splits = merges = (0, 0)
         if not settling:
             if state.iteration % RESTART_EVERY == 0:
-                self.restart(self.evidence, rng)
-            splits = self.split(self.evidence, rng)
-            if splits[0]:
-                self.evidence = measure(model, state.subclusters)
-            merges = self.merge(self.evidence, rng)
-            if merges[0]:
-                self.evidence = measure(model, state.subclusters)
+                self.restart(rng)
+            splits = self.split(rng)
+            merges = self.merge(rng)
         return Iteration(
             n_clusters=len(state.age) - model.outliers,
             log_posterior=log_posterior(model, self.evidence),
@@ -230,7 +236,7 @@ class Chain:
         if not keep.all():
             self.relabel(np.cumsum(keep) - 1, keep)
 
-    def relabel(self, to_label: IntArray, keep: IntArray) -> None:
+    def relabel(self, to_label: IntArray, keep: Any) -> None:
         """Renumber whole clusters."""
         state = self.state
         count = len(to_label)
@@ -239,13 +245,13 @@ class Chain:
         state.clocks = state.clocks[keep]
         state.subclusters = state.subclusters[np.repeat(keep, 2)]
 
-    def restart(self, evidence: Evidence, rng: Generator) -> None:
+    def restart(self, rng: Generator) -> None:
         """Begin anew the subclusters that have an empty side, or that have settled in a rejected split.
 
         They have settled when the ratio of their split has not risen for a while: those that are still on their way,
         as after random starts, are left alone.
         """
-        state, settings, clocks = self.state, self.settings, self.state.clocks
+        state, settings, clocks, evidence = self.state, self.settings, self.state.clocks, self.evidence
         counts = evidence.clusters.counts
         one_sided = (evidence.sides == 0).any(axis=1) & (counts > 1)
         # After each start that led nowhere the next is twice as far: most such clusters are one Gaussian.
@@ -266,22 +272,31 @@ class Chain:
             state.begin_subclusters(which)
             self.evidence = measure(self.model, state.subclusters)
 
-    def split(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
+    def split(self, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed.
 
-        Subclusters that have just begun anew are judged, too, unless they are the toss of a coin: a good start is
-        a cut, and where clusters overlap the cut may pay when the labels drawn after it no longer do.
+        Subclusters that have just begun are judged at once, and so are those of clusters born here, unless they are
+        the toss of a coin: a good start is a cut, and where clusters overlap the cut may pay when the labels drawn
+        after it no longer do.
         """
-        state, settings, first = self.state, self.settings, self.model.outliers
+        state = self.state
+        first_look = not isinstance(self.settings.initializer, RandomStart)
+        ready = (state.subage >= self.settings.burnout) | (first_look & (state.subage == 0))
+        ready[: self.model.outliers] = False
+        born = accepted = self.split_some(ready, rng)
+        while born and first_look:
+            born = self.split_some(state.age == 0, rng)
+            accepted += born
+        return accepted, int(ready.sum())
+
+    def split_some(self, ready: Any, rng: Generator) -> int:
+        """Propose to split these clusters; how many were split."""
+        state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
         count = len(state.age)
-        ready = state.subage >= settings.burnout
-        if not isinstance(settings.initializer, RandomStart):
-            ready |= state.subage == 0
-        ready[:first] = False
-        proposed = int(ready.sum())
-        if not proposed:
-            return 0, 0
         ratios = split_ratios(self.model, evidence)
+        ready = ready & (ratios > HOPELESS)
+        if not ready.any():
+            return 0
         accepted = ready & (np.log(rng.random(count)) < ratios)
         room = np.inf if settings.max_clusters is None else settings.max_clusters - (count - first)
         if accepted.sum() > room:
@@ -289,7 +304,7 @@ class Chain:
             accepted = np.isin(np.arange(count), best)
         left = np.flatnonzero(accepted)
         if not len(left):
-            return 0, proposed
+            return 0
         right = count + np.arange(len(left))
         table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
         table[left, 1] = right
@@ -304,14 +319,15 @@ class Chain:
         fresh = self.start(members, halves.means, rng, self.settings.initializer)
         state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
         put(state.subclusters, left, fresh[: 2 * len(left)])
-        return len(left), proposed
+        self.evidence = measure(self.model, state.subclusters)
+        return len(left)
 
-    def merge(self, evidence: Evidence, rng: Generator) -> tuple[int, int]:
+    def merge(self, rng: Generator) -> tuple[int, int]:
         """Propose to merge every two clusters that are old enough; how many were accepted and proposed.
 
         The two become the subclusters of the merged cluster, so that the way back stays open.
         """
-        state, settings, first = self.state, self.settings, self.model.outliers
+        state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
         count = len(state.age)
         ready = state.age >= settings.burnout
         ready[:first] = False
@@ -320,6 +336,8 @@ class Chain:
         if not proposed:
             return 0, 0
         one, other, ratios = merge_ratios(self.model, evidence, candidates, settings.merge_ratio)
+        if not len(ratios):
+            return 0, proposed
         accepted = np.log(rng.random(len(ratios))) < ratios
         chosen = disjoint(one[accepted], other[accepted], ratios[accepted])
         if not chosen:
@@ -337,6 +355,7 @@ class Chain:
         keep = np.ones(count, bool)
         keep[gone] = False
         self.relabel(np.cumsum(keep) - 1, keep)
+        self.evidence = measure(self.model, state.subclusters)
         return len(into), proposed
 
 

@@ -16,8 +16,6 @@ from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends.native import kernels, pairs
 from dpmmwrap.prior import NIW, Gaussians, Statistics
 
-SMALLEST = 1e-300
-"""In place of a gamma variable that has come out as zero."""
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
 
@@ -89,15 +87,10 @@ class Parameters:
 
 def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
     """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
-    first, count = model.outliers, evidence.n_clusters
-    shapes = np.append(evidence.clusters.counts[first:], model.alpha), evidence.subclusters.counts + model.alpha / 2
-    mass = np.maximum(rng.standard_gamma(np.concatenate(shapes)), SMALLEST)
-    weights, subweights = mass[: count - first + 1], mass[count - first + 1 :].reshape(-1, 2)
-    log_weights = np.log(weights[:-1] / weights.sum())
-    if first:
-        outlier = np.log(model.outlier_weight)
-        log_weights = np.append(outlier, log_weights + np.log1p(-model.outlier_weight))
-    log_subweights = np.log(subweights / (subweights[:, :1] + subweights[:, 1:]))
+    shapes = conjugate.weight_shapes(model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides)
+    log_weights, log_subweights = conjugate.log_weights(rng.standard_gamma(shapes), evidence.n_clusters)
+    if model.outliers:
+        log_weights = np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
     return Parameters(log_weights, log_subweights, evidence.posterior.draw(rng))
 
 

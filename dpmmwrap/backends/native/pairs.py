@@ -11,7 +11,7 @@ from dpmmwrap.backends.native.kernels import CUTOFF, compiled
 from dpmmwrap.conjugate import log_gamma, log_partition
 
 HOPELESS = -40.0
-"""A merge whose log Hastings ratio is known to be below this is not looked at: e^-40 never comes up."""
+"""A move whose log Hastings ratio is known to be below this is not looked at: e^-40 never comes up."""
 
 
 @compiled

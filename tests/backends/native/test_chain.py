@@ -112,7 +112,7 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
         chain.state.clocks["subage"] = 99
         evidence = measure(chain.model, chain.state.subclusters)
         ratio = float(split_ratios(chain.model, evidence)[0])
-        accepted += chain.split(evidence, np.random.default_rng(seed))[0]
+        accepted += chain.split(np.random.default_rng(seed))[0]
     assert -3 < ratio < -0.1
     assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
 
@@ -124,7 +124,7 @@ def test_a_start_is_judged_at_once_unless_it_is_a_coin(init: str, judged: tuple[
     chain = Chain(X, settings_for(X, initializer=make_initializer(init)))
     chain.settings.initializer.bind(X)
     chain.begin()
-    assert chain.split(chain.evidence, rng) == judged
+    assert chain.split(rng) == judged
 
 
 class FirstThenRandom:

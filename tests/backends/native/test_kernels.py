@@ -124,6 +124,22 @@ def test_statistics_are_those_of_the_new_labels(offset: float) -> None:
     np.testing.assert_allclose(got.scatters, expected.scatters, rtol=1e-6, atol=1e-4)
 
 
+def test_the_order_left_by_a_sweep_serves_the_next_one() -> None:
+    parameters = random_parameters(6, 3, 2.0)
+    kept, sorted_anew = points_of(parameters, 30_000), points_of(parameters, 30_000)
+    for key in range(3):
+        for points in (kept, sorted_anew):
+            points.sweep(parameters, np.uint64(key), greedy=False)
+        assert kept.is_sorted
+        sorted_anew.is_sorted = False
+        np.testing.assert_array_equal(kept.labels, sorted_anew.labels)
+        np.testing.assert_array_equal(kept.sublabels, sorted_anew.sublabels)
+    kept.relabel(
+        np.tile(np.array([[0], [0], [1], [2], [3], [4]], np.int32), 2), np.tile(np.array([0, 1], np.uint8), (6, 1))
+    )
+    assert not kept.is_sorted
+
+
 def test_set_sublabels_gives_the_same_statistics() -> None:
     parameters = random_parameters(4, 5, 2.0)
     points = points_of(parameters, 5000)
