@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
@@ -9,7 +11,10 @@ from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 MOST = 150
 """More clusters than most data have; data with more find the rest by splits."""
 POINTS_PER_CLUSTER = 20
-SAMPLE = 20_000
+SAMPLE = 10_000
+SEEDING = 10
+"""Points per cell among which k-means++ looks for the first centres: more of them find no better ones, but slowly."""
+STEPS = 8
 CHUNK = 1 << 13
 
 
@@ -22,7 +27,8 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation."""
     if count < 2:
         return np.zeros(len(X), np.int32)
-    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.cluster import KMeans, kmeans_plusplus
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
@@ -30,10 +36,14 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     points = np.asarray(X[rows], dtype=np.float64)
     shift, deviations = points.mean(axis=0), points.std(axis=0)
     deviations[deviations == 0] = 1.0
-    model = MiniBatchKMeans(count, batch_size=2048, n_init=1, max_iter=20, random_state=seed % 2**32)
+    points = ((points - shift) / deviations).astype(np.float32)
+    some = points[rng.permutation(len(points))[: SEEDING * count]]
     # Many small steps: more threads than idle cores make them a hundred times slower.
-    with threadpool_limits(1):
-        model.fit((points - shift) / deviations)
+    with threadpool_limits(1), warnings.catch_warnings():
+        # Fewer different points than cells: then some cells are empty, and that is fine.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
+        model = KMeans(count, init=centres, n_init=1, max_iter=STEPS).fit(points)
     return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
 
 
