@@ -139,20 +139,32 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 @compiled
 def weight_shapes(alpha: Any, counts: Any, sides: Any) -> Any:
     """The parameters of Dir(N_1, ..., N_K, alpha), then of Dir(N_l + alpha/2, N_r + alpha/2) for each cluster."""
-    return np.concatenate((np.append(counts, alpha), sides.ravel() + alpha / 2))
+    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
+    for k in range(len(counts)):
+        shapes[k] = counts[k]
+    shapes[len(counts)] = alpha
+    for k in range(len(sides)):
+        for side in range(2):
+            shapes[len(counts) + 1 + 2 * k + side] = sides[k, side] + 0.5 * alpha
+    return shapes
 
 
 @compiled
 def log_weights(masses: Any, clusters: Any) -> Any:
     """log weights and (clusters, 2) log subweights from gamma variables of `weight_shapes`."""
     # A variable of a small shape may come out as zero.
-    masses = np.maximum(masses, 1e-300)
-    first = len(masses) - 2 * clusters
-    halves = masses[first:].reshape(-1, 2)
-    subweights = np.empty(halves.shape)
+    smallest = 1e-300
+    first, total = len(masses) - 2 * clusters, 0.0
+    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
+    for k in range(first):
+        total += masses[k]
+    for k in range(first - 1):
+        weights[k] = math.log(max(masses[k], smallest) / total)
     for k in range(clusters):
-        subweights[k] = np.log(halves[k] / (halves[k, 0] + halves[k, 1]))
-    return np.log(masses[: first - 1] / masses[:first].sum()), subweights
+        left, right = max(masses[first + 2 * k], smallest), max(masses[first + 2 * k + 1], smallest)
+        subweights[k, 0] = math.log(left / (left + right))
+        subweights[k, 1] = math.log(right / (left + right))
+    return weights, subweights
 
 
 @compiled
@@ -160,9 +172,12 @@ def with_unions(counts: Any, means: Any, scatters: Any) -> Any:
     """Statistics of K clusters, then of their 2K subclusters, from the latter (Chan, Golub and LeVeque's update)."""
     pairs, dim = len(counts) // 2, means.shape[1]
     every = np.empty(3 * pairs), np.empty((3 * pairs, dim)), np.empty((3 * pairs, dim, dim))
-    every[0][pairs:] = counts
-    every[1][pairs:] = means
-    every[2][pairs:] = scatters
+    for k in range(2 * pairs):
+        every[0][pairs + k] = counts[k]
+        for i in range(dim):
+            every[1][pairs + k, i] = means[k, i]
+            for j in range(dim):
+                every[2][pairs + k, i, j] = scatters[k, i, j]
     for k in range(pairs):
         left, right = 2 * k, 2 * k + 1
         total = counts[left] + counts[right]

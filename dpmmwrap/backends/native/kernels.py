@@ -130,15 +130,6 @@ def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any
         for b in range(LANES):
             z[b] = -o
         j = 0
-        while j + 8 <= i:
-            w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
-            w4, w5, w6, w7 = w[j + 4], w[j + 5], w[j + 6], w[j + 7]
-            for b in range(LANES):
-                z[b] += (
-                    w0 * block[j, b] + w1 * block[j + 1, b] + w2 * block[j + 2, b] + w3 * block[j + 3, b]
-                    + w4 * block[j + 4, b] + w5 * block[j + 5, b] + w6 * block[j + 6, b] + w7 * block[j + 7, b]
-                )  # fmt: skip
-            j += 8
         while j + 4 <= i:
             w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
             for b in range(LANES):
