@@ -31,6 +31,8 @@ from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 LOG_2 = float(np.log(2.0))
 HOPELESS_SHARE = 0.5
 """A split that costs more than this share of what halving the cluster at random would cost leads nowhere."""
+NARROW = 0.2
+"""A split that gains less than this share of the same cost may no longer pay after the next draws."""
 CROWD = 50
 """More first clusters than this are there to merge."""
 LONGEST_WAIT = 5
@@ -120,6 +122,7 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
+        self.by_coin = isinstance(settings.initializer, RandomStart)
         self.key = SeedSequence(settings.seed).generate_state(1, np.uint64)[0]
         self.generator = Generator(SFC64(0))
         self.evidence: Evidence
@@ -275,28 +278,32 @@ class Chain:
     def split(self, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed.
 
-        Subclusters that have just begun are judged at once, and so are those of clusters born here, unless they are
-        the toss of a coin: a good start is a cut, and where clusters overlap the cut may pay when the labels drawn
-        after it no longer do.
+        Subclusters that have just begun, be it in a cluster born here, are judged at once if their split pays by a
+        narrow margin: a good start is a cut, and where clusters overlap the cut may pay when the labels drawn after
+        it no longer do. A split that pays by far can wait, and is the better for a few sweeps.
         """
         state = self.state
-        first_look = not isinstance(self.settings.initializer, RandomStart)
-        ready = (state.subage >= self.settings.burnout) | (first_look & (state.subage == 0))
-        ready[: self.model.outliers] = False
-        born = accepted = self.split_some(ready, rng)
-        while born and first_look:
-            born = self.split_some(state.age == 0, rng)
-            accepted += born
-        return accepted, int(ready.sum())
+        old_enough = state.subage >= self.settings.burnout
+        old_enough[: self.model.outliers] = False
+        accepted, proposed = self.split_some(old_enough, state.subage == 0, rng)
+        born = accepted
+        while born:
+            born, more = self.split_some(np.zeros(len(state.age), bool), state.age == 0, rng)
+            accepted, proposed = accepted + born, proposed + more
+        return accepted, proposed
 
-    def split_some(self, ready: Any, rng: Generator) -> int:
-        """Propose to split these clusters; how many were split."""
+    def split_some(self, old_enough: Any, just_begun: Any, rng: Generator) -> tuple[int, int]:
+        """Propose to split these clusters; how many were accepted and proposed."""
         state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
         count = len(state.age)
         ratios = split_ratios(self.model, evidence)
-        ready = ready & (ratios > HOPELESS)
+        ready = old_enough.copy()
+        if not self.by_coin:
+            ready |= just_begun & (ratios > HOPELESS) & (ratios < NARROW * LOG_2 * evidence.clusters.counts)
+        proposed = int(ready.sum())
+        ready &= ratios > HOPELESS
         if not ready.any():
-            return 0
+            return 0, proposed
         accepted = ready & (np.log(rng.random(count)) < ratios)
         room = np.inf if settings.max_clusters is None else settings.max_clusters - (count - first)
         if accepted.sum() > room:
@@ -304,7 +311,7 @@ class Chain:
             accepted = np.isin(np.arange(count), best)
         left = np.flatnonzero(accepted)
         if not len(left):
-            return 0
+            return 0, proposed
         right = count + np.arange(len(left))
         table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
         table[left, 1] = right
@@ -320,7 +327,7 @@ class Chain:
         state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
         put(state.subclusters, left, fresh[: 2 * len(left)])
         self.evidence = measure(self.model, state.subclusters)
-        return len(left)
+        return len(left), proposed
 
     def merge(self, rng: Generator) -> tuple[int, int]:
         """Propose to merge every two clusters that are old enough; how many were accepted and proposed.

@@ -117,14 +117,19 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
     assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("init", "judged"), [("kmeans", (1, 1)), ("random", (0, 0))])
-def test_a_start_is_judged_at_once_unless_it_is_a_coin(init: str, judged: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("start", "gap", "splits"), [("cut", 1.8, 1), ("cut", 4.0, 0), ("random", 1.8, 0)])
+def test_a_start_that_pays_by_little_is_judged_at_once(start: str, gap: float, splits: int) -> None:
+    """A cut between groups that overlap is accepted before it is drawn away; far groups wait, and coins always do."""
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=(300, 2)) - 4, rng.normal(size=(300, 2)) + 4]).astype(np.float32)
-    chain = Chain(X, settings_for(X, initializer=make_initializer(init)))
+    X = (rng.normal(size=(600, 2)) + [gap, 0] * np.repeat([[-1], [1]], 300, axis=0)).astype(np.float32)
+    initializer = make_initializer("random" if start == "random" else lambda points: points[:, 0] > 0)
+    chain = Chain(X, settings_for(X, initializer=initializer))
     chain.settings.initializer.bind(X)
     chain.begin()
-    assert chain.split(rng) == judged
+    accepted, proposed = chain.split(rng)
+    assert (accepted >= 1) == (splits == 1)
+    assert (proposed >= accepted) and (proposed > 0) == (splits == 1)
+    np.testing.assert_array_equal(chain.points.labels > 0, (X[:, 0] > 0) & (splits == 1))
 
 
 class FirstThenRandom:
