@@ -35,8 +35,9 @@ NARROW = 0.2
 """A split that gains less than this share of the same cost may no longer pay after the next draws."""
 CROWD = 50
 """More first clusters than this are there to merge."""
-LONGEST_WAIT = 5
-"""Subclusters that keep losing a side begin anew after 2^5 iterations at the latest."""
+LONGEST_WAIT, LONGEST_PATIENCE = 5, 4
+"""Subclusters that keep losing a side begin anew after 2^5 iterations at the latest, those that settle in splits without
+hope after 2^4 times the usual patience."""
 RESTART_EVERY = 5
 """Subclusters begin anew in every fifth iteration only, so that one call of a network serves several clusters."""
 SETTLE = 5
@@ -263,7 +264,8 @@ class Chain:
         if settings.fresh_start_after is not None:
             state.watch(split_ratios(self.model, evidence))
             failed = failed | (clocks["best_ratio"] < -HOPELESS_SHARE * counts * LOG_2)
-            patience = settings.fresh_start_after * 2 ** np.minimum(np.where(failed, clocks["failures"], 0), 2)
+            tries = np.where(failed, np.minimum(clocks["failures"], LONGEST_PATIENCE), 0)
+            patience = settings.fresh_start_after * 2**tries
             chosen |= ~one_sided & (clocks["waiting"] >= patience) & (state.subage > settings.burnout)
         chosen[: self.model.outliers] = False
         if chosen.any():
