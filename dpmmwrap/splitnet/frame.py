@@ -18,14 +18,18 @@ LARGEST_WEIGHT = 5.0
 
 @dataclass(frozen=True)
 class Frame:
-    """x -> (x - mean) @ axes, for B clusters: mean (B, 1, D), axes (B, D, E)."""
+    """x -> (x - mean) @ axes, for B clusters: mean (B, 1, D), axes (B, D, D).
+
+    longest (B, D) is the direction, in the frame, in which the cluster was longest before it was whitened.
+    """
 
     mean: Tensor
     axes: Tensor
+    longest: Tensor
 
     def take(self, clusters: Tensor) -> Frame:
         """Of some of the clusters only."""
-        return Frame(self.mean[clusters], self.axes[clusters])
+        return Frame(self.mean[clusters], self.axes[clusters], self.longest[clusters])
 
     def __call__(self, X: Tensor) -> Tensor:
         return torch.bmm(X - self.mean, self.axes)
@@ -39,7 +43,10 @@ def whitening(X: Tensor, present: Tensor | None = None) -> Frame:
     covariance = torch.bmm((centred * weights[:, :, None]).transpose(1, 2), centred)
     variances, directions = torch.linalg.eigh(covariance)
     floor = variances[:, -1:].clamp_min(1e-30) * SMALLEST_VARIANCE
-    return Frame(mean, directions * variances.clamp_min(floor).rsqrt()[:, None, :])
+    # Variances come in rising order: the last direction is the longest.
+    longest = torch.zeros_like(variances)
+    longest[:, -1] = 1
+    return Frame(mean, directions * variances.clamp_min(floor).rsqrt()[:, None, :], longest)
 
 
 def turned(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -57,6 +64,13 @@ def turned(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
     skewness = (weights[:, :, None] * Y.clamp(-4.0, 4.0).pow(3)).sum(dim=1)
     sign = torch.where(skewness < 0, -1.0, 1.0).to(Y.dtype)
     return Y * sign[:, None, :], axes * sign[:, None, :]
+
+
+def frame_of(X: Tensor, present: Tensor | None = None) -> Frame:
+    """The frames of B clusters with the points X (B, n, D)."""
+    white = whitening(X, present)
+    _, axes = turned(white(X).float(), present)
+    return Frame(white.mean, white.axes @ axes.to(X), axes[:, -1])
 
 
 def framed(X: Tensor, present: Tensor | None = None) -> Tensor:

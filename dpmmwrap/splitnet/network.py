@@ -6,6 +6,7 @@ is linear in the number of points, and permuting the points permutes the logits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch.nn import functional
 FREQUENCIES = (2.0, 4.0, 8.0)
 MAX_DIM_OF_WAVES = 5
 SMALLEST_SQUARE = 1e-4
+FEW_KEYS = 16
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,30 @@ def architecture(dim: int, preset: str = "compact") -> Architecture:
     raise ValueError(f"preset should be one of {', '.join(PRESETS)}, not {preset!r}")
 
 
+def linear(X: Tensor, layer: nn.Linear) -> Tensor:
+    """What the layer does, called as a function: for a few small sets, calls of modules cost as much as their work."""
+    return functional.linear(X, layer.weight, layer.bias)
+
+
+def norm(X: Tensor, layer: nn.LayerNorm) -> Tensor:
+    return torch.layer_norm(X, layer.normalized_shape, layer.weight, layer.bias, layer.eps)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of queries (B, heads, n, h) to keys and values (B, heads, m, h)."""
+    if mask is not None or key.shape[2] >= FEW_KEYS:
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    # With fewer keys than the processor works on at once, the softmax is faster with the many queries last.
+    scores = key @ query.transpose(2, 3) / math.sqrt(query.shape[-1])
+    return torch.softmax(scores, dim=2).transpose(2, 3) @ value
+
+
 class MAB(nn.Module):
     """Multihead attention block: MAB(X, Y) = H + rFF(H) with H = X + rFF(MultiheadAtt(X, Y))."""
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.size = heads, hidden // heads
         self.query = nn.Linear(hidden, hidden)
         self.key_value = nn.Linear(hidden, 2 * hidden)
         self.output = nn.Linear(hidden, hidden)
@@ -68,19 +88,16 @@ class MAB(nn.Module):
         self.norm_output = nn.LayerNorm(hidden)
 
     def forward(self, X: Tensor, Y: Tensor, present: Tensor | None = None) -> Tensor:
-        """X (B, n, h) attends to Y (B, m, h); `present` (B, m) marks the rows of Y that are not padding."""
-        batch, rows, hidden = X.shape
-        query = self._split_heads(self.query(X))
-        key, value = (self._split_heads(part) for part in self.key_value(Y).chunk(2, dim=-1))
-        mask = None if present is None else present[:, None, None, :]
-        attention = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        attention = attention.transpose(1, 2).reshape(batch, rows, hidden)
-        H = self.norm_attention(X + self.output(attention))
-        return self.norm_output(H + self.feed_forward(H))  # type: ignore[no-any-return]
+        """X (B or 1, n, h) attends to Y (B, m, h); `present` (B, m) marks the rows of Y that are not padding."""
+        query = self._heads(linear(X, self.query)).expand(len(Y), -1, -1, -1)
+        key, value = self._heads(linear(Y, self.key_value)).chunk(2, dim=1)
+        attention = attend(query, key, value, None if present is None else present[:, None, None, :])
+        H = norm(X + linear(attention.transpose(1, 2).flatten(2), self.output), self.norm_attention)
+        return norm(H + self.feed_forward(H), self.norm_output)
 
-    def _split_heads(self, X: Tensor) -> Tensor:
-        batch, rows, hidden = X.shape
-        return X.view(batch, rows, self.heads, hidden // self.heads).transpose(1, 2)
+    def _heads(self, X: Tensor) -> Tensor:
+        """(B, n, heads * h) -> (B, heads, n, h)."""
+        return X.view(*X.shape[:2], -1, self.size).transpose(1, 2)
 
 
 class SAB(nn.Module):
@@ -105,7 +122,7 @@ class ISAB(nn.Module):
         self.scatter = MAB(hidden, heads)
 
     def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        summary = self.gather(self.inducing.expand(len(X), -1, -1), X, present)
+        summary = self.gather(self.inducing, X, present)
         return self.scatter(X, summary)  # type: ignore[no-any-return]
 
 
@@ -120,7 +137,7 @@ class PMA(ISAB):
         self.rows = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())
 
     def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        summary = self.gather(self.inducing.expand(len(X), -1, -1), self.rows(X), present)
+        summary = self.gather(self.inducing, self.rows(X), present)
         return self.scatter(X, summary)  # type: ignore[no-any-return]
 
 
@@ -135,8 +152,8 @@ def features(X: Tensor) -> Tensor:
     squares = X.square()
     parts = [X, squares - 1.0, squares.mean(dim=-1, keepdim=True) - 1.0, torch.log(squares + SMALLEST_SQUARE) / 2]
     if X.shape[-1] <= MAX_DIM_OF_WAVES:
-        for frequency in FREQUENCIES:
-            parts += [torch.sin(frequency * X), torch.cos(frequency * X)]
+        angles = X[..., None, :] * torch.tensor(FREQUENCIES, device=X.device)[:, None]
+        parts.append(torch.stack([angles.sin(), angles.cos()], dim=-2).flatten(-3))
     return torch.cat(parts, dim=-1)
 
 

@@ -5,6 +5,7 @@ The cost of a start does not depend on the size of the cluster, apart from label
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,25 +17,30 @@ from torch import Tensor
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.splitnet import proposals, refine
 from dpmmwrap.splitnet.device import choose_device, one_thread
-from dpmmwrap.splitnet.frame import Frame, whitening
+from dpmmwrap.splitnet.frame import Frame, frame_of
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet
 from dpmmwrap.splitnet.weights_io import load_weights, network_dim, shipped_dims, shipped_path
 
-NETWORK_POINTS = 256
+NETWORK_POINTS = 128
 """Points of the context that the network reads."""
 SHELLS = (0.2, 0.5)
 """Shares of the points in the core of a shell split."""
 FIRST_STEPS = 2
 SURVIVORS = 6
 """EM steps of all candidates, and how many of them are refined to the end."""
-HOPELESS_MERIT, HOPELESS_RATIO = -0.1, -15.0
+HOPELESS_RATIO, HOPELESS_MERIT = -15.0, -0.1
 """A split below both is not going to be accepted, however long the sampler works on it."""
+UNLIKELY = -0.25
+"""Where no candidate has this merit after the first steps, none comes to pay: the cluster is given up."""
+ROOMY_DIM, DISCOURAGING = 5, -0.4
+"""From so many dimensions on, where none of the other candidates has this merit, those of the network do not pay
+either, and it is not asked. In fewer dimensions it often finds what the others miss."""
 SEARCH_ANYWAY = 0.05
 """The share of clusters that look like one Gaussian, but are searched for a split all the same."""
 CROWDED_DIM = 5
 """In more dimensions components come apart, and a search costs more: half as many candidates."""
-POLISH_POINTS_PER_DIM, POLISH_POINTS = 200, 4096
+POLISH_POINTS_PER_DIM, POLISH_POINTS = 120, 4096
 POLISH_STEPS, LONGER_POLISH_STEPS = 3, 10
 """The chosen split is refined further: in many dimensions, where a context is few points for two covariances, by some
 steps on a larger one; in few dimensions, where sides overlap and EM is slow, by more steps on the same context."""
@@ -50,6 +56,43 @@ LABELLED_AT_ONCE = 1 << 16
 def shipped_network(dim: int, device: torch.device) -> SplitNet:
     """The shipped network of that dimension; read once."""
     return load_weights(shipped_path(dim), dim).to(device)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Clusters in which a split is searched for: their numbers (B,), contexts, and candidates so far, with the log
+    Hastings ratio (B, C) and the merit (B, C) of each."""
+
+    clusters: Tensor
+    context: refine.Context
+    sides: refine.Sides
+    ratios: Tensor
+    merits: Tensor
+
+    def only(self, candidates: Tensor) -> Search:
+        """With these candidates (B, k) alone."""
+        ratios, merits = self.ratios.gather(1, candidates), self.merits.gather(1, candidates)
+        return replace(self, sides=self.sides.take(candidates), ratios=ratios, merits=merits)
+
+    def only_clusters(self, chosen: Tensor) -> Search:
+        """With the clusters alone that are marked (B,)."""
+        if chosen.all():
+            return self
+        kept = torch.nonzero(chosen)[:, 0]
+        return Search(
+            self.clusters[kept], self.context.take(kept), self.sides.of(kept), self.ratios[kept], self.merits[kept]
+        )
+
+    def promising(self, merit: float) -> Search:
+        """Without the clusters that have no candidate above this merit."""
+        return self.only_clusters((self.merits > merit).any(dim=1))
+
+
+def tried(clusters: Tensor, context: refine.Context, sides: refine.Sides, steps: int, alpha: float) -> Search:
+    """These candidates after some EM steps, and what they are worth."""
+    sides = refine.refine(context, sides, steps)
+    ratios = refine.scaled_log_hastings(context, sides, alpha)
+    return Search(clusters, context, sides, ratios, refine.merit(context, sides, ratios))
 
 
 class SplitNetStart:
@@ -138,10 +181,10 @@ class SplitNetStart:
         odds = _halves(context, rng)
         searched = self._worth_a_search(context, rng)
         if len(searched):
-            sides, ratios, hopeless = self._best(context.take(searched), rng)
-            sides = self._polished(members, searched, ratios > 0, context, frame, sides, rng)
-            near = torch.nonzero(~hopeless)[:, 0]
-            odds = odds.replaced(searched[near], refine.log_odds(sides.of(near)))
+            found = self._best(searched, context.take(searched), rng)
+            if len(found.clusters):
+                sides = self._polished(members, found, frame, rng)
+                odds = odds.replaced(found.clusters, refine.log_odds(sides))
         return [
             sides if sides.any() and not sides.all() else rng.integers(0, 2, size=len(sides), dtype=np.uint8)
             for sides in self._label(members, frame, odds)
@@ -158,33 +201,24 @@ class SplitNetStart:
             return 0
         return min(POLISH_POINTS_PER_DIM * int(self.X.shape[1]), POLISH_POINTS)
 
-    def _polished(
-        self,
-        members: list[IntArray],
-        searched: Tensor,
-        pays: Tensor,
-        context: refine.Context,
-        frame: Frame,
-        sides: refine.Sides,
-        rng: Generator,
-    ) -> refine.Sides:
+    def _polished(self, members: list[IntArray], found: Search, frame: Frame, rng: Generator) -> refine.Sides:
         """The splits that were found, with those that pay refined some more."""
-        larger = self._polish_points()
+        larger, sides = self._polish_points(), found.sides
         limit = len(self.X) if larger > self.context else SMALL_CLUSTER * self.context
-        chosen = torch.nonzero(pays & (context.sizes[searched] <= limit))[:, 0]
+        chosen = torch.nonzero((found.ratios[:, 0] > 0) & (found.context.sizes <= limit))[:, 0]
         if not larger or not len(chosen):
             return sides
-        clusters = searched[chosen]
-        part, better, steps = context.take(clusters), sides.of(chosen), LONGER_POLISH_STEPS
+        part, better, steps = found.context.take(chosen), sides.of(chosen), LONGER_POLISH_STEPS
         if larger > self.context:
+            clusters = found.clusters[chosen]
             part, _ = self._contexts([members[i] for i in clusters.tolist()], larger, rng, frame.take(clusters))
-            better, steps = refine.maximise(part, torch.sigmoid(refine.log_odds(better)(part))), POLISH_STEPS
+            better, steps = refine.maximise(part, refine.log_odds(better)(part).sigmoid_()), POLISH_STEPS
         return sides.replaced(chosen, refine.refine(part, better, steps))
 
     def _contexts(
         self, members: list[IntArray], most: int, rng: Generator, frame: Frame | None = None
     ) -> tuple[refine.Context, Frame]:
-        """At most `most` random points of each cluster, whitened, or in the frame given."""
+        """At most `most` random points of each cluster, in its frame, or in the one given."""
         n = min(most, max(len(rows) for rows in members))
         picked = np.zeros((len(members), n), dtype=np.int64)
         present = np.zeros((len(members), n), dtype=bool)
@@ -199,17 +233,13 @@ class SplitNetStart:
         else:
             X = torch.from_numpy(np.asarray(self.X[picked], dtype=np.float64))
         if frame is None:
-            frame = whitening(X, there)
+            frame = frame_of(X, there)
         sizes = torch.tensor([len(rows) for rows in members], device=self.device)
-        return refine.Context(frame(X).float() * there[:, :, None], there, sizes), frame
+        return refine.Context(frame(X).float() * there[:, :, None], there, sizes, frame.longest), frame
 
-    def candidates(self, context: refine.Context, rng: Generator) -> refine.Sides:
-        """The candidates of all kinds, as two Gaussians each."""
-        parts = []
-        if self.with_network and self.network is not None:
-            group = proposals.network_proposals(self.network, context, NETWORK_POINTS, rng)
-            odds = refine.log_odds(refine.maximise(context.head(NETWORK_POINTS), group))
-            parts.append(torch.sigmoid(odds(context)))
+    def _candidates(self, context: refine.Context, rng: Generator) -> refine.Sides:
+        """The candidates other than the network's, as two Gaussians each."""
+        parts = [context.Z.new_zeros(len(context.Z), 0, context.Z.shape[1])]
         share = 1 if context.dim <= CROWDED_DIM else 2
         if self.peels:
             parts.append(proposals.peel_proposals(context, max(1, self.peels // share), rng))
@@ -219,29 +249,44 @@ class SplitNetStart:
             parts.append(proposals.shell_proposals(context, SHELLS))
         return refine.maximise(context, torch.cat(parts, dim=1))
 
-    def _best(self, context: refine.Context, rng: Generator) -> tuple[refine.Sides, Tensor, Tensor]:
-        """The best candidate (B, 1), its log Hastings ratio (B,), and whether even that one is hopeless (B,).
+    def _with_network(self, context: refine.Context, sides: refine.Sides, rng: Generator) -> refine.Sides:
+        """These candidates and the network's: the points that it reads count as often as makes all of the context."""
+        if not self.with_network or self.network is None:
+            return sides
+        group = proposals.network_proposals(self.network, context, NETWORK_POINTS, rng)
+        head = context.head(NETWORK_POINTS)
+        return sides.joined(refine.maximise(head, group).times(context.counts / head.counts))
+
+    def _best(self, clusters: Tensor, context: refine.Context, rng: Generator) -> Search:
+        """The best candidate of each cluster that has one which is not hopeless.
 
         Of those that pay, the one with the best Hastings ratio; of those that do not, the one nearest to it.
         """
-        sides = refine.refine(context, self.candidates(context, rng), min(self.refine, FIRST_STEPS))
-        ratios = refine.scaled_log_hastings(context, sides, self.alpha)
-        merits = refine.merit(context, sides, ratios)
+        steps = min(self.refine, FIRST_STEPS)
+        sides = self._candidates(context, rng)
+        if steps and context.dim >= ROOMY_DIM and (self.peels or self.axes or self.shells):
+            search = tried(clusters, context, sides, steps, self.alpha).promising(DISCOURAGING)
+            if not len(search.clusters):
+                return search
+            clusters, context, sides = search.clusters, search.context, search.sides
+        search = tried(clusters, context, self._with_network(context, sides, rng), steps, self.alpha)
         if self.refine > FIRST_STEPS:
-            survivors = merits.topk(min(SURVIVORS, merits.shape[1]), dim=1).indices
-            sides = refine.refine(context, sides.take(survivors), self.refine - FIRST_STEPS)
-            ratios = refine.scaled_log_hastings(context, sides, self.alpha)
-            merits = refine.merit(context, sides, ratios)
-        best = torch.where(ratios > 0, 1.0 + ratios, merits).argmax(dim=1, keepdim=True)
-        ratio, merit = ratios.gather(1, best)[:, 0], merits.gather(1, best)[:, 0]
-        return sides.take(best), ratio, (ratio < HOPELESS_RATIO) & (merit < HOPELESS_MERIT)
+            search = search.promising(UNLIKELY)
+            if not len(search.clusters):
+                return search
+            survivors = search.merits.topk(min(SURVIVORS, search.merits.shape[1]), dim=1).indices
+            sides = search.sides.take(survivors)
+            search = tried(search.clusters, search.context, sides, self.refine - FIRST_STEPS, self.alpha)
+        best = torch.where(search.ratios > 0, 1.0 + search.ratios, search.merits).argmax(dim=1, keepdim=True)
+        search = search.only(best)
+        return search.only_clusters(((search.ratios > HOPELESS_RATIO) | (search.merits > HOPELESS_MERIT))[:, 0])
 
     def _label(self, members: list[IntArray], frame: Frame, odds: refine.Odds) -> list[UInt8Array]:
         """Every member by the sign of its log odds, in the data's own coordinates."""
-        axes = frame.axes
-        linear = (axes @ odds.linear[:, 0, :, None].to(axes))[..., 0]
-        quadratic = axes @ odds.quadratic[:, 0].to(axes) @ axes.transpose(1, 2)
-        parts = (frame.mean[:, 0], odds.constant[:, 0].to(axes), linear, quadratic)
+        axes, matrices = frame.axes, odds.matrices(self.X.shape[1])[:, 0]
+        linear = (axes @ matrices[:, 1:, :1])[..., 0]
+        quadratic = axes @ matrices[:, 1:, 1:] @ axes.transpose(1, 2)
+        parts = (frame.mean[:, 0], matrices[:, 0, 0], 2 * linear, quadratic)
         if self.uploaded is not None:
             rows_on_device = [torch.from_numpy(np.asarray(rows)).to(self.device) for rows in members]
             return [
@@ -269,7 +314,6 @@ def _halves(context: refine.Context, rng: Generator) -> refine.Odds:
     Those are most often one Gaussian. A small group in it would die out within a few sweeps and ask for another
     start; halves stay until the sampler asks for a fresh start of its own accord.
     """
-    linear = torch.from_numpy(rng.standard_normal((len(context.Z), 1, context.dim))).to(context.Z.device)
-    return refine.Odds(
-        torch.zeros_like(linear[..., 0]), linear, torch.zeros_like(linear[..., None] * linear[..., None, :])
-    )
+    weights = np.zeros((len(context.Z), 1, refine.feature_count(context.dim)))
+    weights[:, :, 1 : context.dim + 1] = rng.standard_normal((len(context.Z), 1, context.dim))
+    return refine.Odds(torch.from_numpy(weights).to(context.Z.device))

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from dpmmwrap.splitnet.frame import framed, turned, whitening
+from dpmmwrap.splitnet.frame import frame_of, framed, turned, whitening
 from dpmmwrap.splitnet.proposals import fitted
 
 
@@ -76,3 +76,12 @@ def test_other_dimensions_are_padded_with_noise_or_cut_to_the_telling_axes() -> 
     # The three axes that are no noise are found again.
     kept = np.linalg.lstsq(np.c_[X[0].numpy(), np.ones(3000)], cut[0].numpy(), rcond=None)[1]
     assert (kept / 3000 < 0.1).sum() >= 2
+
+
+def test_the_frame_of_a_cluster_keeps_its_longest_direction() -> None:
+    X = skewed(9) * torch.tensor([1.0, 50.0, 1.0])
+    frame = frame_of(X)
+    Z = frame(X)
+    torch.testing.assert_close(Z, framed(X), atol=1e-4, rtol=0)
+    along = (Z @ frame.longest.to(Z)[:, :, None])[0, :, 0]
+    assert abs(np.corrcoef(along.numpy(), X[0, :, 1].numpy())[0, 1]) > 0.99

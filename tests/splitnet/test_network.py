@@ -3,7 +3,19 @@
 import pytest
 import torch
 
-from dpmmwrap.splitnet.network import ISAB, MAB, PMA, SAB, Architecture, SplitNet, architecture, feature_count, features
+from dpmmwrap.splitnet.network import (
+    FEW_KEYS,
+    ISAB,
+    MAB,
+    PMA,
+    SAB,
+    Architecture,
+    SplitNet,
+    architecture,
+    attend,
+    feature_count,
+    features,
+)
 
 SMALL = Architecture(dim=3, hidden=16, heads=2, encoders=1, inducing=4, decoders=1, seeds=3, proposals=2)
 
@@ -79,3 +91,11 @@ def test_unknown_sizes_are_refused() -> None:
         architecture(2, "large")
     with pytest.raises(ValueError, match="multiple of 3 heads"):
         SplitNet(Architecture(2, 16, 3, 1, 4, 1, 4))
+
+
+def test_few_keys_are_attended_to_like_many() -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(2, 4, 50, 16), torch.randn(2, 4, 8, 16), torch.randn(2, 4, 8, 16)
+    assert key.shape[2] < FEW_KEYS
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(attend(query, key, value, None), expected)

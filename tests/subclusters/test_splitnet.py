@@ -6,14 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.prior import NIW, Statistics
-from dpmmwrap.splitnet import refine
+from dpmmwrap.splitnet import proposals, refine
 from dpmmwrap.splitnet.bipartitions import log_hastings
+from dpmmwrap.splitnet.frame import frame_of
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet, architecture
-from dpmmwrap.splitnet.proposals import axis_proposals, peel_proposals, shell_proposals
+from dpmmwrap.splitnet.proposals import axis_proposals, looks_gaussian, peel_proposals, shell_proposals
 from dpmmwrap.splitnet.weights_io import save_weights, shipped_dims, shipped_path
 from dpmmwrap.subclusters import Initializer, make_initializer
 from dpmmwrap.subclusters.splitnet import SplitNetStart, label_uploaded
@@ -191,7 +193,8 @@ def test_weights_are_shipped_and_small() -> None:
 def context_of(Z: np.ndarray, size: int | None = None) -> refine.Context:
     points = torch.from_numpy(Z).float()[None]
     size = len(Z) if size is None else size
-    return refine.Context(points, torch.ones(points.shape[:2], dtype=torch.bool), torch.tensor([size]))
+    present = torch.ones(points.shape[:2], dtype=torch.bool)
+    return refine.Context(points, present, torch.tensor([size]), torch.eye(Z.shape[1])[:1])
 
 
 def test_the_scaled_ratio_is_the_ratio_when_the_context_is_the_cluster() -> None:
@@ -249,3 +252,64 @@ def test_labels_are_the_same_where_the_data_are_uploaded() -> None:
     d = X[rows] - parts[0]
     np.testing.assert_array_equal(expected, parts[1] + d @ parts[2] + np.einsum("ij,jk,ik->i", d, parts[3], d) > 0)
     np.testing.assert_array_equal(expected, found.numpy())
+
+
+def test_the_log_odds_are_those_of_two_gaussians() -> None:
+    rng = np.random.default_rng(14)
+    Z = rng.standard_normal((2000, 3))
+    group = Z[:, 0] > 0.5
+    context = context_of(Z)
+    odds = refine.log_odds(refine.maximise(context, torch.from_numpy(group).float()[None, None]))
+    density = [
+        np.log(len(part)) + multivariate_normal(part.mean(axis=0), np.cov(part.T, bias=True)).logpdf(Z)
+        for part in (Z[group], Z[~group])
+    ]
+    expected = density[0] - density[1]
+    found = odds(context)[0, 0].numpy()
+    # They differ by what the prior adds to the covariances.
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+    tilde = np.c_[np.ones(len(Z)), Z]
+    matrix = odds.matrices(3)[0, 0].numpy()
+    np.testing.assert_allclose(np.einsum("ni,ij,nj->n", tilde, matrix, tilde), found, atol=1e-2)
+
+
+def gaussian_share(X: np.ndarray) -> float:
+    """The share of the sets (B, n, D) that look like one Gaussian."""
+    points = torch.from_numpy(X)
+    frame = frame_of(points)
+    present = torch.ones(points.shape[:2], dtype=torch.bool)
+    context = refine.Context(frame(points).float(), present, torch.full((len(X),), X.shape[1]), frame.longest)
+    return float(looks_gaussian(context).float().mean())
+
+
+@pytest.mark.parametrize(("n", "dim"), [(300, 3), (300, 10), (500, 20), (1000, 32)])
+def test_one_gaussian_looks_like_one_and_two_do_not(n: int, dim: int) -> None:
+    rng = np.random.default_rng(15)
+    X = rng.standard_normal((60, n, dim))
+    assert gaussian_share(X) > 0.6
+    side_by_side, within = X.copy(), X.copy()
+    side_by_side[:, : int(0.4 * n), 0] += 8
+    within[:, : int(0.3 * n)] *= 0.4
+    assert gaussian_share(side_by_side) < 0.05
+    assert gaussian_share(within) < 0.05
+
+
+def test_in_many_dimensions_the_network_is_asked_only_where_others_see_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(network: SplitNet, context: refine.Context, points: int, rng: np.random.Generator) -> torch.Tensor:
+        asked.append(len(context.Z))
+        return original(network, context, points, rng)
+
+    original = proposals.network_proposals
+    monkeypatch.setattr(proposals, "network_proposals", counted)
+    monkeypatch.setattr(proposals, "looks_gaussian", lambda context: torch.zeros(len(context.Z), dtype=torch.bool))
+    rng = np.random.default_rng(16)
+    plain = rng.standard_normal((1000, 10)).astype(np.float32)
+    split(make_initializer("splitnet"), plain)
+    assert asked == []
+    split(make_initializer("splitnet"), pair(rng, 2000, 10, gap=8.0)[0])
+    assert asked == [1]
+    # In few dimensions it is always asked.
+    split(make_initializer("splitnet"), plain[:, :2].copy())
+    assert asked == [1, 1]
