@@ -41,7 +41,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     max_clusters : no splits beyond this number of clusters.
     outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.
     merge_ratio : "reference" or "printed" (the paper's text); see the README.
-    fresh_start_after : iterations in a rejected split after which subclusters begin anew; None for never.
+    fresh_start_after : iterations in a rejected split after which subclusters begin anew, in tens; None for never.
     n_jobs : threads, as in scikit-learn. The result does not depend on it.
     device : where SplitNet runs: "auto", "cpu", "cuda".
     random_state : seed.

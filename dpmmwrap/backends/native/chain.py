@@ -35,11 +35,12 @@ NARROW = 0.2
 """A split that gains less than this share of the same cost may no longer pay after the next draws."""
 CROWD = 50
 """More first clusters than this are there to merge."""
-LONGEST_WAIT, LONGEST_PATIENCE = 5, 4
-"""Subclusters that keep losing a side begin anew after 2^5 iterations at the latest, those that settle in splits without
-hope after 2^4 times the usual patience."""
-RESTART_EVERY = 5
-"""Subclusters begin anew in every fifth iteration only, so that one call of a network serves several clusters."""
+SHORTEST_WAIT, LONGEST_WAIT = 4, 64
+"""Subclusters that lose a side begin anew after so many iterations; twice as many each time that it happens again."""
+LONGEST_PATIENCE = 16
+"""The same for those that settle in splits without hope: at most so many times the usual patience."""
+RESTART_EVERY = 10
+"""Subclusters begin anew in every tenth iteration only, so that one call of a network serves several clusters."""
 SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
 
@@ -259,13 +260,13 @@ class Chain:
         counts = evidence.clusters.counts
         one_sided = (evidence.sides == 0).any(axis=1) & (counts > 1)
         # After each start that led nowhere the next is twice as far: most such clusters are one Gaussian.
-        chosen = one_sided & (state.subage >= 2 ** np.minimum(clocks["failures"], LONGEST_WAIT))
+        doubled = 2.0 ** clocks["failures"]
+        chosen = one_sided & (state.subage >= np.minimum(SHORTEST_WAIT * doubled, LONGEST_WAIT))
         failed = one_sided
         if settings.fresh_start_after is not None:
             state.watch(split_ratios(self.model, evidence))
             failed = failed | (clocks["best_ratio"] < -HOPELESS_SHARE * counts * LOG_2)
-            tries = np.where(failed, np.minimum(clocks["failures"], LONGEST_PATIENCE), 0)
-            patience = settings.fresh_start_after * 2**tries
+            patience = settings.fresh_start_after * np.where(failed, np.minimum(doubled, LONGEST_PATIENCE), 1)
             chosen |= ~one_sided & (clocks["waiting"] >= patience) & (state.subage > settings.burnout)
         chosen[: self.model.outliers] = False
         if chosen.any():

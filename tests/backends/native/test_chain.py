@@ -178,7 +178,7 @@ def test_subclusters_that_have_settled_begin_anew(fresh_start_after: int | None,
         return points[:, 0] > np.median(points[:, 0])
 
     result = fit(
-        X, initializer=make_initializer(halves), max_iter=25, burnout=2, fresh_start_after=fresh_start_after
+        X, initializer=make_initializer(halves), max_iter=60, burnout=2, fresh_start_after=fresh_start_after
     )  # fmt: skip
     assert result.trace.n_clusters[-1] == 1
     assert (len(calls) > 1) == starts_anew
