@@ -152,15 +152,11 @@ class Chain:
 
     def randomness(self, iteration: int) -> tuple[Generator, np.uint64]:
         """The random numbers of an iteration: a generator for clusters, a key for points. Nothing to store."""
-        words = [kernels.random_bits(self.key, 4 * iteration + place) for place in range(4)]
+        words = kernels.random_words(self.key, iteration)
         # Setting the state is ten times as fast as a new generator, seeded.
-        self.generator.bit_generator.state = {
-            "bit_generator": "SFC64",
-            "state": {"state": np.array([*words[:3], 1], np.uint64)},
-            "has_uint32": 0,
-            "uinteger": 0,
-        }
-        return self.generator, np.uint64(words[3])
+        state = {"bit_generator": "SFC64", "state": {"state": words[:4]}, "has_uint32": 0, "uinteger": 0}
+        self.generator.bit_generator.state = state
+        return self.generator, words[4]
 
     def begin(self) -> None:
         """First labels, first subclusters."""
@@ -205,8 +201,8 @@ class Chain:
         state.subclusters = self.points.sweep(parameters, key, settling)
         state.clocks["age"] += 1
         state.clocks["subage"] += 1
-        self.drop_empty()
         self.evidence = measure(model, state.subclusters)
+        self.drop_empty()
         splits = merges = (0, 0)
         if not settling:
             if state.iteration % RESTART_EVERY == 0:
@@ -234,12 +230,11 @@ class Chain:
 
     def drop_empty(self) -> None:
         """Clusters without points leave; the others close ranks."""
-        state, first = self.state, self.model.outliers
-        counts = state.subclusters.counts
-        keep = counts[0::2] + counts[1::2] > 0
-        keep[:first] = True
+        keep = self.evidence.clusters.counts > 0
+        keep[: self.model.outliers] = True
         if not keep.all():
             self.relabel(np.cumsum(keep) - 1, keep)
+            self.evidence = measure(self.model, self.state.subclusters)
 
     def relabel(self, to_label: IntArray, keep: Any) -> None:
         """Renumber whole clusters."""
@@ -289,7 +284,7 @@ class Chain:
         old_enough = state.subage >= self.settings.burnout
         old_enough[: self.model.outliers] = False
         accepted, proposed = self.split_some(old_enough, state.subage == 0, rng)
-        born = accepted
+        born = 0 if self.by_coin else accepted
         while born:
             born, more = self.split_some(np.zeros(len(state.age), bool), state.age == 0, rng)
             accepted, proposed = accepted + born, proposed + more

@@ -75,6 +75,15 @@ def random_bits(key: Any, index: Any) -> Any:
 
 
 @compiled
+def random_words(key: Any, iteration: Any) -> Any:
+    """For an iteration: the state of an SFC64 generator (three words and a counter), and a key for points."""
+    words = np.ones(5, np.uint64)
+    for place in range(4):
+        words[place if place < 3 else 4] = random_bits(key, 4 * iteration + place)
+    return words
+
+
+@compiled
 def _uniform(bits: Any) -> Any:
     """A float32 strictly between 0 and 1 from the low 24 of the given bits."""
     return (np.float32(np.uint32(bits & np.uint64(0xFFFFFF))) + np.float32(0.5)) * np.float32(2.0**-24)
