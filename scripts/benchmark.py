@@ -130,30 +130,44 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
         "built in, one first cluster": ours(1),
         "built in, auto": ours("auto"),
         "built in, auto, 50 iterations": ours("auto", 50),
+        "built in, one first cluster, 60 iterations": ours(1, 60),
+        "built in, from the true labels": ours(data.y),
         "reference (Julia), one first cluster": julia_labels,
+        "reference (Julia), from the true labels": lambda X: julia_labels(X, data.y),
         "scikit-learn's DPGMM, 100 components": many.fit_predict,
         "EM, true K": GaussianMixture(n_components=clusters, random_state=0).fit_predict,
         "k-means, true K": KMeans(n_clusters=clusters, n_init=1, random_state=0).fit_predict,
     }
     rows = []
     for name, fit in methods.items():
-        begun = time.perf_counter()
-        labels = fit(data.X)
-        seconds = time.perf_counter() - begun
+        labels, seconds = timed_fit(fit, data.X)
         found = {"NMI": None, "clusters": None, "seconds": None}
         if labels is not None:
             nmi = float(normalized_mutual_info_score(data.y, labels))
             found = {"NMI": nmi, "clusters": len(np.unique(labels)), "seconds": seconds}
         rows.append({"D": dim, "K": clusters, "method": name, **found})
+    columns = ("one first cluster", "auto", "auto, 50", "one, 60", "the truth")
     for row in rows:
-        row["against one first cluster"] = row["seconds"] and row["seconds"] / rows[0]["seconds"]
-        row["against auto"] = row["seconds"] and row["seconds"] / rows[1]["seconds"]
+        for name, own in zip(columns, rows, strict=False):
+            row[f"against {name}"] = row["seconds"] and row["seconds"] / own["seconds"]
     return rows
 
 
-def ours(init_clusters: int | str, iterations: int = 200) -> Callable[[np.ndarray], np.ndarray]:
+def timed_fit(fit: Callable[[np.ndarray], Any], X: np.ndarray) -> tuple[Any, float]:
+    """Labels and seconds; what takes less than ten seconds is done twice, and the faster one counts."""
+    best = float("inf")
+    for _ in range(2):
+        begun = time.perf_counter()
+        labels = fit(X)
+        best = min(best, time.perf_counter() - begun)
+        if best > 10:
+            break
+    return labels, best
+
+
+def ours(init_clusters: int | str | np.ndarray, iterations: int = 200) -> Callable[[np.ndarray], np.ndarray]:
     return DPMM(
-        init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, backend="native"
+        init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, backend="native", n_jobs=1
     ).fit_predict
 
 
@@ -177,13 +191,13 @@ def start() -> list[Row]:
     return table
 
 
-def julia_labels(X: np.ndarray) -> np.ndarray | None:
+def julia_labels(X: np.ndarray, init_clusters: int | np.ndarray = 1) -> np.ndarray | None:
     """Labels by the reference, or None where there is no Julia."""
     from dpmmwrap.backends import julia
 
     if not julia.is_set_up():
         return None
-    model = DPMM(init="random", init_clusters=1, max_iter=200, random_state=0, backend="julia")
+    model = DPMM(init="random", init_clusters=init_clusters, max_iter=200, random_state=0, backend="julia")
     return model.fit_predict(X)
 
 
