@@ -15,4 +15,6 @@ class RandomStart:
         """Nothing to see: the coin does not look at the data."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
-        return [rng.integers(0, 2, len(rows), dtype=np.uint8) for rows in members]
+        ends = np.cumsum([len(rows) for rows in members])
+        tosses = rng.integers(0, 2, ends[-1] if len(ends) else 0, dtype=np.uint8)
+        return [tosses[end - len(rows) : end] for rows, end in zip(members, ends, strict=True)]

@@ -183,11 +183,11 @@ class Chain:
         self, members: list[IntArray], origins: Float64Array, rng: Generator, initializer: Initializer
     ) -> Statistics:
         """Subclusters for these clusters by the initializer; the subclusters' statistics."""
-        sides: list[UInt8Array] = [np.zeros(len(rows), np.uint8) for rows in members]
-        real = [number for number, rows in enumerate(members) if len(rows) > 1]
-        if real:
-            for number, proposed in zip(real, initializer([members[i] for i in real], rng), strict=True):
-                sides[number] = np.ascontiguousarray(proposed, dtype=np.uint8)
+        several = [number for number, rows in enumerate(members) if len(rows) > 1]
+        sides = [np.zeros(len(rows) if len(rows) < 2 else 0, np.uint8) for rows in members]
+        proposed = initializer([members[number] for number in several], rng) if several else []
+        for number, found in zip(several, proposed, strict=True):
+            sides[number] = np.asarray(found, np.uint8)
         return self.points.set_sublabels(members, sides, origins)
 
     def iterate(self) -> Iteration:

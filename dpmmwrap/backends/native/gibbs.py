@@ -179,18 +179,28 @@ class Points:
     def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
         """Write the sublabels of whole clusters and return the statistics of their subclusters."""
         dim = self.X.shape[1]
-        counts = np.zeros((len(members), 2), np.int64)
-        sums = np.zeros((len(members), 2, dim))
-        squares = np.zeros((len(members), 2, dim, dim))
         near = origins.astype(np.float32)
+        rows, sides_of_rows = np.concatenate(members), np.concatenate(sides)
+        bounds = np.zeros(len(members) + 1, np.int64)
+        np.cumsum([len(part) for part in members], out=bounds[1:])
+        sums_of = (
+            np.zeros((len(members), 2), np.int64),
+            np.zeros((len(members), 2, dim)),
+            np.zeros((len(members), 2, dim, dim)),
+        )
+        # Clusters differ in size: many parts, so that no thread waits long for another.
+        parts = len(members) if self.n_jobs > 1 else 1
+        edges = even_edges(len(members), parts)
 
-        def write(number: int) -> None:
-            rows, side = members[number], sides[number]
-            kernels.write_sublabels(self.sublabels, rows, side)
-            kernels.side_statistics(self.X, rows, side, near[number], counts[number], sums[number], squares[number])
+        def start(number: int) -> None:
+            begin, end = edges[number], edges[number + 1]
+            kernels.start_subclusters(
+                self.X, self.sublabels, rows, sides_of_rows, bounds[begin : end + 1], near[begin:end],
+                *(total[begin:end] for total in sums_of),
+            )  # fmt: skip
 
-        self.run(write, len(members))
-        return Statistics(*kernels.collect_statistics(counts[None], sums[None], squares[None], near))
+        self.run(start, parts)
+        return Statistics(*kernels.collect_statistics(*(total[None] for total in sums_of), near))
 
 
 def chunk_bounds(rows: int, dim: int) -> IntArray:

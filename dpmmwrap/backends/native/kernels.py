@@ -355,22 +355,29 @@ def sweep(
 
 
 @compiled
-def side_statistics(X: Any, rows: Any, sides: Any, origin: Any, counts: Any, sums: Any, squares: Any) -> None:
-    """The statistics of one cluster's two subclusters, for sublabels that did not come from a sweep. O(n D^2)."""
-    dim = len(origin)
+def start_subclusters(
+    X: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any, squares: Any
+) -> None:
+    """Write the sublabels of whole clusters, and sum the statistics of their subclusters. O(n D^2).
+
+    Cluster c has the rows and sides bounds[c] to bounds[c + 1].
+    """
+    dim = origins.shape[1]
     places, block = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32)
-    lanes, found, points = np.empty(LANES, np.int64), 0, np.empty((dim, LANES))
-    for first in range(0, len(rows), LANES):
-        n = min(LANES, len(rows) - first)
-        _gather(X, rows, first, n, origin, places, block)
-        for side in range(2):
-            found = 0
-            for b in range(n):
-                if sides[first + b] == side:
-                    lanes[found] = b
-                    found += 1
-            _set_aside(block, lanes, found, points, 0)
-            _add_points(points, found, counts, sums, squares, side)
+    lanes, points = np.empty(LANES, np.int64), np.empty((dim, LANES))
+    for c in range(len(origins)):
+        for first in range(bounds[c], bounds[c + 1], LANES):
+            n = min(LANES, bounds[c + 1] - first)
+            _gather(X, rows, first, n, origins[c], places, block)
+            for side in range(2):
+                found = 0
+                for b in range(n):
+                    if sides[first + b] == side:
+                        sublabels[places[b]] = side
+                        lanes[found] = b
+                        found += 1
+                _set_aside(block, lanes, found, points, 0)
+                _add_points(points, found, counts[c], sums[c], squares[c], side)
 
 
 @compiled
@@ -417,12 +424,6 @@ def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
         if slot >= 0:
             rows[starts[slot]] = row
             starts[slot] += 1
-
-
-@compiled
-def write_sublabels(sublabels: Any, rows: Any, sides: Any) -> None:
-    for member in range(len(rows)):
-        sublabels[rows[member]] = sides[member]
 
 
 @compiled
