@@ -294,6 +294,14 @@ def test_one_gaussian_looks_like_one_and_two_do_not(n: int, dim: int) -> None:
     assert gaussian_share(within) < 0.05
 
 
+def test_a_quarter_of_the_points_beside_the_rest_is_no_gaussian() -> None:
+    """Neither the kurtosis nor the longest axis shows it; the skewness in all directions together does."""
+    rng = np.random.default_rng(17)
+    X = rng.standard_normal((200, 200, 3))
+    X[:, :50, 0] += 5
+    assert gaussian_share(X @ rng.standard_normal((200, 3, 3))) < 0.06
+
+
 def test_in_many_dimensions_the_network_is_asked_only_where_others_see_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
