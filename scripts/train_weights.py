@@ -3,8 +3,8 @@
     python scripts/train_weights.py            # all dimensions
     python scripts/train_weights.py 2 10       # some
 
-Each is one command, printed before it runs; a run that was stopped goes on where it was. A step of 32 sets takes a
-fifth of a second of one core: the shipped weights were trained with one thread each (OMP_NUM_THREADS=1), D = 2 in
+Each is one command, printed before it runs; a run that was stopped goes on where it was. A step of 16 sets takes a
+tenth of a second of one core: the shipped weights were trained with one thread each (OMP_NUM_THREADS=1), D = 2 in
 28 minutes and the others in 3 to 7 each, on a busy machine with two cores. The weights depend on the seed, the number
 of steps and the machine (sums are ordered differently on other processors).
 """
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 WEIGHTS = Path(__file__).parents[1] / "dpmmwrap" / "splitnet" / "weights"
-SCHEDULES = {2: (6000, 32), 3: (1600, 16), 5: (1400, 16), 10: (1200, 16), 20: (1400, 16)}
+SCHEDULES = {2: (6000, 32), 3: (1600, 16), 5: (1400, 16), 10: (2600, 16), 20: (1400, 16)}
 """Steps and sets per step. Two dimensions are the hardest: their sets overlap most."""
 
 
