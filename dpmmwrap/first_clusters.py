@@ -13,8 +13,10 @@ MOST = 150
 POINTS_PER_CLUSTER = 20
 SAMPLE = 10_000
 SEEDING = 10
-"""Points per cell among which k-means++ looks for the first centres: more of them find no better ones, but slowly."""
+"""Points per cell among which k-means++ looks for the first centres (a thousand at least): more of them find no better
+ones, but slowly."""
 STEPS = 8
+"""Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
 CHUNK = 1 << 13
 
 
@@ -37,13 +39,13 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     shift, deviations = points.mean(axis=0), points.std(axis=0)
     deviations[deviations == 0] = 1.0
     points = ((points - shift) / deviations).astype(np.float32)
-    some = points[rng.permutation(len(points))[: SEEDING * count]]
+    some = points[rng.permutation(len(points))[: max(SEEDING * count, 1000)]]
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with threadpool_limits(1), warnings.catch_warnings():
         # Fewer different points than cells: then some cells are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
-        model = KMeans(count, init=centres, n_init=1, max_iter=STEPS).fit(points)
+        model = KMeans(count, init=centres, n_init=1, max_iter=STEPS * max(1, SAMPLE // len(points))).fit(points)
     return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
 
 
