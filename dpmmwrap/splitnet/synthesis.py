@@ -168,6 +168,7 @@ def draw_splittable_pairs(
     A set that does not is drawn again with its own knobs: the mixture of difficulties stays what was asked.
     """
     mixtures = draw_pairs(rng, dim, knobs)
+    means, whitening = mixtures.gaussians.means, mixtures.gaussians.whitening
     X, labels = mixtures.sample(rng, n)
     poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
     for _ in range(MOST_REDRAWS):
@@ -177,10 +178,10 @@ def draw_splittable_pairs(
         X[poor], labels[poor] = again.sample(rng, n)
         mixtures.weights[poor] = again.weights
         rows = (2 * poor[:, None] + np.arange(2)).ravel()
-        mixtures.gaussians.means[rows] = again.gaussians.means
-        mixtures.gaussians.whitening[rows] = again.gaussians.whitening
+        means[rows], whitening[rows] = again.gaussians.means, again.gaussians.whitening
         poor = poor[split_log_hastings(X[poor], labels[poor], alpha) <= threshold]
-    return mixtures, X, labels
+    # New ones: what the first draw knew of its Gaussians does not hold for those that took their place.
+    return Mixtures(mixtures.weights, Gaussians(means, whitening)), X, labels
 
 
 def split_log_hastings(X: Float64Array, labels: IntArray, alpha: float, prior: NIW | None = None) -> Float64Array:

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from dpmmwrap.prior import NIW, Statistics
 from dpmmwrap.splitnet.batches import TARGETS, training_batch, validation_sets
@@ -49,7 +50,10 @@ def test_unsplittable_sets_are_drawn_again() -> None:
     X, labels = unfiltered.sample(rng, 200)
     assert (split_log_hastings(X, labels, 1.0) <= 1.0).mean() > 0.5
     knobs[20:] = [Difficulty(0.1, 8.0, 50.0)] * 20
-    _, X, labels = draw_splittable_pairs(rng, 2, knobs, 200, threshold=1.0, alpha=1.0)
+    pairs, X, labels = draw_splittable_pairs(rng, 2, knobs, 200, threshold=1.0, alpha=1.0)
+    # What is known of the Gaussians is known of those that came in place of the first ones.
+    heights = [multivariate_normal(cov=sigma).logpdf([0, 0]) for sigma in pairs.gaussians.covariances]
+    np.testing.assert_allclose(pairs.gaussians.log_normalisers, heights, rtol=1e-6)
     assert (split_log_hastings(X, labels, 1.0)[20:] > 1.0).all()
 
 
