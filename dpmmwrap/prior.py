@@ -70,13 +70,10 @@ class Statistics:
         return cls(counts, means + shift, scatters)
 
     def __add__(self, other: Statistics) -> Statistics:
-        """The statistics of the unions, pair by pair (Chan, Golub and LeVeque's update)."""
-        counts = self.counts + other.counts
-        share = other.counts / np.maximum(counts, 1.0)
-        gaps = other.means - self.means
-        means = self.means + share[:, None] * gaps
-        between = (self.counts * share)[:, None, None] * (gaps[:, :, None] * gaps[:, None, :])
-        return Statistics(counts, means, self.scatters + other.scatters + between)
+        """The statistics of the unions, pair by pair."""
+        sides = ((self.counts, other.counts), (self.means, other.means), (self.scatters, other.scatters))
+        in_turn = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in sides)
+        return Statistics(*conjugate.with_unions(*in_turn))[: len(self)]
 
     def __getitem__(self, index: IntArray | slice) -> Statistics:
         return Statistics(self.counts[index], self.means[index], self.scatters[index])

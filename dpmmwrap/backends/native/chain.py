@@ -278,14 +278,15 @@ class Chain:
 
         Subclusters that have just begun, be it in a cluster born here, are judged at once if their split pays by a
         narrow margin: a good start is a cut, and where clusters overlap the cut may pay when the labels drawn after
-        it no longer do. A split that pays by far can wait, and is the better for a few sweeps.
+        it no longer do. A split that pays by far can wait, and is the better for a few sweeps. A coin is no cut.
         """
         state = self.state
         old_enough = state.subage >= self.settings.burnout
         old_enough[: self.model.outliers] = False
-        accepted, proposed = self.split_some(old_enough, state.subage == 0, rng)
-        born = 0 if self.by_coin else accepted
-        while born:
+        just_begun = (state.subage == 0) & (not self.by_coin)
+        accepted, proposed = self.split_some(old_enough, just_begun, rng)
+        born = accepted
+        while born and not self.by_coin:
             born, more = self.split_some(np.zeros(len(state.age), bool), state.age == 0, rng)
             accepted, proposed = accepted + born, proposed + more
         return accepted, proposed
@@ -295,11 +296,10 @@ class Chain:
         state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
         count = len(state.age)
         ratios = split_ratios(self.model, evidence)
-        ready = old_enough.copy()
-        if not self.by_coin:
-            ready |= just_begun & (ratios > HOPELESS) & (ratios < NARROW * LOG_2 * evidence.clusters.counts)
+        hopeful = ratios > HOPELESS
+        ready = old_enough | (just_begun & hopeful & (ratios < NARROW * LOG_2 * evidence.clusters.counts))
         proposed = int(ready.sum())
-        ready &= ratios > HOPELESS
+        ready &= hopeful
         if not ready.any():
             return 0, proposed
         accepted = ready & (np.log(rng.random(count)) < ratios)
