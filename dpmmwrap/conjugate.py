@@ -137,21 +137,41 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 
 
 @compiled
-def weight_shapes(alpha: Any, counts: Any, sides: Any) -> Any:
-    """The parameters of Dir(N_1, ..., N_K, alpha), then of Dir(N_l + alpha/2, N_r + alpha/2) for each cluster."""
-    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
+def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
+    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `drawn` reads them.
+
+    Dir(N_1, ..., N_K, alpha), then Dir(N_l + alpha/2, N_r + alpha/2) for each cluster, then the halved chi-squares of
+    `bartlett`, feature by feature.
+    """
+    first = len(counts) + 1
+    rest = first + 2 * len(sides)
+    shapes = np.empty(rest + dim * len(freedoms))
     for k in range(len(counts)):
         shapes[k] = counts[k]
     shapes[len(counts)] = alpha
     for k in range(len(sides)):
         for side in range(2):
-            shapes[len(counts) + 1 + 2 * k + side] = sides[k, side] + 0.5 * alpha
+            shapes[first + 2 * k + side] = sides[k, side] + 0.5 * alpha
+    for i in range(dim):
+        for k in range(len(freedoms)):
+            shapes[rest + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
     return shapes
 
 
 @compiled
-def log_weights(masses: Any, clusters: Any) -> Any:
-    """log weights and (clusters, 2) log subweights from gamma variables of `weight_shapes`."""
+def drawn(gammas: Any, normals: Any, clusters: Any, centres: Any, strengths: Any, factors: Any) -> Any:
+    """log weights, (clusters, 2) log subweights, means, whitening factors and the latter's log determinants, from
+    variables of `gamma_shapes` and standard normal ones."""
+    count, dim = centres.shape
+    rest = len(gammas) - dim * count
+    log_weights, log_subweights = dirichlets(gammas[:rest], clusters)
+    means, whitening, halves = bartlett(centres, strengths, factors, gammas[rest:].reshape(dim, count), normals)
+    return log_weights, log_subweights, means, whitening, halves
+
+
+@compiled
+def dirichlets(masses: Any, clusters: Any) -> Any:
+    """log weights and (clusters, 2) log subweights from their gamma variables."""
     # A variable of a small shape may come out as zero.
     smallest = 1e-300
     first, total = len(masses) - 2 * clusters, 0.0
@@ -165,6 +185,17 @@ def log_weights(masses: Any, clusters: Any) -> Any:
         subweights[k, 0] = math.log(left / (left + right))
         subweights[k, 1] = math.log(right / (left + right))
     return weights, subweights
+
+
+@compiled
+def evidence(prior: Any, prior_log_partition: Any, counts: Any, means: Any, scatters: Any) -> Any:
+    """Statistics of K clusters and their 2K subclusters, from the latter; what `posteriors` says of them; and their
+    log marginal likelihoods."""
+    every = with_unions(counts, means, scatters)
+    posterior = posteriors(prior, every[0], every[1], every[2])
+    constant = 0.5 * means.shape[1] * math.log(math.pi)
+    log_marginal = posterior[6] - prior_log_partition - constant * every[0]
+    return every, posterior, log_marginal
 
 
 @compiled

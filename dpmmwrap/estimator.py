@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.backends import Backend, Progress, Settings, make_backend
+from dpmmwrap.backends import MERGE_RATIOS, Backend, Progress, Settings, make_backend
 from dpmmwrap.first_clusters import many_clusters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.prior import NIW, Statistics
@@ -36,11 +36,12 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     max_iter : iterations of the sampler.
     prior : None or "data" (tied to the data's covariance), "reference" (mean 0, identity), or an `NIW`.
     backend : "native" (the built-in sampler), "julia" (DPMMSubClusters.jl), or "auto": Julia where it is set up.
-    burnout : iterations before a new cluster may split or merge (a fresh start may split at once).
+    burnout : iterations before a new cluster may split or merge.
     init_clusters : "auto" (many small ones, that then merge), a number, or a label per point.
     max_clusters : no splits beyond this number of clusters.
     outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.
-    merge_ratio : "reference" or "printed" (the paper's text); see the README.
+    merge_ratio : how splits and merges are judged: "jain-neal", "reference", "printed", or "auto", the first with the
+        built-in sampler and the second with Julia; see the README.
     fresh_start_after : iterations in a rejected split after which subclusters begin anew, in tens; None for never.
     n_jobs : threads, as in scikit-learn. The result does not depend on it.
     device : where SplitNet runs: "auto", "cpu", "cuda".
@@ -65,7 +66,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         max_clusters: int | None = None,
         outlier_weight: float = 0.0,
         outlier_prior: NIW | None = None,
-        merge_ratio: str = "reference",
+        merge_ratio: str = "auto",
         fresh_start_after: int | None = FRESH_START_AFTER,
         n_jobs: int | None = None,
         device: str = "auto",
@@ -200,8 +201,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         weight = self.outlier_weight
         if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < 1:
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
-        if self.merge_ratio not in ("reference", "printed"):
-            raise ValueError(f"merge_ratio should be reference or printed, not {self.merge_ratio!r}")
+        if self.merge_ratio not in MERGE_RATIOS:
+            raise ValueError(f"merge_ratio should be one of {', '.join(MERGE_RATIOS)}, not {self.merge_ratio!r}")
 
     def _backend(self) -> Backend:
         return make_backend(

@@ -26,7 +26,7 @@ CHUNK_ROWS = 1 << 16
 SAMPLE = 10_000
 CELLS = 50
 POINTS_PER_CELL = 5
-WIDTHS = 4.0
+WIDTHS = 2.0
 """The default prior's scale over nu, in units of the variance within cells (see `NIW.from_data`)."""
 
 
@@ -96,6 +96,13 @@ class Gaussians:
 
     means: Float64Array
     whitening: Float64Array
+
+    @classmethod
+    def worked_out(cls, means: Float64Array, whitening: Float64Array, halves: Float64Array) -> Gaussians:
+        """With the log determinants of the whitening factors, where they are at hand."""
+        gaussians = cls(means, whitening)
+        gaussians.__dict__["log_normalisers"] = halves - 0.5 * means.shape[1] * LOG_2_PI
+        return gaussians
 
     @cached_property
     def covariances(self) -> Float64Array:
@@ -183,17 +190,24 @@ class NIW:
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
-        prior = (self.mean, float(self.mean_strength), self.scale, float(self.degrees_of_freedom))
-        *fields, factors, halves, log_partition = conjugate.posteriors(
-            prior, statistics.counts, statistics.means, statistics.scatters
+        return NIW.worked_out(
+            *conjugate.posteriors(self.fields, statistics.counts, statistics.means, statistics.scatters)
         )
-        return NIW._worked_out(tuple(fields), {"factors": (factors, halves), "log_partition": log_partition})
+
+    @cached_property
+    def fields(self) -> tuple[Float64Array, float, Float64Array, float]:
+        """Of one distribution, as the compiled loops take them."""
+        return self.mean, float(self.mean_strength), self.scale, float(self.degrees_of_freedom)
 
     @classmethod
-    def _worked_out(cls, fields: tuple[Float64Array, ...], found: dict[str, Any]) -> NIW:
-        """A batch whose fields need no more checks, with what is already known of it."""
+    def worked_out(cls, *found: Any) -> NIW:
+        """A batch whose fields need no more checks, from what `conjugate.posteriors` found."""
         batch = object.__new__(cls)
-        batch.__dict__.update(zip(FIELDS, fields, strict=True), **found)
+        mean, strength, scale, freedom, factors, halves, log_partition = found
+        batch.__dict__.update(
+            mean=mean, mean_strength=strength, scale=scale, degrees_of_freedom=freedom, factors=(factors, halves),
+            log_partition=log_partition,
+        )  # fmt: skip
         return batch
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
@@ -242,9 +256,7 @@ class NIW:
         gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
         normals = rng.standard_normal((dim * (dim + 1) // 2, count))
         means, whitening, halves = conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals)
-        drawn = Gaussians(means, whitening)
-        drawn.__dict__["log_normalisers"] = halves - 0.5 * dim * LOG_2_PI
-        return drawn
+        return Gaussians.worked_out(means, whitening, halves)
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
@@ -259,7 +271,7 @@ class NIW:
         factors[:, :, rows] = other.factors[0]
         halves = put_rows(self.half_log_determinant, rows, other.half_log_determinant)
         log_partition = put_rows(self.log_partition, rows, other.log_partition)
-        return NIW._worked_out(fields, {"factors": (factors, halves), "log_partition": log_partition})
+        return NIW.worked_out(*fields, factors, halves, log_partition)
 
     def shifted(self, offset: FloatArray) -> NIW:
         """The same prior for data from which `offset` has been subtracted."""

@@ -110,7 +110,7 @@ def sweep_row(dim: int, clusters: int, spread: float) -> Row:
         chain.iterate()
     whole = time.perf_counter() - begun
     return {
-        "D": dim, "K": len(chain.state.age), "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
+        "D": dim, "K": chain.state.n_clusters, "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
         "sweep / floor": swept / floor, "iteration ms": 1e3 * whole / 60, "outside / sweep": (whole - inside) / inside,
     }  # fmt: skip
 

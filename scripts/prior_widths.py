@@ -21,7 +21,7 @@ from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.datasets import generate
 from dpmmwrap.prior import NIW, WIDTHS
 
-CHOICES = (1.0, 2.0, WIDTHS, 6.0, 9.0)
+CHOICES = (1.0, WIDTHS, 3.0, 4.0, 6.0, 9.0)
 SYNTHETIC = ((2, 20, 50), (2, 40, 50), (3, 40, 20), (5, 40, 10), (20, 20, 10))
 
 

@@ -49,9 +49,10 @@ def test_clusters_are_the_unions_of_their_subclusters() -> None:
 
 
 def test_weights_come_from_their_own_gamma_variables() -> None:
-    shapes = conjugate.weight_shapes(4.0, np.array([10.0, 20.0]), np.array([[3.0, 7.0], [12.0, 8.0]]))
-    np.testing.assert_array_equal(shapes, [10, 20, 4, 5, 9, 14, 10])
-    weights, subweights = conjugate.log_weights(np.array([1.0, 3.0, 4.0, 2.0, 6.0, 0.0, 5.0]), 2)
+    counts, sides = np.array([10.0, 20.0]), np.array([[3.0, 7.0], [12.0, 8.0]])
+    shapes = conjugate.gamma_shapes(4.0, counts, sides, np.array([9.0, 7.0]), 3)
+    np.testing.assert_array_equal(shapes, [10, 20, 4, 5, 9, 14, 10, 3.5, 2.5, 4, 3, 4.5, 3.5])
+    weights, subweights = conjugate.dirichlets(np.array([1.0, 3.0, 4.0, 2.0, 6.0, 0.0, 5.0]), 2)
     np.testing.assert_allclose(np.exp(weights), [1 / 8, 3 / 8])
     np.testing.assert_allclose(np.exp(subweights), [[1 / 4, 3 / 4], [0, 1]], atol=1e-12)
     assert np.isfinite(subweights).all()

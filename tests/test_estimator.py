@@ -176,7 +176,7 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"init_clusters": "some"}, "init_clusters should be auto"),
         ({"init_clusters": np.zeros(3)}, "init_clusters should be 2000 labels"),
         ({"outlier_weight": 1.0}, "outlier_weight should be"),
-        ({"merge_ratio": "own"}, "merge_ratio should be reference or printed"),
+        ({"merge_ratio": "own"}, "merge_ratio should be one of auto, jain-neal, reference, printed"),
         ({"max_clusters": 0}, "max_clusters should be"),
         ({"init": lambda points: np.zeros(3)}, "should return 2000 sublabels"),
         ({"init": lambda points: np.full(len(points), 2)}, "sublabels 0 or 1 only"),

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.prior import NIW
@@ -16,7 +16,9 @@ from dpmmwrap.trace import Iteration, Trace
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it."""
 
-MergeRatio = Literal["reference", "printed"]
+MergeRatio = Literal["auto", "jain-neal", "reference", "printed"]
+MERGE_RATIOS: tuple[str, ...] = get_args(MergeRatio)
+JULIA_RATIOS = ("auto", "reference")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Settings:
     max_clusters: int | None = None
     outlier_weight: float = 0.0
     outlier_prior: NIW | None = None
-    merge_ratio: MergeRatio = "reference"
+    merge_ratio: MergeRatio = "auto"
+    """How splits and merges are judged (see the README); "auto" is what suits the backend."""
     fresh_start_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     n_jobs: int = 1
@@ -67,7 +70,7 @@ class Backend(Protocol):
 
 
 def make_backend(
-    name: str, *, checkpoint: Path | None = None, merge_ratio: str = "reference", workers: bool = False
+    name: str, *, checkpoint: Path | None = None, merge_ratio: str = "auto", workers: bool = False
 ) -> Backend:
     """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
 
@@ -92,7 +95,7 @@ def check_julia_can(checkpoint: Path | None, merge_ratio: str) -> None:
     """Refuse what only the built-in sampler can do."""
     if checkpoint is not None:
         raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
-    if merge_ratio != "reference":
+    if merge_ratio not in JULIA_RATIOS:
         raise ValueError(
             f"merge_ratio {merge_ratio} needs the built-in sampler: backend should be native, without workers"
         )
@@ -100,7 +103,7 @@ def check_julia_can(checkpoint: Path | None, merge_ratio: str) -> None:
 
 def _julia_serves(checkpoint: Path | None, merge_ratio: str) -> bool:
     """For "auto": can Julia do what is asked, here and now? It works in the main thread only."""
-    if checkpoint is not None or merge_ratio != "reference":
+    if checkpoint is not None or merge_ratio not in JULIA_RATIOS:
         return False
     from dpmmwrap.backends import julia
 

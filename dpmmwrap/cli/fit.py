@@ -100,10 +100,11 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
 @click.option("--burnout", type=POSITIVE, help="Iterations before a new cluster may split or merge.")
 @click.option(
     "--merge-ratio",
-    type=click.Choice(["reference", "printed"]),
-    default="reference",
+    type=click.Choice(["auto", "jain-neal", "reference", "printed"]),
+    default="auto",
     show_default=True,
-    help="The Hastings ratio of merges: the reference package's, or as the paper prints it.",
+    help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as the "
+    "reference package does (auto, with Julia), or as the paper prints it.",
 )
 @click.option(
     "--outlier-weight",

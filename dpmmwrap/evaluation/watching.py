@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import Float32Array
 from dpmmwrap.backends import Backend, Result, Settings
-from dpmmwrap.backends.native import kernels
+from dpmmwrap.backends.native import bookkeeping
 from dpmmwrap.backends.native.chain import Chain
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
@@ -36,7 +36,7 @@ class WatchedBackend:
 
         def watch(number: int, iteration: Iteration) -> None:
             table = np.zeros((int(truth.max()) + 1, iteration.n_clusters), np.int64)
-            kernels.contingency(truth, chain.points.labels, table)
+            bookkeeping.contingency(truth, chain.points.labels, table)
             self.ari.append(ari_of_table(table))
 
         chain.settings = replace(settings, progress=watch)

@@ -133,6 +133,7 @@ def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) 
     assert is_set_up()
     assert make_backend("auto", checkpoint=project / "checkpoint").name == "native"
     assert make_backend("auto", merge_ratio="printed").name == "native"
+    assert make_backend("auto", merge_ratio="jain-neal").name == "native"
     assert in_another_thread(lambda: make_backend("auto")).name == "native"
 
 

@@ -20,7 +20,7 @@ HERE = [name for name in METHODS if missing(name, 2, QUICK) is None]
 
 @pytest.fixture(scope="module")
 def easy() -> Dataset:
-    return generate(2, 3, 400, 400.0, 1)
+    return generate(2, 3, 400, 400.0, 0)
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Result, Settings
-from dpmmwrap.backends.native import checkpoint, kernels
+from dpmmwrap.backends.native import bookkeeping, checkpoint, kernels
 from dpmmwrap.backends.native.gibbs import (
     Evidence,
     Model,
@@ -20,85 +19,23 @@ from dpmmwrap.backends.native.gibbs import (
     log_posterior,
     measure,
 )
-from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
-from dpmmwrap.backends.native.pairs import HOPELESS
+from dpmmwrap.backends.native.moves import accepted_splits, disjoint, likely_merges, split_ratios
+from dpmmwrap.backends.native.state import RECORD, State
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
-from dpmmwrap.subclusters import Initializer
 from dpmmwrap.subclusters.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
-LOG_2 = float(np.log(2.0))
-HOPELESS_SHARE = 0.5
-"""A split that costs more than this share of what halving the cluster at random would cost leads nowhere."""
-NARROW = 0.2
-"""A split that gains less than this share of the same cost may no longer pay after the next draws."""
 CROWD = 50
 """More first clusters than this are there to merge."""
-SHORTEST_WAIT, LONGEST_WAIT = 4, 64
-"""Subclusters that lose a side begin anew after so many iterations; twice as many each time that it happens again."""
-LONGEST_PATIENCE = 16
-"""The same for those that settle in splits without hope: at most so many times the usual patience."""
+STRAY = 10
+"""A split that sets fewer points aside leaves the rest of the cluster as it was."""
 RESTART_EVERY = 10
 """Subclusters begin anew in every tenth iteration only, so that one call of a network serves several clusters."""
+LONGEST_PATIENCE = 16
+"""The wait for a fresh start doubles with each that led nowhere, up to so many times."""
 SETTLE = 5
 """The last iterations make no splits or merges and take the most likely label, as the reference's do."""
-
-
-CLOCKS = np.dtype(
-    [
-        ("age", np.int64),
-        ("subage", np.int64),
-        ("best_ratio", np.float64),
-        ("waiting", np.int64),
-        ("failures", np.int64),
-    ]
-)
-
-
-def new_clocks(count: int) -> Any:
-    """The clocks of clusters that have just been formed."""
-    clocks = np.zeros(count, CLOCKS)
-    clocks["best_ratio"] = -np.inf
-    return clocks
-
-
-@dataclass
-class State:
-    """Where the chain stands, apart from the labels in `Points`."""
-
-    subclusters: Statistics
-    """Of the left and right subcluster of each cluster in turn."""
-    clocks: Any
-    """One record per cluster. age: iterations since it was formed, by which it may merge. subage: since its subclusters
-    began, by which it may split. waiting: since the log Hastings ratio of its split last rose above best_ratio.
-    failures: starts in a row that led nowhere."""
-    iteration: int = 0
-
-    @property
-    def age(self) -> IntArray:
-        return np.asarray(self.clocks["age"])
-
-    @property
-    def subage(self) -> IntArray:
-        return np.asarray(self.clocks["subage"])
-
-    def begin_subclusters(self, clusters: IntArray) -> None:
-        """Turn the clocks of these clusters' subclusters back."""
-        fresh = new_clocks(len(clusters))
-        for name in ("age", "failures"):
-            fresh[name] = self.clocks[name][clusters]
-        self.clocks[clusters] = fresh
-
-    def watch(self, ratios: Float64Array) -> None:
-        """Note which splits have become clearly better: by a nat, and by a thousandth."""
-        best, waiting = self.clocks["best_ratio"], self.clocks["waiting"]
-        with np.errstate(invalid="ignore"):
-            rose = ratios > best + np.maximum(1.0, 1e-3 * np.abs(best))
-        rose |= np.isfinite(ratios) & ~np.isfinite(best)
-        best[rose] = ratios[rose]
-        waiting += RESTART_EVERY
-        waiting[rose] = 0
 
 
 class NativeBackend:
@@ -124,13 +61,13 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
-        self.by_coin = isinstance(settings.initializer, RandomStart)
+        self.counts_chances = settings.merge_ratio in ("auto", "jain-neal")
         self.key = SeedSequence(settings.seed).generate_state(1, np.uint64)[0]
         self.generator = Generator(SFC64(0))
         self.evidence: Evidence
         """What the state's statistics say; measured again whenever they change."""
         self.identity: dict[str, Any] | None = None
-        self.state = State(Statistics.of(X[:0], n_clusters=0), new_clocks(0))
+        self.state = State(Statistics.of(X[:0], n_clusters=0), np.zeros(0, RECORD))
 
     def run(self) -> Result:
         settings, points = self.settings, self.points
@@ -166,11 +103,11 @@ class Chain:
         self.points.labels[:] = labels + first
         count += first
         counts = np.bincount(self.points.labels, minlength=count).astype(np.float64)
-        self.state.clocks = new_clocks(count)
+        self.state.records = self.state.new_records(count)
         members = self.points.members(np.arange(count), counts)
         # A crowd is there to merge: good starts for all of it would cost more than the first hundred sweeps.
-        initializer = self.settings.initializer if count <= CROWD else RandomStart()
-        self.state.subclusters = self.start(members, self.near(members), rng, initializer)
+        by_coin = np.full(count, count > CROWD)
+        self.state.subclusters = self.start(members, self.near(members), by_coin, rng)
         self.evidence = measure(self.model, self.state.subclusters)
 
     def near(self, members: list[IntArray]) -> Float64Array:
@@ -179,15 +116,14 @@ class Chain:
         rows = [X[rows[0]] if len(rows) else X[0] for rows in members]
         return np.asarray(rows, dtype=np.float64)
 
-    def start(
-        self, members: list[IntArray], origins: Float64Array, rng: Generator, initializer: Initializer
-    ) -> Statistics:
-        """Subclusters for these clusters by the initializer; the subclusters' statistics."""
-        several = [number for number, rows in enumerate(members) if len(rows) > 1]
-        sides = [np.zeros(len(rows) if len(rows) < 2 else 0, np.uint8) for rows in members]
-        proposed = initializer([members[number] for number in several], rng) if several else []
-        for number, found in zip(several, proposed, strict=True):
-            sides[number] = np.asarray(found, np.uint8)
+    def start(self, members: list[IntArray], origins: Float64Array, by_coin: Any, rng: Generator) -> Statistics:
+        """Subclusters for these clusters, by the initializer or by a coin; the subclusters' statistics."""
+        sides = [np.zeros(len(rows), np.uint8) for rows in members]
+        for initializer, chosen in ((RandomStart(), by_coin), (self.settings.initializer, ~by_coin)):
+            several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
+            proposed = initializer([members[number] for number in several], rng) if several else []
+            for number, found in zip(several, proposed, strict=True):
+                sides[number] = np.asarray(found, np.uint8)
         return self.points.set_sublabels(members, sides, origins)
 
     def iterate(self) -> Iteration:
@@ -198,9 +134,8 @@ class Chain:
         settling = state.iteration > settings.max_iter - SETTLE
         rng, key = self.randomness(state.iteration)
         parameters = draw_parameters(model, self.evidence, rng)
-        state.subclusters = self.points.sweep(parameters, key, settling)
-        state.clocks["age"] += 1
-        state.clocks["subage"] += 1
+        state.subclusters, state.records["log_chance"] = self.points.sweep(parameters, key, settling)
+        state.records["swept_as"] = np.arange(state.n_clusters)
         self.evidence = measure(model, state.subclusters)
         self.drop_empty()
         splits = merges = (0, 0)
@@ -210,7 +145,7 @@ class Chain:
             splits = self.split(rng)
             merges = self.merge(rng)
         return Iteration(
-            n_clusters=len(state.age) - model.outliers,
+            n_clusters=state.n_clusters - model.outliers,
             log_posterior=log_posterior(model, self.evidence),
             seconds=time.perf_counter() - begun,
             splits=splits[0],
@@ -224,8 +159,8 @@ class Chain:
         if self.settings.truth is None:
             return float("nan")
         truth = self.settings.truth
-        table = np.zeros((int(truth.max()) + 1, len(self.state.age)), np.int64)
-        kernels.contingency(truth, self.points.labels, table)
+        table = np.zeros((int(truth.max()) + 1, self.state.n_clusters), np.int64)
+        bookkeeping.contingency(truth, self.points.labels, table)
         return nmi_of_table(table)
 
     def drop_empty(self) -> None:
@@ -238,76 +173,48 @@ class Chain:
 
     def relabel(self, to_label: IntArray, keep: Any) -> None:
         """Renumber whole clusters."""
-        state = self.state
-        count = len(to_label)
         table = np.repeat(to_label.astype(np.int32)[:, None], 2, axis=1)
-        self.points.relabel(table, same_sides(count))
-        state.clocks = state.clocks[keep]
-        state.subclusters = state.subclusters[np.repeat(keep, 2)]
+        self.points.relabel(table, same_sides(len(to_label)))
+        self.state.keep(keep)
 
     def restart(self, rng: Generator) -> None:
         """Begin anew the subclusters that have an empty side, or that have settled in a rejected split.
 
         They have settled when the ratio of their split has not risen for a while: those that are still on their way,
-        as after random starts, are left alone.
+        as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
         """
-        state, settings, clocks, evidence = self.state, self.settings, self.state.clocks, self.evidence
-        counts = evidence.clusters.counts
-        one_sided = (evidence.sides == 0).any(axis=1) & (counts > 1)
-        # After each start that led nowhere the next is twice as far: most such clusters are one Gaussian.
-        doubled = 2.0 ** clocks["failures"]
-        chosen = one_sided & (state.subage >= np.minimum(SHORTEST_WAIT * doubled, LONGEST_WAIT))
-        failed = one_sided
-        if settings.fresh_start_after is not None:
-            state.watch(split_ratios(self.model, evidence))
-            failed = failed | (clocks["best_ratio"] < -HOPELESS_SHARE * counts * LOG_2)
-            patience = settings.fresh_start_after * np.where(failed, np.minimum(doubled, LONGEST_PATIENCE), 1)
-            chosen |= ~one_sided & (clocks["waiting"] >= patience) & (state.subage > settings.burnout)
+        state, records, evidence = self.state, self.state.records, self.evidence
+        state.watch(self.split_ratios())
+        one_sided = (evidence.sides == 0).any(axis=1)
+        patience = np.where(one_sided, RESTART_EVERY, self.settings.fresh_start_after or np.inf)
+        patience = patience * np.minimum(2.0 ** records["failures"], LONGEST_PATIENCE)
+        chosen = (state.iteration - records["risen"] >= patience) & (evidence.clusters.counts > 1)
+        chosen &= one_sided | (state.iteration - records["begun"] > self.settings.burnout)
         chosen[: self.model.outliers] = False
         if chosen.any():
             which = np.flatnonzero(chosen)
-            clocks["failures"][which] = np.where(failed[which], clocks["failures"][which] + 1, 0)
-            members = self.points.members(which, counts)
-            fresh = self.start(members, evidence.clusters.means[which], rng, self.settings.initializer)
-            put(state.subclusters, which, fresh)
+            members = self.points.members(which, evidence.clusters.counts)
+            fresh = self.start(members, evidence.clusters.means[which], np.zeros(len(which), bool), rng)
+            state.replace(which, fresh)
             state.begin_subclusters(which)
             self.evidence = measure(self.model, state.subclusters)
 
+    def split_ratios(self) -> Float64Array:
+        """log H of splitting each cluster into its subclusters."""
+        ratios = split_ratios(self.model, self.evidence)
+        return ratios - self.state.records["log_chance"] if self.counts_chances else ratios
+
     def split(self, rng: Generator) -> tuple[int, int]:
-        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed.
-
-        Subclusters that have just begun, be it in a cluster born here, are judged at once if their split pays by a
-        narrow margin: a good start is a cut, and where clusters overlap the cut may pay when the labels drawn after
-        it no longer do. A split that pays by far can wait, and is the better for a few sweeps. A coin is no cut.
-        """
-        state = self.state
-        old_enough = state.subage >= self.settings.burnout
-        old_enough[: self.model.outliers] = False
-        just_begun = (state.subage == 0) & (not self.by_coin)
-        accepted, proposed = self.split_some(old_enough, just_begun, rng)
-        born = accepted
-        while born and not self.by_coin:
-            born, more = self.split_some(np.zeros(len(state.age), bool), state.age == 0, rng)
-            accepted, proposed = accepted + born, proposed + more
-        return accepted, proposed
-
-    def split_some(self, old_enough: Any, just_begun: Any, rng: Generator) -> tuple[int, int]:
-        """Propose to split these clusters; how many were accepted and proposed."""
+        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""
         state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
-        count = len(state.age)
-        ratios = split_ratios(self.model, evidence)
-        hopeful = ratios > HOPELESS
-        ready = old_enough | (just_begun & hopeful & (ratios < NARROW * LOG_2 * evidence.clusters.counts))
-        proposed = int(ready.sum())
-        ready &= hopeful
-        if not ready.any():
-            return 0, proposed
-        accepted = ready & (np.log(rng.random(count)) < ratios)
-        room = np.inf if settings.max_clusters is None else settings.max_clusters - (count - first)
-        if accepted.sum() > room:
-            best = np.argsort(np.where(accepted, -ratios, np.inf), kind="stable")[: max(int(room), 0)]
-            accepted = np.isin(np.arange(count), best)
-        left = np.flatnonzero(accepted)
+        count = state.n_clusters
+        ratios, least = self.split_ratios(), -rng.standard_exponential(count)
+        latest = state.iteration - settings.burnout
+        left, proposed = accepted_splits(ratios[first:], state.records["begun"][first:], latest, least[first:])
+        left += first
+        if settings.max_clusters is not None:
+            room = max(settings.max_clusters - (count - first), 0)
+            left = np.sort(left[np.argsort(-ratios[left], kind="stable")[:room]])
         if not len(left):
             return 0, proposed
         right = count + np.arange(len(left))
@@ -316,14 +223,15 @@ class Chain:
         self.points.relabel(table, same_sides(count))
         born = np.concatenate([left, right])
         halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
-        state.clocks[left] = new_clocks(len(left))
-        state.clocks = np.append(state.clocks, new_clocks(len(left)))
+        state.records[left] = state.new_records(len(left))
+        state.records = np.append(state.records, state.new_records(len(left)))
         counts = np.append(evidence.clusters.counts, halves.counts[len(left) :])
         counts[left] = halves.counts[: len(left)]
         members = self.points.members(born, counts)
-        fresh = self.start(members, halves.means, rng, self.settings.initializer)
+        by_coin = np.tile(halves.counts.reshape(2, -1).min(axis=0) < STRAY, 2)
+        fresh = self.start(members, halves.means, by_coin, rng)
         state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
-        put(state.subclusters, left, fresh[: 2 * len(left)])
+        state.replace(left, fresh[: 2 * len(left)])
         self.evidence = measure(self.model, state.subclusters)
         return len(left), proposed
 
@@ -333,18 +241,21 @@ class Chain:
         The two become the subclusters of the merged cluster, so that the way back stays open.
         """
         state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
-        count = len(state.age)
-        ready = state.age >= settings.burnout
-        ready[:first] = False
-        candidates = np.flatnonzero(ready)
+        count = state.n_clusters
+        candidates = first + np.flatnonzero(state.records["formed"][first:] <= state.iteration - settings.burnout)
         proposed = len(candidates) * (len(candidates) - 1) // 2
         if not proposed:
             return 0, 0
-        one, other, ratios = merge_ratios(self.model, evidence, candidates, settings.merge_ratio)
-        if not len(ratios):
+        least = -rng.standard_exponential(proposed)
+        one, other, lead = likely_merges(self.model, evidence, candidates, settings.merge_ratio, least)
+        if not len(one):
             return 0, proposed
-        accepted = np.log(rng.random(len(ratios))) < ratios
-        chosen = disjoint(one[accepted], other[accepted], ratios[accepted])
+        if self.counts_chances:
+            # As yet the chance that the split back would come up just so has been taken for 1.
+            swept_as = state.records["swept_as"]
+            lead = lead + self.points.log_partings(swept_as[one], swept_as[other], -lead)
+            one, other, lead = one[lead > 0], other[lead > 0], lead[lead > 0]
+        chosen = disjoint(one, other, lead)
         if not chosen:
             return 0, proposed
         into, gone = (np.array(side) for side in zip(*chosen, strict=True))
@@ -355,8 +266,8 @@ class Chain:
         self.points.relabel(table, sides)
         both = [evidence.clusters[into], evidence.clusters[gone]]
         order = np.arange(2 * len(into)).reshape(2, -1).T.ravel()
-        put(state.subclusters, into, concatenate(both)[order])
-        state.clocks[into] = new_clocks(len(into))
+        state.replace(into, concatenate(both)[order])
+        state.records[into] = state.new_records(len(into))
         keep = np.ones(count, bool)
         keep[gone] = False
         self.relabel(np.cumsum(keep) - 1, keep)
@@ -367,14 +278,6 @@ class Chain:
 def same_sides(count: int) -> UInt8Array:
     """A table for `kernels.relabel` that leaves the sublabels as they are."""
     return np.tile(np.array([0, 1], np.uint8), (count, 1))
-
-
-def put(subclusters: Statistics, clusters: IntArray, fresh: Statistics) -> None:
-    """Overwrite the statistics of both subclusters of these clusters."""
-    places = (2 * clusters[:, None] + np.array([0, 1])).ravel()
-    subclusters.counts[places] = fresh.counts
-    subclusters.means[places] = fresh.means
-    subclusters.scatters[places] = fresh.scatters
 
 
 def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:

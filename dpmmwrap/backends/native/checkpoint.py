@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpmmwrap.backends.native.chain import Chain
 
 ROWS_AT_A_TIME = 1 << 16
-ARRAYS = ("labels", "sublabels", "counts", "means", "scatters", "clocks")
+ARRAYS = ("labels", "sublabels", "counts", "means", "scatters", "records")
 
 
 def save(chain: Chain) -> None:
@@ -32,7 +32,7 @@ def save(chain: Chain) -> None:
         "counts": state.subclusters.counts,
         "means": state.subclusters.means,
         "scatters": state.subclusters.scatters,
-        "clocks": state.clocks,
+        "records": state.records,
         "iteration": np.int64(state.iteration),
         "identity": np.array(json.dumps(identity(chain))),
     }
@@ -62,7 +62,7 @@ def resume(chain: Chain) -> bool:
     points.sublabels[:] = arrays["sublabels"]
     state.subclusters = Statistics(arrays["counts"], arrays["means"], arrays["scatters"])
     chain.evidence = measure(chain.model, state.subclusters)
-    state.clocks = arrays["clocks"]
+    state.records = arrays["records"]
     state.iteration = int(arrays["iteration"])
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])

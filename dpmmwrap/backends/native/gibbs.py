@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
-from dpmmwrap.backends.native import kernels, pairs
+from dpmmwrap.backends.native import bookkeeping, kernels, pairs
 from dpmmwrap.prior import NIW, Gaussians, Statistics
 
 CHUNK_BYTES = 1 << 20
@@ -57,10 +57,11 @@ class Evidence:
 
 def measure(model: Model, subclusters: Statistics) -> Evidence:
     """Posteriors and marginal likelihoods from the subclusters' statistics."""
-    every = Statistics(*conjugate.with_unions(subclusters.counts, subclusters.means, subclusters.scatters))
-    count = len(subclusters) // 2
-    posterior = model.prior.posterior(every)
-    log_marginal = model.prior.log_marginal_likelihood(every, posterior)
+    prior, count = model.prior, len(subclusters) // 2
+    every, worked_out, log_marginal = conjugate.evidence(
+        prior.fields, prior.log_partition[0], subclusters.counts, subclusters.means, subclusters.scatters
+    )
+    every, posterior = Statistics(*every), NIW.worked_out(*worked_out)
     if model.outlier_prior is not None:
         rows = np.array([0, count, count + 1])
         special = model.outlier_prior.posterior(every[rows])
@@ -87,11 +88,19 @@ class Parameters:
 
 def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
     """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
-    shapes = conjugate.weight_shapes(model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides)
-    log_weights, log_subweights = conjugate.log_weights(rng.standard_gamma(shapes), evidence.n_clusters)
+    posterior = evidence.posterior
+    count, dim = posterior.mean.shape
+    shapes = conjugate.gamma_shapes(
+        model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides, posterior.degrees_of_freedom, dim
+    )
+    gammas = rng.standard_gamma(shapes)
+    normals = rng.standard_normal((dim * (dim + 1) // 2, count), dtype=np.float32)
+    log_weights, log_subweights, means, whitening, halves = conjugate.drawn(
+        gammas, normals, evidence.n_clusters, posterior.mean, posterior.mean_strength, posterior.factors[0]
+    )
     if model.outliers:
         log_weights = np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
-    return Parameters(log_weights, log_subweights, evidence.posterior.draw(rng))
+    return Parameters(log_weights, log_subweights, Gaussians.worked_out(means, whitening, halves))
 
 
 class Points:
@@ -108,6 +117,8 @@ class Points:
         self.order = np.empty(len(X), np.int32)
         self.starts = np.empty((len(self.bounds) - 1, 0), np.int64)
         self.is_sorted = False
+        self.tables: Any = None
+        """What the last sweep knew of its clusters and their neighbours."""
         self.n_jobs = n_jobs
         self.pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
 
@@ -124,8 +135,9 @@ class Points:
             for _ in self.pool.map(task, range(count)):
                 pass
 
-    def sweep(self, parameters: Parameters, key: np.uint64, greedy: bool) -> Statistics:
-        """Draw all labels and sublabels; the subclusters' new statistics."""
+    def sweep(self, parameters: Parameters, key: np.uint64, greedy: bool) -> tuple[Statistics, Float64Array]:
+        """Draw all labels and sublabels; the subclusters' new statistics, and the log probability with which each
+        cluster's sublabels came up."""
         count = len(parameters.log_weights)
         clusters, neighbours, subclusters = kernel_tables(parameters)
         if not self.is_sorted:
@@ -136,12 +148,13 @@ class Points:
         counts = np.zeros((len(groups) - 1, count, 2), np.int64)
         sums = np.zeros((len(groups) - 1, count, 2, dim))
         squares = np.zeros((len(groups) - 1, count, 2, dim, dim))
+        log_chances = np.zeros((len(groups) - 1, count))
         parts = min(4 * self.n_jobs if self.n_jobs > 1 else 1, len(groups) - 1)
         edges = even_edges(len(groups) - 1, parts)
 
         def sweep_part(number: int) -> None:
             begin, end = edges[number], edges[number + 1]
-            own = (counts[begin:end], sums[begin:end], squares[begin:end])
+            own = (counts[begin:end], sums[begin:end], squares[begin:end], log_chances[begin:end])
             kernels.sweep(
                 self.X, self.labels, self.sublabels, self.bounds, groups[begin : end + 1], sorting, clusters,
                 neighbours, subclusters, key, greedy, own,
@@ -149,7 +162,22 @@ class Points:
 
         self.run(sweep_part, parts)
         self.is_sorted = True
-        return Statistics(*kernels.collect_statistics(counts, sums, squares, neighbours[0]))
+        self.tables = clusters, neighbours
+        return Statistics(*kernels.collect_statistics(counts, sums, squares, neighbours[0])), log_chances.sum(axis=0)
+
+    def log_partings(self, one: IntArray, other: IntArray, least: Float64Array) -> Float64Array:
+        """log probability of the last sweep's labels within pairs of its clusters; what is below `least` is only
+        known to be so."""
+        found = np.empty(len(one))
+        sorting = (self.order, self.starts)
+
+        def look_at(pair: int) -> None:
+            found[pair] = pairs.log_parting(
+                self.X, self.bounds, sorting, *self.tables, one[pair], other[pair], least[pair]
+            )
+
+        self.run(look_at, len(one))
+        return found
 
     def groups(self, count: int) -> IntArray:
         """First chunk of each group: chunks whose statistics are summed one after the other.
@@ -163,7 +191,7 @@ class Points:
 
     def relabel(self, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         """Give each point the label and sublabel that its old pair maps to."""
-        kernels.relabel(self.labels, self.sublabels, to_label, to_sublabel)
+        bookkeeping.relabel(self.labels, self.sublabels, to_label, to_sublabel)
         self.is_sorted = False
 
     def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
@@ -173,7 +201,7 @@ class Points:
         starts = np.zeros(len(clusters) + 1, np.int64)
         np.cumsum(counts[clusters], out=starts[1:])
         rows = np.empty(starts[-1], np.int32 if len(self.labels) < 2**31 else np.int64)
-        kernels.collect_members(self.labels, slot_of, starts[:-1].copy(), rows)
+        bookkeeping.collect_members(self.labels, slot_of, starts[:-1].copy(), rows)
         return [rows[begin:end] for begin, end in itertools.pairwise(starts)]
 
     def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
@@ -218,11 +246,9 @@ def even_edges(length: int, parts: int) -> IntArray:
 
 def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
     """The drawn parameters as the kernels take them: clusters, their neighbours, their subclusters."""
-    count = len(parameters.log_weights)
-    means, whitening = parameters.gaussians.means, parameters.gaussians.whitening
-    heights = parameters.gaussians.log_normalisers
-    log_heights = parameters.log_weights + heights[:count]
-    clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
-    origins, offsets, radii = pairs.neighbour_tables(log_heights, means, whitening)
-    subclusters = pairs.subcluster_tables(parameters.log_subweights, means, whitening, heights, origins)
-    return clusters, (origins, offsets, np.argsort(radii, axis=1), radii), subclusters
+    gaussians = parameters.gaussians
+    tables: tuple[Any, Any, Any] = pairs.tables(
+        parameters.log_weights, parameters.log_subweights, gaussians.means, gaussians.whitening,
+        gaussians.log_normalisers,
+    )  # fmt: skip
+    return tables

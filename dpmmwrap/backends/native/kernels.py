@@ -17,6 +17,7 @@ All sums over points run in an order that depends on the data's shape alone, nev
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _float_from_bits(typing_context: Any, bits: Any) -> Any:
 
 
 @compiled
-def _exp(x: Any) -> Any:
+def exp_float32(x: Any) -> Any:
     """exp of a float32 at or below 0, to about 2 units in the last place; what is below e^-86 becomes e^-86."""
     x = max(x, np.float32(-86.0))
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
@@ -108,7 +109,7 @@ def _sort_by_label(labels: Any, starts: Any, order: Any) -> None:
 
 
 @compiled
-def _gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
+def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
     """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D)."""
     for lane in range(LANES):
         rows[lane] = order[first + min(lane, count - 1)]
@@ -126,7 +127,7 @@ def _draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 
 
 @compiled
-def _squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any) -> None:
+def squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any) -> None:
     """out = |W y - offset|^2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
     Four columns at a time, so that a running sum is loaded and stored once for four products.
@@ -163,7 +164,7 @@ def _draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any
     for s in range(found):
         for b in range(LANES):
             gap = log_likelihoods[s, b] - best[b]
-            value = _exp(gap) if gap > np.float32(-CUTOFF) else np.float32(0)
+            value = exp_float32(gap) if gap > np.float32(-CUTOFF) else np.float32(0)
             log_likelihoods[s, b] = value
             total[b] += value
     for b in range(LANES):
@@ -188,7 +189,7 @@ def _draw_labels(
     for c in range(count):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            _gather(X, sorted_rows, first, n, origins[c], rows, block)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
             for b in range(LANES):
                 best[b] = np.float32(-np.inf)
             # A cluster comes first among its own neighbours, with a radius below zero.
@@ -197,7 +198,7 @@ def _draw_labels(
             rank = 0
             while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
-                _squared_distances(whitening[k], offsets[c, k], block, z, distance)
+                squared_distances(whitening[k], offsets[c, k], block, z, distance)
                 lead = np.float32(-np.inf)
                 for b in range(LANES):
                     value = log_heights[k] - np.float32(0.5) * distance[b]
@@ -269,13 +270,27 @@ def _set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> 
 
 
 @compiled
+def _log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
+    """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
+    and total = 1 + e^-|t|: that is -log total for the likelier side, and |t| less for the other. One log a block."""
+    product, against = np.float32(1), np.float32(0)
+    for b in range(count):
+        product *= total[b]
+        against += abs(t[b]) if (drawn[b] > np.float32(0)) != (t[b] > np.float32(0)) else np.float32(0)
+    return -np.float64(against) - math.log(np.float64(product))
+
+
+@compiled
 def _draw_sublabels(
     X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
     room: Any, statistics: Any,
 ) -> None:  # fmt: skip
-    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels."""
+    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels.
+
+    Each cluster's entry of `log_chances` is lowered by the log probability with which its sublabels came up.
+    """
     whitening, offsets, log_heights = subclusters
-    counts, sums, squares = statistics
+    counts, sums, squares, log_chances = statistics
     rows, block, z, distances, uniforms, lanes, points = room
     filled = np.zeros(2, np.int64)
     found = np.zeros(2, np.int64)
@@ -283,9 +298,9 @@ def _draw_sublabels(
         lead = log_heights[c, 1] - log_heights[c, 0]
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            _gather(X, sorted_rows, first, n, origins[c], rows, block)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
             for side in range(2):
-                _squared_distances(whitening[c, side], offsets[c, side], block, z, distances[side])
+                squared_distances(whitening[c, side], offsets[c, side], block, z, distances[side])
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -294,9 +309,12 @@ def _draw_sublabels(
             for b in range(LANES):
                 # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
                 t = lead + np.float32(0.5) * (distances[0, b] - distances[1, b])
-                odds = _exp(-abs(t))
+                odds = exp_float32(-abs(t))
                 share = np.float32(1) if t > np.float32(0) else odds
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
+                distances[0, b] = t
+                distances[1, b] = np.float32(1) + odds
+            log_chances[c] += _log_chance(uniforms, distances[0], distances[1], n)
             right = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
@@ -328,7 +346,7 @@ def sweep(
     into statistics of its own. `sorting` is the order by label that the last sweep left, and whether it still holds.
     """
     count, dim = neighbours[0].shape
-    counts, sums, squares = statistics
+    counts, sums, squares, log_chances = statistics
     order, starts, is_sorted = sorting
     rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
     distances, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
@@ -339,7 +357,7 @@ def sweep(
     lanes, points = np.empty((2, LANES), np.int64), np.empty((2, dim, BUFFER))
     sublabel_room = (rows, block, z, distances, uniforms, lanes, points)
     for group in range(len(groups) - 1):
-        own = (counts[group], sums[group], squares[group])
+        own = (counts[group], sums[group], squares[group], log_chances[group])
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
@@ -368,7 +386,7 @@ def start_subclusters(
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):
             n = min(LANES, bounds[c + 1] - first)
-            _gather(X, rows, first, n, origins[c], places, block)
+            gather(X, rows, first, n, origins[c], places, block)
             for side in range(2):
                 found = 0
                 for b in range(n):
@@ -402,32 +420,3 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
         for i in range(dim):
             means[k, i] = means[k, i] / max(total[k], 1.0) + np.float64(origins[c, i])
     return total, means, scatters
-
-
-@compiled
-def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> None:
-    """Give each point the label and sublabel that its old pair maps to. O(n)."""
-    for row in range(len(labels)):
-        k, side = labels[row], sublabels[row]
-        labels[row] = to_label[k, side]
-        sublabels[row] = to_sublabel[k, side]
-
-
-@compiled
-def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
-    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot. O(n).
-
-    `starts` says where each slot begins, and then where it ends.
-    """
-    for row in range(len(labels)):
-        slot = slot_of[labels[row]]
-        if slot >= 0:
-            rows[starts[slot]] = row
-            starts[slot] += 1
-
-
-@compiled
-def contingency(first: Any, second: Any, table: Any) -> None:
-    """How often each pair of labels occurs. O(n)."""
-    for row in range(len(first)):
-        table[first[row], second[row]] += 1

@@ -15,13 +15,20 @@ def split_ratios(model: Model, evidence: Evidence) -> Float64Array:
     return np.asarray(pairs.split_ratios(model.alpha, evidence.sides, evidence.log_marginal))
 
 
-def merge_ratios(
-    model: Model, evidence: Evidence, candidates: IntArray, ratio: MergeRatio
+def accepted_splits(ratios: Float64Array, begun: IntArray, latest: int, least: Float64Array) -> tuple[IntArray, int]:
+    """Which clusters have a log H above their entry of `least` and subclusters begun by the iteration `latest`; and
+    how many have the latter."""
+    found: tuple[IntArray, int] = pairs.accepted_splits(ratios, begun, latest, least)
+    return found
+
+
+def likely_merges(
+    model: Model, evidence: Evidence, candidates: IntArray, ratio: MergeRatio, least: Float64Array
 ) -> tuple[IntArray, IntArray, Float64Array]:
-    """The pairs of candidates that could merge, and their log H; hopeless pairs are left out."""
+    """The pairs of candidates whose log H of merging is above their entry of `least`, and by how much."""
     prior, clusters, posterior = model.prior, evidence.clusters, evidence.posterior
     found: tuple[IntArray, IntArray, Float64Array] = pairs.merge_ratios(
-        candidates, model.alpha, ratio == "printed",
+        candidates, model.alpha, ratio != "reference", least,
         (float(prior.mean_strength), float(prior.degrees_of_freedom), prior.log_partition[0]),
         (clusters.counts, clusters.means, clusters.scatters),
         (posterior.mean_strength, posterior.mean, posterior.scale, posterior.factors[0], evidence.log_marginal),

@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.kernels import CUTOFF, compiled
+from dpmmwrap.backends.native.kernels import CUTOFF, LANES, compiled, exp_float32, gather, squared_distances
 from dpmmwrap.conjugate import log_gamma, log_partition
 
-HOPELESS = -40.0
-"""A move whose log Hastings ratio is known to be below this is not looked at: e^-40 never comes up."""
+
+@compiled
+def tables(log_weights: Any, log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
+    """Drawn parameters as the kernels take them: clusters, their neighbours in order, their subclusters."""
+    count = len(log_weights)
+    log_heights = log_weights + log_normalisers[:count]
+    clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
+    origins, offsets, radii = neighbour_tables(log_heights, means, whitening)
+    order = np.empty((count, count), np.int64)
+    for c in range(count):
+        order[c] = np.argsort(radii[c])
+    subclusters = subcluster_tables(log_subweights, means, whitening, log_normalisers, origins)
+    return clusters, (origins, offsets, order, radii), subclusters
 
 
 @compiled
@@ -106,6 +117,41 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 
 
 @compiled
+def log_parting(
+    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, least: Any
+) -> Any:
+    """log probability that the points of two clusters got the one of these two labels that they have.
+
+    By the sweep's own parameters and order. A sum that has fallen below `least` is not gone on with. O(n D^2).
+    """
+    whitening, log_heights = clusters
+    origins, offsets = neighbours[0], neighbours[1]
+    order, starts = sorting
+    dim = origins.shape[1]
+    rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
+    own, others = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    total = 0.0
+    for chunk in range(len(bounds) - 1):
+        its_order, part = order[bounds[chunk] : bounds[chunk + 1]], X[bounds[chunk] : bounds[chunk + 1]]
+        for c, k in ((one, other), (other, one)):
+            lead = log_heights[k] - log_heights[c]
+            for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
+                n = min(LANES, starts[chunk, c + 1] - first)
+                gather(part, its_order, first, n, origins[c], rows, block)
+                squared_distances(whitening[c], offsets[c, c], block, z, own)
+                squared_distances(whitening[k], offsets[c, k], block, z, others)
+                product, against = np.float32(1), np.float32(0)
+                for b in range(n):
+                    t = lead + np.float32(0.5) * (own[b] - others[b])
+                    product *= np.float32(1) + exp_float32(-abs(t))
+                    against += max(t, np.float32(0))
+                total -= np.float64(against) + math.log(np.float64(product))
+            if total < least:
+                return total
+    return total
+
+
+@compiled
 def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     """log H of splitting each of K clusters into its subclusters (the paper's equation for H_split).
 
@@ -120,6 +166,18 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
             gain = log_marginal[count + 2 * k] + log_marginal[count + 2 * k + 1] - log_marginal[k]
             ratios[k] = math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right) + gain
     return ratios
+
+
+@compiled
+def accepted_splits(ratios: Any, begun: Any, latest: Any, least: Any) -> Any:
+    """Which clusters have a ratio above their entry of `least` and have begun by then; how many have the latter."""
+    proposed, accepted = 0, [0 for _ in range(0)]
+    for k in range(len(ratios)):
+        if begun[k] <= latest:
+            proposed += 1
+            if ratios[k] > least[k]:
+                accepted.append(k)
+    return np.array(accepted, dtype=np.int64), proposed
 
 
 @compiled
@@ -139,8 +197,12 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
 
 
 @compiled
-def merge_ratios(candidates: Any, alpha: Any, printed: Any, prior: Any, clusters: Any, posterior: Any) -> Any:
-    """The pairs of candidates that could merge, and their log H; those below HOPELESS may be left out.
+def merge_ratios(
+    candidates: Any, alpha: Any, printed: Any, least: Any, prior: Any, clusters: Any, posterior: Any
+) -> Any:
+    """The pairs of candidates whose log H is above their entry of `least`, and by how much.
+
+    Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
 
     The merged scale is scale_1 + scatter_2 + w d d', d the second mean seen from the first's posterior. Its Cholesky
     factor is made row by row. It exceeds both clusters' own scales, hence so does each of its pivots: what is found
@@ -156,9 +218,11 @@ def merge_ratios(candidates: Any, alpha: Any, printed: Any, prior: Any, clusters
         for r in range(dim - 1, -1, -1):
             rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
     factor, gap = np.empty((dim, dim)), np.empty(dim)
-    first, second, ratios = [0 for _ in range(0)], [0 for _ in range(0)], [0.0 for _ in range(0)]
+    first, second, lead = [0 for _ in range(0)], [0 for _ in range(0)], [0.0 for _ in range(0)]
+    pair = -1
     for a in range(len(candidates)):
         for b in range(a + 1, len(candidates)):
+            pair += 1
             i, j = candidates[a], candidates[b]
             n = counts[i] + counts[j]
             strength, freedom = prior_strength + n, prior_freedom + n
@@ -166,7 +230,7 @@ def merge_ratios(candidates: Any, alpha: Any, printed: Any, prior: Any, clusters
             base = log_merge_ratio(alpha, counts[i], counts[j], shared, printed)
             # The D gamma functions are bounded above by the outer two: the log gamma function is convex.
             gammas = 0.5 * dim * (log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1)))
-            most = (base + gammas - 0.5 * dim * math.log(strength) - HOPELESS) / freedom
+            most = (base + gammas - 0.5 * dim * math.log(strength) - least[pair]) / freedom
             weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
             half = 0.0
             for r in range(dim):
@@ -180,7 +244,9 @@ def merge_ratios(candidates: Any, alpha: Any, printed: Any, prior: Any, clusters
                 if half + max(rest[i, r + 1], rest[j, r + 1]) > most:
                     break
             else:
-                first.append(i)
-                second.append(j)
-                ratios.append(base + log_partition(freedom, strength, half, dim))
-    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), np.array(ratios, dtype=np.float64)
+                above = base + log_partition(freedom, strength, half, dim) - least[pair]
+                if above > 0.0:
+                    first.append(i)
+                    second.append(j)
+                    lead.append(above)
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), np.array(lead, dtype=np.float64)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native.chain import Chain, NativeBackend, first_labels
-from dpmmwrap.backends.native.gibbs import measure
+from dpmmwrap.backends.native.gibbs import Parameters, draw_parameters, measure
 from dpmmwrap.backends.native.moves import split_ratios
 from dpmmwrap.evaluation.datasets import generate
 from dpmmwrap.files import InputError
@@ -45,8 +46,8 @@ def easy() -> Any:
 def consistent(chain: Chain) -> None:
     """The state's statistics are those of the labels, whatever moves have been made."""
     points, state = chain.points, chain.state
-    count = len(state.age)
-    assert len(state.subage) == count
+    count = state.n_clusters
+    assert len(state.subclusters) == 2 * count
     assert points.labels.min() >= 0 and points.labels.max() < count
     expected = Statistics.of(points.X, 2 * points.labels + points.sublabels, 2 * count)
     np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
@@ -109,7 +110,7 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
     for seed in range(400):
         chain = Chain(X, settings_for(X, seed=seed, prior=NIW.reference(2), initializer=FirstThenRandom(halves)))
         chain.begin()
-        chain.state.clocks["subage"] = 99
+        chain.state.records["begun"] = -99
         evidence = measure(chain.model, chain.state.subclusters)
         ratio = float(split_ratios(chain.model, evidence)[0])
         accepted += chain.split(np.random.default_rng(seed))[0]
@@ -117,19 +118,102 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
     assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("start", "gap", "splits"), [("cut", 1.8, 1), ("cut", 4.0, 0), ("random", 1.8, 0)])
-def test_a_start_that_pays_by_little_is_judged_at_once(start: str, gap: float, splits: int) -> None:
-    """A cut between groups that overlap is accepted before it is drawn away; far groups wait, and coins always do."""
-    rng = np.random.default_rng(0)
-    X = (rng.normal(size=(600, 2)) + [gap, 0] * np.repeat([[-1], [1]], 300, axis=0)).astype(np.float32)
-    initializer = make_initializer("random" if start == "random" else lambda points: points[:, 0] > 0)
-    chain = Chain(X, settings_for(X, initializer=initializer))
-    chain.settings.initializer.bind(X)
-    chain.begin()
-    accepted, proposed = chain.split(rng)
-    assert (accepted >= 1) == (splits == 1)
-    assert (proposed >= accepted) and (proposed > 0) == (splits == 1)
-    np.testing.assert_array_equal(chain.points.labels > 0, (X[:, 0] > 0) & (splits == 1))
+def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
+    """The full ratio: that of the joints, times the chance that the split back would give each point its label."""
+    y = np.repeat([0, 1], 40)
+    X = np.random.default_rng(2).normal(size=(80, 2)).astype(np.float32)
+    X[:, 0] += 2.3 * y
+    accepted, ratios = 0, []
+    settings = settings_for(X, init_clusters=y.astype(np.int32), prior=NIW.reference(2))
+    settings.initializer.bind(X)
+    for seed in range(400):
+        chain = Chain(X, settings)
+        chain.begin()
+        rng, key = chain.randomness(1)
+        drawn = draw_parameters(chain.model, chain.evidence, rng)
+        chain.state.subclusters, _ = chain.points.sweep(drawn, key, False)
+        chain.state.records["swept_as"], chain.state.records["formed"] = [0, 1], -99
+        chain.evidence = measure(chain.model, chain.state.subclusters)
+        ratios.append(full_merge_ratio(chain, drawn))
+        accepted += chain.merge(np.random.default_rng(seed))[0]
+    assert len(set(ratios)) == 1 and -3 < ratios[0] < -0.1
+    assert stats.binomtest(accepted, 400, np.exp(ratios[0])).pvalue > 1e-3
+
+
+def full_merge_ratio(chain: Chain, drawn: Parameters) -> float:
+    """By definition, in float64: log p(one cluster, X) - log p(two, X) + log q(two | one)."""
+    X, labels, model = chain.points.X.astype(float), chain.points.labels, chain.model
+    statistics = [Statistics.of(X, labels, 2), Statistics.of(X)]
+    two, one = (
+        gammaln(some.counts).sum() + len(some) * np.log(model.alpha) + model.prior.log_marginal_likelihood(some).sum()
+        for some in statistics
+    )
+    gaussians = drawn.gaussians
+    logs = [
+        drawn.log_weights[k] + stats.multivariate_normal(gaussians.means[k], gaussians.covariances[k]).logpdf(X)
+        for k in (0, 1)
+    ]
+    chosen = np.where(labels == 0, *logs)
+    return round(float(one - two + (chosen - np.logaddexp(*logs)).sum()), 4)
+
+
+@pytest.mark.parametrize(("points", "gap"), [(10, 0.0), (10, 3.0)])
+def test_the_number_of_clusters_is_distributed_nearly_as_the_posterior_says(points: int, gap: float) -> None:
+    """Against all partitions of a few points: only the full ratio comes near the posterior.
+
+    Near, not equal: clusters leave when they are empty, and come only by splits.
+    """
+    X = np.random.default_rng(0).normal(size=(points, 1)).astype(np.float32)
+    X[points // 2 :] += gap
+    prior = NIW(X.mean(axis=0).astype(float), 0.2, 3 * np.eye(1), 3.0)
+    exact = posterior_of_clusters(X, prior, alpha=1.0)
+    apart = {}
+    for ratio in ("jain-neal", "reference"):
+        start = make_initializer("random")
+        settings = settings_for(
+            X, alpha=1.0, prior=prior, initializer=start, max_iter=10**6, burnout=1, merge_ratio=ratio
+        )
+        chain = Chain(X, settings)
+        chain.begin()
+        seen = np.bincount([chain.iterate().n_clusters for _ in range(3000)], minlength=points + 1)[1:] / 3000
+        apart[ratio] = 0.5 * np.abs(seen - exact).sum()
+    assert apart["jain-neal"] < 0.2
+    assert apart["reference"] > 0.4
+
+
+def posterior_of_clusters(X: np.ndarray, prior: NIW, alpha: float) -> np.ndarray:
+    """p(K | X) for K = 1, 2, ..., by summing over all partitions, block by block."""
+    n = len(X)
+    block = np.zeros(1 << n)
+    for mask in range(1, 1 << n):
+        rows = [i for i in range(n) if mask >> i & 1]
+        block[mask] = alpha * np.exp(
+            gammaln(len(rows)) + prior.log_marginal_likelihood(Statistics.of(X[rows].astype(float)))[0]
+        )
+    # ways[mask][k]: total weight of the partitions of a set into k blocks; the block of its first member comes first.
+    ways = np.zeros((1 << n, n + 1))
+    ways[0, 0] = 1.0
+    for mask in range(1, 1 << n):
+        first = mask & -mask
+        others = part = mask ^ first
+        while True:
+            ways[mask, 1:] += block[first | part] * ways[others ^ part, :-1]
+            if part == 0:
+                break
+            part = (part - 1) & others
+    return ways[-1, 1:] / ways[-1].sum()
+
+
+def test_overlapping_clusters_are_found_from_one() -> None:
+    """Forty crowded clusters and a coin for a start: with the full ratio most are found, with the reference's none."""
+    data = generate(dim=2, clusters=40, points=10_000, spread=50, seed=1)
+    start = make_initializer("random")
+    found = {
+        ratio: fit(data.X, initializer=start, max_iter=150, burnout=3, merge_ratio=ratio, truth=data.y).trace.nmi[-1]
+        for ratio in ("jain-neal", "reference")
+    }
+    assert found["jain-neal"] > 0.8
+    assert found["reference"] < 0.3
 
 
 class FirstThenRandom:
@@ -228,7 +312,8 @@ def test_ends_no_worse_than_the_reference() -> None:
         X, y = data[f"X_{name}"], data[f"y_{name}"]
         prior = NIW.reference(X.shape[1])
         start = make_initializer("random")
-        runs = [fit(X, prior=prior, initializer=start, max_iter=100, truth=y, seed=seed).trace for seed in range(8)]
+        settings = {"prior": prior, "initializer": start, "max_iter": 100, "truth": y, "merge_ratio": "reference"}
+        runs = [fit(X, seed=seed, **settings).trace for seed in range(8)]
         ours = np.array([run.log_posterior[-1] for run in runs])
         spread = np.std(theirs["log_posterior"])
         assert ours.mean() > np.mean(theirs["log_posterior"]) - 2.5 * spread / np.sqrt(8) - 1.0

@@ -110,13 +110,49 @@ def test_labels_and_sublabels_have_the_right_distribution() -> None:
         assert p > 1e-4
 
 
+def test_log_chances_are_those_of_the_sublabels() -> None:
+    """Each cluster's sum of log p(sublabel), in float64 over all points."""
+    parameters = random_parameters(7, 3, 2.0)
+    points = points_of(parameters, 30_000)
+    _, log_chances = points.sweep(parameters, np.uint64(9), greedy=False)
+    means, whitening = parameters.gaussians.means[7:], parameters.gaussians.whitening[7:]
+    logs = log_joint(points.X, parameters.log_subweights.ravel(), means, whitening).reshape(-1, 7, 2)
+    own = logs[np.arange(len(logs)), points.labels]
+    chosen = np.take_along_axis(own, points.sublabels[:, None].astype(int), axis=1)[:, 0]
+    expected = np.bincount(points.labels, chosen - np.logaddexp(*own.T), minlength=7)
+    np.testing.assert_allclose(log_chances, expected, rtol=1e-4)
+
+
+def test_log_partings_are_those_of_the_labels() -> None:
+    """Within a pair of clusters, the sum of log p(label); a hopeless sum may be cut short, but not above its bound."""
+    parameters = random_parameters(5, 3, 1.0)
+    points = points_of(parameters, 30_000)
+    points.sweep(parameters, np.uint64(9), greedy=False)
+    # What the sweep knew stays true when clusters get other numbers afterwards.
+    labels = points.labels.copy()
+    points.relabel(np.tile(np.array([[4], [3], [2], [1], [0]], np.int32), 2), np.tile(np.uint8([0, 1]), (5, 1)))
+    logs = log_joint(
+        points.X, parameters.log_weights, parameters.gaussians.means[:5], parameters.gaussians.whitening[:5]
+    )
+    one, other = np.array([0, 3, 1]), np.array([2, 1, 0])
+    expected = np.zeros(3)
+    for pair, (i, j) in enumerate(zip(one, other, strict=True)):
+        for k, rival in ((i, j), (j, i)):
+            rows = labels == k
+            expected[pair] -= np.logaddexp(0, logs[rows, rival] - logs[rows, k]).sum()
+    assert (expected < -10).all()
+    np.testing.assert_allclose(points.log_partings(one, other, np.full(3, -np.inf)), expected, rtol=1e-4)
+    cut_short = points.log_partings(one, other, expected / 2)
+    assert ((cut_short < expected / 2) & (cut_short >= expected - 0.1)).all()
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_statistics_are_those_of_the_new_labels(offset: float) -> None:
     parameters = random_parameters(7, 3, 2.0)
     shifted = Gaussians(parameters.gaussians.means + offset, parameters.gaussians.whitening)
     parameters = Parameters(parameters.log_weights, parameters.log_subweights, shifted)
     points = points_of(parameters, 30_000, strays=0)
-    got = points.sweep(parameters, np.uint64(9), greedy=False)
+    got, _ = points.sweep(parameters, np.uint64(9), greedy=False)
     expected = Statistics.of(points.X, 2 * points.labels + points.sublabels, 14)
     np.testing.assert_array_equal(got.counts, expected.counts)
     # A point relative to its cluster's mean is rounded to float32 once; all sums are float64.
@@ -161,9 +197,9 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     for n_jobs in (1, 2, 5):
         points = points_of(parameters, 60_000)
         points = Points(points.X, points.labels, points.sublabels, n_jobs)
-        statistics = points.sweep(parameters, np.uint64(3), greedy=False)
+        statistics, log_chances = points.sweep(parameters, np.uint64(3), greedy=False)
         points.close()
-        results.append((points.labels, points.sublabels, statistics.means, statistics.scatters))
+        results.append((points.labels, points.sublabels, statistics.means, statistics.scatters, log_chances))
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
@@ -171,7 +207,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 
 def test_exp_is_exact_to_float32() -> None:
     x = -np.linspace(0, 60, 5001).astype(np.float32)
-    got = np.array([kernels._exp(value) for value in x])
+    got = np.array([kernels.exp_float32(value) for value in x])
     np.testing.assert_allclose(got, np.exp(x.astype(np.float64)), rtol=4e-7)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from dpmmwrap.backends.native.gibbs import Model, draw_parameters, log_posterior, measure
-from dpmmwrap.backends.native.moves import disjoint, merge_ratios, split_ratios
+from dpmmwrap.backends.native.moves import accepted_splits, disjoint, likely_merges, split_ratios
 from dpmmwrap.backends.native.pairs import log_merge_ratio
 from dpmmwrap.prior import NIW, Statistics
 
@@ -57,8 +57,9 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
     """The printed ratio is the ratio of the joints; what the bound leaves out is below e^-40 for certain."""
     X, labels, _, model, evidence = some_evidence(dim, 14, 0.35 if dim > 1 else 2.0)
     candidates = np.arange(14)
-    first, second, ratios = merge_ratios(model, evidence, candidates, ratio)  # type: ignore[arg-type]
-    found = {(int(i), int(j)): value for i, j, value in zip(first, second, ratios, strict=True)}
+    least = np.full(14 * 13 // 2, -40.0)
+    first, second, lead = likely_merges(model, evidence, candidates, ratio, least)  # type: ignore[arg-type]
+    found = {(int(i), int(j)): value - 40 for i, j, value in zip(first, second, lead, strict=True)}
     own = evidence.log_marginal[:14]
     for i in range(14):
         for j in range(i + 1, 14):
@@ -78,8 +79,26 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
 
 def test_far_pairs_are_left_out_before_the_exact_ratio() -> None:
     _, _, _, model, evidence = some_evidence(2, 12, 30.0)
-    first, _, _ = merge_ratios(model, evidence, np.arange(12), "reference")
+    first, _, _ = likely_merges(model, evidence, np.arange(12), "reference", np.full(66, -40.0))
     assert len(first) < 12 * 11 / 2 / 4
+
+
+def test_each_pair_has_its_own_bound() -> None:
+    _, _, _, model, evidence = some_evidence(2, 6, 0.35)
+    lowest = np.full(15, -1e9)
+    first, second, lead = likely_merges(model, evidence, np.arange(6), "printed", lowest)
+    assert len(first) == 15
+    ratios = lead + lowest
+    middle = np.median(ratios)
+    kept = likely_merges(model, evidence, np.arange(6), "printed", np.where(np.arange(15) % 2, middle, 1e9))
+    expected = [(i, j) for p, (i, j) in enumerate(zip(first, second, strict=True)) if p % 2 and ratios[p] > middle]
+    assert list(zip(kept[0], kept[1], strict=True)) == expected and expected
+
+
+def test_splits_are_accepted_above_their_bound_when_they_are_old_enough() -> None:
+    ratios, begun = np.array([1.0, 1.0, -5.0, 2.0]), np.array([3, 4, 3, 1])
+    accepted, proposed = accepted_splits(ratios, begun, 3, np.array([0.0, 0.0, -4.0, -1.0]))
+    assert accepted.tolist() == [0, 3] and proposed == 3
 
 
 def test_reference_merge_ratio_as_the_package_writes_it() -> None:

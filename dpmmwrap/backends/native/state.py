@@ -1,0 +1,79 @@
+"""Where the chain stands: the subclusters' statistics, and a record of what has happened to each cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.prior import Statistics
+
+RECORD = np.dtype(
+    [
+        ("formed", np.int64),
+        ("begun", np.int64),
+        ("risen", np.int64),
+        ("best_ratio", np.float64),
+        ("failures", np.int64),
+        ("log_chance", np.float64),
+        ("swept_as", np.int64),
+    ]
+)
+
+
+@dataclass
+class State:
+    """Where the chain stands, apart from the labels in `Points`."""
+
+    subclusters: Statistics
+    """Of the left and right subcluster of each cluster in turn."""
+    records: Any
+    """One per cluster. formed: the iteration in which it was. begun: the one in which its subclusters were. risen: the
+    one in which the log Hastings ratio of its split last rose above best_ratio. failures: starts in a row that led
+    nowhere. log_chance: log probability with which its sublabels were drawn, 0 for a start's. swept_as: its number in
+    the last sweep, -1 if it was formed after that."""
+    iteration: int = 0
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.records)
+
+    def new_records(self, count: int) -> Any:
+        """Of clusters that are formed in this iteration."""
+        records = np.zeros(count, RECORD)
+        for name in ("formed", "begun", "risen"):
+            records[name] = self.iteration
+        records["best_ratio"] = -np.inf
+        records["swept_as"] = -1
+        return records
+
+    def begin_subclusters(self, clusters: IntArray) -> None:
+        """Note that these clusters' subclusters begin anew, as the last ones led nowhere."""
+        fresh = self.new_records(len(clusters))
+        for name in ("formed", "swept_as"):
+            fresh[name] = self.records[name][clusters]
+        fresh["failures"] = self.records["failures"][clusters] + 1
+        self.records[clusters] = fresh
+
+    def watch(self, ratios: Float64Array) -> None:
+        """Note which splits have become clearly better: by more than a few draws differ, and by a thousandth."""
+        best = self.records["best_ratio"]
+        with np.errstate(invalid="ignore"):
+            rose = ratios > best + np.maximum(5.0, 1e-3 * np.abs(best))
+        rose |= np.isfinite(ratios) & ~np.isfinite(best)
+        best[rose] = ratios[rose]
+        self.records["risen"][rose] = self.iteration
+
+    def replace(self, clusters: IntArray, subclusters: Statistics) -> None:
+        """Overwrite the statistics of both subclusters of these clusters."""
+        places = (2 * clusters[:, None] + np.array([0, 1])).ravel()
+        own = self.subclusters
+        own.counts[places], own.means[places] = subclusters.counts, subclusters.means
+        own.scatters[places] = subclusters.scatters
+
+    def keep(self, which: Any) -> None:
+        """Go on without the clusters that are not marked."""
+        self.records = self.records[which]
+        self.subclusters = self.subclusters[np.repeat(which, 2)]
