@@ -42,7 +42,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.
     merge_ratio : how splits and merges are judged: "jain-neal", "reference", "printed", or "auto", the first with the
         built-in sampler and the second with Julia; see the README.
-    fresh_start_after : iterations in a rejected split after which subclusters begin anew, in tens; None for never.
+    fresh_start_after : iterations in a rejected split after which subclusters begin anew; None for never. The
+        built-in sampler looks every twentieth iteration.
     n_jobs : threads, as in scikit-learn. The result does not depend on it.
     device : where SplitNet runs: "auto", "cpu", "cuda".
     random_state : seed.

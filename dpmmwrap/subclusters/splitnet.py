@@ -22,26 +22,25 @@ from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet
 from dpmmwrap.splitnet.weights_io import load_weights, network_dim, shipped_dims, shipped_path
 
-NETWORK_POINTS = 128
+NETWORK_POINTS = 96
 """Points of the context that the network reads."""
 SHELLS = (0.2, 0.5)
 """Shares of the points in the core of a shell split."""
 FIRST_STEPS = 2
-SURVIVORS = 6
+SURVIVORS = 3
 """EM steps of all candidates, and how many of them are refined to the end."""
 HOPELESS_RATIO, HOPELESS_MERIT = -15.0, -0.1
 """A split below both is not going to be accepted, however long the sampler works on it."""
 UNLIKELY = -0.25
 """Where no candidate has this merit after the first steps, none comes to pay: the cluster is given up."""
-ROOMY_DIM, DISCOURAGING = 5, -0.4
-"""From so many dimensions on, where none of the other candidates has this merit, those of the network do not pay
-either, and it is not asked. In fewer dimensions it often finds what the others miss."""
+DISCOURAGING = -0.4
+"""Where none of the other candidates has this merit, those of the network hardly ever pay, and it is not asked."""
 SEARCH_ANYWAY = 0.05
 """The share of clusters that look like one Gaussian, but are searched for a split all the same."""
 CROWDED_DIM = 5
 """In more dimensions components come apart, and a search costs more: half as many candidates."""
 POLISH_POINTS_PER_DIM, POLISH_POINTS = 120, 4096
-POLISH_STEPS, LONGER_POLISH_STEPS = 3, 10
+POLISH_STEPS, LONGER_POLISH_STEPS = 3, 5
 """The chosen split is refined further: in many dimensions, where a context is few points for two covariances, by some
 steps on a larger one; in few dimensions, where sides overlap and EM is slow, by more steps on the same context."""
 SMALL_CLUSTER = 2
@@ -264,7 +263,7 @@ class SplitNetStart:
         """
         steps = min(self.refine, FIRST_STEPS)
         sides = self._candidates(context, rng)
-        if steps and context.dim >= ROOMY_DIM and (self.peels or self.axes or self.shells):
+        if steps and (self.peels or self.axes or self.shells):
             search = tried(clusters, context, sides, steps, self.alpha).promising(DISCOURAGING)
             if not len(search.clusters):
                 return search

@@ -30,8 +30,8 @@ CROWD = 50
 """More first clusters than this are there to merge."""
 STRAY = 10
 """A split that sets fewer points aside leaves the rest of the cluster as it was."""
-RESTART_EVERY = 10
-"""Subclusters begin anew in every tenth iteration only, so that one call of a network serves several clusters."""
+RESTART_EVERY = 20
+"""Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
 LONGEST_PATIENCE = 16
 """The wait for a fresh start doubles with each that led nowhere, up to so many times."""
 SETTLE = 5
@@ -165,9 +165,10 @@ class Chain:
 
     def drop_empty(self) -> None:
         """Clusters without points leave; the others close ranks."""
-        keep = self.evidence.clusters.counts > 0
-        keep[: self.model.outliers] = True
-        if not keep.all():
+        counts = self.evidence.clusters.counts
+        if counts[self.model.outliers :].min(initial=1) == 0:
+            keep = counts > 0
+            keep[: self.model.outliers] = True
             self.relabel(np.cumsum(keep) - 1, keep)
             self.evidence = measure(self.model, self.state.subclusters)
 
@@ -254,10 +255,9 @@ class Chain:
             # As yet the chance that the split back would come up just so has been taken for 1.
             swept_as = state.records["swept_as"]
             lead = lead + self.points.log_partings(swept_as[one], swept_as[other], -lead)
-            one, other, lead = one[lead > 0], other[lead > 0], lead[lead > 0]
-        chosen = disjoint(one, other, lead)
-        if not chosen:
-            return 0, proposed
+            if lead.max() <= 0:
+                return 0, proposed
+        chosen = disjoint(one[lead > 0], other[lead > 0], lead[lead > 0])
         into, gone = (np.array(side) for side in zip(*chosen, strict=True))
         table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
         table[gone] = into[:, None]

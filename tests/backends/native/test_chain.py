@@ -280,7 +280,7 @@ def test_fresh_starts_free_a_blocked_cluster() -> None:
         far = np.abs(points.sum(axis=1))
         return far > np.median(far) if len(calls) == 1 else points[:, 0] > 0
 
-    fresh = fit(X, initializer=make_initializer(start), max_iter=30, burnout=2, fresh_start_after=3)
+    fresh = fit(X, initializer=make_initializer(start), max_iter=60, burnout=2, fresh_start_after=3)
     assert len(calls) > 1
     assert fresh.trace.n_clusters[-1] == 2
 
