@@ -130,8 +130,17 @@ def _draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 def squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any) -> None:
     """out = |W y - offset|^2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
-    Four columns at a time, so that a running sum is loaded and stored once for four products.
+    Four columns at a time, so that a running sum is loaded and stored once for four products. In the plane all of it in
+    one pass.
     """
+    if len(offset) == 2:
+        w0, w1, w2 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
+        o0, o1 = offset[0], offset[1]
+        for b in range(LANES):
+            t0 = w0 * block[0, b] - o0
+            t1 = w1 * block[0, b] + w2 * block[1, b] - o1
+            out[b] = t0 * t0 + t1 * t1
+        return
     for b in range(LANES):
         out[b] = np.float32(0)
     for i in range(len(offset)):
