@@ -50,6 +50,17 @@ class Settings:
     machines: Path | None = None
     """One user@host*n per line, for the Julia backend."""
 
+    @property
+    def full_ratio(self) -> bool:
+        """Whether the built-in sampler counts the chance of proposing a split."""
+        return self.merge_ratio in ("auto", "jain-neal")
+
+    def bind(self, X: Float32Array, full_ratio: bool) -> None:
+        """Show the data to the initializer and, if it wants to know, say by what ratio its splits will be judged."""
+        if hasattr(self.initializer, "full_ratio"):
+            self.initializer.full_ratio = full_ratio
+        self.initializer.bind(X)
+
 
 @dataclass
 class Result:

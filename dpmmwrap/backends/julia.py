@@ -57,7 +57,7 @@ class JuliaBackend:
                 f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_POINTS:,} points",
                 stacklevel=2,
             )
-        settings.initializer.bind(X)
+        settings.bind(X, full_ratio=False)
         with workers(self.bridge, settings), translated():
             return run(self.bridge, X, settings)
 

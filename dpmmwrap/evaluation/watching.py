@@ -31,7 +31,7 @@ class WatchedBackend:
         truth = settings.truth
         if truth is None:
             raise ValueError("a watched fit needs the true labels")
-        settings.initializer.bind(X)
+        settings.bind(X, settings.full_ratio)
         chain = Chain(X, settings)
 
         def watch(number: int, iteration: Iteration) -> None:

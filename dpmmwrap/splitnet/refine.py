@@ -213,15 +213,28 @@ def refine(context: Context, sides: Sides, steps: int) -> Sides:
     return sides
 
 
-def scaled_log_hastings(context: Context, sides: Sides, alpha: float) -> Tensor:
+def refine_and_weigh(context: Context, sides: Sides, steps: int) -> tuple[Sides, Tensor]:
+    """The same, and the entropy (B, C) of the labels that the last step drew from: zero if there was none."""
+    if not steps:
+        return sides, context.Z.new_zeros(sides.counts.shape[:2])
+    odds = log_odds(refine(context, sides, steps - 1))(context)
+    group = odds.sigmoid()
+    # log(1 + e^t) - p t, which is log 2 at padding.
+    entropy = torch.nn.functional.softplus(odds).addcmul_(group, odds, value=-1).sum(dim=2)
+    padding = context.Z.shape[1] - context.counts
+    return maximise(context, group), entropy - math.log(2.0) * padding[:, None]
+
+
+def scaled_log_hastings(context: Context, sides: Sides, alpha: float, times: Tensor | None = None) -> Tensor:
     """The log Hastings ratio (B, C) that a split would have in the whole cluster, from its context.
 
-    Counts and scatters of the context's n points are counted N / n times. The prior is the project's default as
-    seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
+    Counts and scatters of the context's n points are counted N / n times, or as often as is said (B,). The prior is
+    the project's default as seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
     """
     # The whole cluster goes along as one more split, with itself on both sides.
     whole = context.total[:, :, None].double().expand(-1, -1, 2, -1)
-    terms = _log_terms(sides.joined(Sides(whole)).times(context.sizes.double() / context.counts))
+    times = context.sizes.double() / context.counts if times is None else times
+    terms = _log_terms(sides.joined(Sides(whole)).times(times))
     ratio = math.log(alpha) + terms[:, :-1].sum(dim=2) - terms[:, -1:, 0]
     # A side that is all but empty is no split; nor is one whose covariance cannot be factorised.
     proper = (sides.counts >= 2.0).all(dim=2) & ratio.isfinite()

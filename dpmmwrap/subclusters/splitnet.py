@@ -29,12 +29,6 @@ SHELLS = (0.2, 0.5)
 FIRST_STEPS = 2
 SURVIVORS = 3
 """EM steps of all candidates, and how many of them are refined to the end."""
-HOPELESS_RATIO, HOPELESS_MERIT = -15.0, -0.1
-"""A split below both is not going to be accepted, however long the sampler works on it."""
-UNLIKELY = -0.25
-"""Where no candidate has this merit after the first steps, none comes to pay: the cluster is given up."""
-DISCOURAGING = -0.4
-"""Where none of the other candidates has this merit, those of the network hardly ever pay, and it is not asked."""
 SEARCH_ANYWAY = 0.05
 """The share of clusters that look like one Gaussian, but are searched for a split all the same."""
 CROWDED_DIM = 5
@@ -49,6 +43,22 @@ into its neighbours: at D = 2, K = 40, spread 50 the mean NMI of three seeds was
 BATCH_NUMBERS = 1 << 23
 """Numbers that are kept of all contexts worked on at once: more would leave the cache, and then the memory."""
 LABELLED_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a search is given up, by merit and by log Hastings ratio."""
+
+    discouraging: float
+    """Where none of the other candidates has this merit, those of the network hardly ever pay, and it is not asked."""
+    unlikely: float
+    """Where no candidate has this merit after the first steps, none comes to pay: the cluster is given up."""
+    hopeless: float
+    hopeless_ratio: float
+    """A split below both is not going to be accepted, however long the sampler works on it."""
+
+
+BY_CUT, BY_MIXTURE = Limits(-0.4, -0.25, -0.1, -15.0), Limits(-6.0, -4.0, -3.0, -3.0)
 
 
 @lru_cache(maxsize=8)
@@ -87,13 +97,6 @@ class Search:
         return self.only_clusters((self.merits > merit).any(dim=1))
 
 
-def tried(clusters: Tensor, context: refine.Context, sides: refine.Sides, steps: int, alpha: float) -> Search:
-    """These candidates after some EM steps, and what they are worth."""
-    sides = refine.refine(context, sides, steps)
-    ratios = refine.scaled_log_hastings(context, sides, alpha)
-    return Search(clusters, context, sides, ratios, refine.merit(context, sides, ratios))
-
-
 class SplitNetStart:
     """The `splitnet` start (an `Initializer`).
 
@@ -107,6 +110,8 @@ class SplitNetStart:
     refine : EM steps of a candidate; 0 leaves it as proposed.
     polish : whether the chosen split is refined some more.
     alpha : the concentration by which Hastings ratios are computed.
+    full_ratio : whether the sampler's ratio counts the chance of proposing a split. Then two overlapping halves are
+        worth the likelihood of their mixture; if not, only a cut that pays is worth anything.
     """
 
     name = "splitnet"
@@ -124,6 +129,7 @@ class SplitNetStart:
         refine: int = 6,
         polish: bool = True,
         alpha: float = 10.0,
+        full_ratio: bool = True,
     ) -> None:
         if context < 16:
             raise ValueError(f"context should be at least 16 points, not {context}")
@@ -135,7 +141,7 @@ class SplitNetStart:
             raise ValueError(f"alpha should be positive, not {alpha}")
         self.device = choose_device(device)
         self.context, self.peels, self.axes, self.shells = context, peels, axes, shells
-        self.refine, self.polish, self.alpha = refine, polish, alpha
+        self.refine, self.polish, self.alpha, self.full_ratio = refine, polish, alpha, full_ratio
         self.with_network = network
         # Asked for by name, so refused at once if it is not what it should be.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
@@ -256,29 +262,45 @@ class SplitNetStart:
         head = context.head(NETWORK_POINTS)
         return sides.joined(refine.maximise(head, group).times(context.counts / head.counts))
 
+    def _by_mixture(self) -> bool:
+        """Whether splits are worth the likelihood of their mixture. In many dimensions, where hardly a label is in
+        doubt, they are worth the cut, which is the better guide where a context is few points for two covariances."""
+        return self.full_ratio and int(self.X.shape[1]) <= CROWDED_DIM
+
+    def _tried(self, clusters: Tensor, context: refine.Context, sides: refine.Sides, steps: int) -> Search:
+        """These candidates after some EM steps, and what they are worth."""
+        sides, entropy = refine.refine_and_weigh(context, sides, steps)
+        if self._by_mixture():
+            # As if the context were all of the cluster: what chance has fitted to it should not count more than once.
+            ratios = refine.scaled_log_hastings(context, sides, self.alpha, torch.ones_like(context.counts)) + entropy
+            return Search(clusters, context, sides, ratios, ratios)
+        ratios = refine.scaled_log_hastings(context, sides, self.alpha)
+        return Search(clusters, context, sides, ratios, refine.merit(context, sides, ratios))
+
     def _best(self, clusters: Tensor, context: refine.Context, rng: Generator) -> Search:
         """The best candidate of each cluster that has one which is not hopeless.
 
         Of those that pay, the one with the best Hastings ratio; of those that do not, the one nearest to it.
         """
-        steps = min(self.refine, FIRST_STEPS)
+        steps, limits = min(self.refine, FIRST_STEPS), BY_MIXTURE if self._by_mixture() else BY_CUT
         sides = self._candidates(context, rng)
         if steps and (self.peels or self.axes or self.shells):
-            search = tried(clusters, context, sides, steps, self.alpha).promising(DISCOURAGING)
+            search = self._tried(clusters, context, sides, steps).promising(limits.discouraging)
             if not len(search.clusters):
                 return search
             clusters, context, sides = search.clusters, search.context, search.sides
-        search = tried(clusters, context, self._with_network(context, sides, rng), steps, self.alpha)
+        search = self._tried(clusters, context, self._with_network(context, sides, rng), steps)
         if self.refine > FIRST_STEPS:
-            search = search.promising(UNLIKELY)
+            search = search.promising(limits.unlikely)
             if not len(search.clusters):
                 return search
             survivors = search.merits.topk(min(SURVIVORS, search.merits.shape[1]), dim=1).indices
             sides = search.sides.take(survivors)
-            search = tried(search.clusters, search.context, sides, self.refine - FIRST_STEPS, self.alpha)
+            search = self._tried(search.clusters, search.context, sides, self.refine - FIRST_STEPS)
         best = torch.where(search.ratios > 0, 1.0 + search.ratios, search.merits).argmax(dim=1, keepdim=True)
         search = search.only(best)
-        return search.only_clusters(((search.ratios > HOPELESS_RATIO) | (search.merits > HOPELESS_MERIT))[:, 0])
+        hopeful = (search.ratios > limits.hopeless_ratio) | (search.merits > limits.hopeless)
+        return search.only_clusters(hopeful[:, 0])
 
     def _label(self, members: list[IntArray], frame: Frame, odds: refine.Odds) -> list[UInt8Array]:
         """Every member by the sign of its log odds, in the data's own coordinates."""

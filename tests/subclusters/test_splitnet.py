@@ -8,7 +8,9 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
 
+from dpmmwrap.evaluation.datasets import generate
 from dpmmwrap.prior import NIW, Statistics
 from dpmmwrap.splitnet import proposals, refine
 from dpmmwrap.splitnet.bipartitions import log_hastings
@@ -210,6 +212,36 @@ def test_the_scaled_ratio_is_the_ratio_when_the_context_is_the_cluster() -> None
     # In a cluster ten times as large the same split gains and costs about ten times as much.
     larger = refine.scaled_log_hastings(context_of(Z, 6000), sides, 10.0)
     assert 8 < float(larger) / expected < 11
+
+
+def test_with_the_entropy_the_ratio_is_that_of_the_mixture() -> None:
+    """Gain of the expected log joint plus entropy: a bound below on the mixture's log likelihood that EM closes."""
+    rng = np.random.default_rng(12)
+    Z = rng.standard_normal((900, 2))
+    Z[:300, 0] += 2.2
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    context = context_of(np.concatenate([Z, np.zeros((100, 2))]), 900)
+    context.present[0, 900:] = False
+    sides = refine.maximise(context, torch.from_numpy(np.append(Z[:, 0] > 1, np.zeros(100, bool))).float()[None, None])
+    sides, entropy = refine.refine_and_weigh(context, sides, 200)
+    ratio = float(refine.scaled_log_hastings(context, sides, 10.0, torch.ones(1)) + entropy)
+    fitted = [
+        GaussianMixture(k, tol=1e-6, max_iter=1000, random_state=0, reg_covar=1e-9).fit(Z).score(Z) for k in (1, 2)
+    ]
+    # The prior and log Gamma take a few nats for each parameter.
+    assert 10 < 900 * (fitted[1] - fitted[0]) - ratio < 40
+    assert 100 < float(entropy) < 900 * np.log(2)
+    cut = float(refine.scaled_log_hastings(context, sides, 10.0))
+    assert ratio > 0 > cut
+    assert float(refine.refine_and_weigh(context, sides, 0)[1]) == 0
+
+
+def test_what_a_crowd_is_split_into_follows_the_samplers_ratio() -> None:
+    """Halves, where overlap costs nothing; a group that a cut sets apart, where every label is charged for."""
+    X = generate(2, 40, 8000, 50, 0).X
+    whole, cut = (split(make_initializer("splitnet", full_ratio=full), X).mean() for full in (True, False))
+    assert 0.3 < whole < 0.7
+    assert min(cut, 1 - cut) < 0.2
 
 
 def test_em_steps_raise_the_likelihood() -> None:

@@ -44,7 +44,7 @@ class NativeBackend:
     name = "native"
 
     def fit(self, X: Float32Array, settings: Settings) -> Result:
-        settings.initializer.bind(X)
+        settings.bind(X, settings.full_ratio)
         chain = Chain(X, settings)
         try:
             return chain.run()
@@ -61,7 +61,6 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
-        self.counts_chances = settings.merge_ratio in ("auto", "jain-neal")
         self.key = SeedSequence(settings.seed).generate_state(1, np.uint64)[0]
         self.generator = Generator(SFC64(0))
         self.evidence: Evidence
@@ -203,7 +202,7 @@ class Chain:
     def split_ratios(self) -> Float64Array:
         """log H of splitting each cluster into its subclusters."""
         ratios = split_ratios(self.model, self.evidence)
-        return ratios - self.state.records["log_chance"] if self.counts_chances else ratios
+        return ratios - self.state.records["log_chance"] if self.settings.full_ratio else ratios
 
     def split(self, rng: Generator) -> tuple[int, int]:
         """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""
@@ -251,7 +250,7 @@ class Chain:
         one, other, lead = likely_merges(self.model, evidence, candidates, settings.merge_ratio, least)
         if not len(one):
             return 0, proposed
-        if self.counts_chances:
+        if self.settings.full_ratio:
             # As yet the chance that the split back would come up just so has been taken for 1.
             swept_as = state.records["swept_as"]
             lead = lead + self.points.log_partings(swept_as[one], swept_as[other], -lead)
