@@ -82,9 +82,10 @@ def posteriors(prior: Any, counts: Any, means: Any, scatters: Any) -> Any:
     their half log determinants and the log partitions. O(K D^3)."""
     mean, strength, scale, freedom = prior
     count, dim = means.shape
-    strengths, freedoms = strength + counts, freedom + counts
+    strengths, freedoms = np.empty(count), np.empty(count)
     centres, scales, gap = np.empty((count, dim)), np.empty((count, dim, dim)), np.empty(dim)
     for k in range(count):
+        strengths[k], freedoms[k] = strength + counts[k], freedom + counts[k]
         share = counts[k] / strengths[k]
         for i in range(dim):
             gap[i] = means[k, i] - mean[i]
@@ -159,13 +160,11 @@ def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
 
 
 @compiled
-def drawn(gammas: Any, normals: Any, clusters: Any, centres: Any, strengths: Any, factors: Any) -> Any:
-    """log weights, (clusters, 2) log subweights, means, whitening factors and the latter's log determinants, from
-    variables of `gamma_shapes` and standard normal ones."""
-    count, dim = centres.shape
-    rest = len(gammas) - dim * count
-    log_weights, log_subweights = dirichlets(gammas[:rest], clusters)
-    means, whitening, halves = bartlett(centres, strengths, factors, gammas[rest:].reshape(dim, count), normals)
+def drawn(masses: Any, squares: Any, normals: Any, clusters: Any, centres: Any, strengths: Any, factors: Any) -> Any:
+    """log weights, (clusters, 2) log subweights, means, whitening factors and the latter's log determinants: from the
+    two parts of the variables of `gamma_shapes`, and standard normal ones."""
+    log_weights, log_subweights = dirichlets(masses, clusters)
+    means, whitening, halves = bartlett(centres, strengths, factors, squares, normals)
     return log_weights, log_subweights, means, whitening, halves
 
 
@@ -194,7 +193,9 @@ def evidence(prior: Any, prior_log_partition: Any, counts: Any, means: Any, scat
     every = with_unions(counts, means, scatters)
     posterior = posteriors(prior, every[0], every[1], every[2])
     constant = 0.5 * means.shape[1] * math.log(math.pi)
-    log_marginal = posterior[6] - prior_log_partition - constant * every[0]
+    log_marginal = np.empty(len(every[0]))
+    for k in range(len(log_marginal)):
+        log_marginal[k] = posterior[6][k] - prior_log_partition - constant * every[0][k]
     return every, posterior, log_marginal
 
 

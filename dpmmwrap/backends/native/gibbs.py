@@ -94,9 +94,10 @@ def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Paramet
         model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides, posterior.degrees_of_freedom, dim
     )
     gammas = rng.standard_gamma(shapes)
+    masses, squares = gammas[: -dim * count], gammas[-dim * count :].reshape(dim, count)
     normals = rng.standard_normal((dim * (dim + 1) // 2, count), dtype=np.float32)
     log_weights, log_subweights, means, whitening, halves = conjugate.drawn(
-        gammas, normals, evidence.n_clusters, posterior.mean, posterior.mean_strength, posterior.factors[0]
+        masses, squares, normals, evidence.n_clusters, posterior.mean, posterior.mean_strength, posterior.factors[0]
     )
     if model.outliers:
         log_weights = np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
@@ -247,8 +248,8 @@ def even_edges(length: int, parts: int) -> IntArray:
 def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
     """The drawn parameters as the kernels take them: clusters, their neighbours, their subclusters."""
     gaussians = parameters.gaussians
-    tables: tuple[Any, Any, Any] = pairs.tables(
+    clusters, (origins, offsets, radii), subclusters = pairs.tables(
         parameters.log_weights, parameters.log_subweights, gaussians.means, gaussians.whitening,
         gaussians.log_normalisers,
     )  # fmt: skip
-    return tables
+    return clusters, (origins, offsets, np.argsort(radii, axis=1), radii), subclusters

@@ -13,16 +13,17 @@ from dpmmwrap.conjugate import log_gamma, log_partition
 
 @compiled
 def tables(log_weights: Any, log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
-    """Drawn parameters as the kernels take them: clusters, their neighbours in order, their subclusters."""
-    count = len(log_weights)
-    log_heights = log_weights + log_normalisers[:count]
-    clusters = (whitening[:count].astype(np.float32), log_heights.astype(np.float32))
-    origins, offsets, radii = neighbour_tables(log_heights, means, whitening)
-    order = np.empty((count, count), np.int64)
+    """Drawn parameters as the kernels take them: clusters, what they know of each other, their subclusters."""
+    count, dim = len(log_weights), means.shape[1]
+    factors, log_heights = np.empty((count, dim, dim), np.float32), np.empty(count, np.float32)
     for c in range(count):
-        order[c] = np.argsort(radii[c])
-    subclusters = subcluster_tables(log_subweights, means, whitening, log_normalisers, origins)
-    return clusters, (origins, offsets, order, radii), subclusters
+        log_heights[c] = log_weights[c] + log_normalisers[c]
+        for i in range(dim):
+            for j in range(dim):
+                factors[c, i, j] = whitening[c, i, j]
+    neighbours = neighbour_tables(log_heights, means, whitening)
+    subclusters = subcluster_tables(log_subweights, means, whitening, log_normalisers, neighbours[0])
+    return (factors, log_heights), neighbours, subclusters
 
 
 @compiled
@@ -56,7 +57,10 @@ def neighbour_tables(log_heights: Any, means: Any, whitening: Any) -> Any:
     the smaller root in r.
     """
     count, dim = len(log_heights), means.shape[1]
-    origins = means[:count].astype(np.float32)
+    origins = np.empty((count, dim), np.float32)
+    for c in range(count):
+        for i in range(dim):
+            origins[c, i] = means[c, i]
     offsets = np.empty((count, count, dim), np.float32)
     radii = np.empty((count, count), np.float32)
     gap, pull = np.empty(dim), np.empty(dim)
@@ -159,9 +163,10 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     infinity where a side is empty.
     """
     count = len(sides)
-    ratios = np.full(count, -np.inf)
+    ratios = np.empty(count)
     for k in range(count):
-        left, right = sides[k]
+        ratios[k] = -np.inf
+        left, right = sides[k, 0], sides[k, 1]
         if left > 0.0 and right > 0.0:
             gain = log_marginal[count + 2 * k] + log_marginal[count + 2 * k + 1] - log_marginal[k]
             ratios[k] = math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right) + gain
@@ -171,13 +176,15 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
 @compiled
 def accepted_splits(ratios: Any, begun: Any, latest: Any, least: Any) -> Any:
     """Which clusters have a ratio above their entry of `least` and have begun by then; how many have the latter."""
-    proposed, accepted = 0, [0 for _ in range(0)]
+    accepted = np.empty(len(ratios), np.int64)
+    found = proposed = 0
     for k in range(len(ratios)):
         if begun[k] <= latest:
             proposed += 1
             if ratios[k] > least[k]:
-                accepted.append(k)
-    return np.array(accepted, dtype=np.int64), proposed
+                accepted[found] = k
+                found += 1
+    return accepted[:found], proposed
 
 
 @compiled
@@ -218,8 +225,8 @@ def merge_ratios(
         for r in range(dim - 1, -1, -1):
             rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
     factor, gap = np.empty((dim, dim)), np.empty(dim)
-    first, second, lead = [0 for _ in range(0)], [0 for _ in range(0)], [0.0 for _ in range(0)]
-    pair = -1
+    first, second, lead = np.empty(len(least), np.int64), np.empty(len(least), np.int64), np.empty(len(least))
+    found, pair = 0, -1
     for a in range(len(candidates)):
         for b in range(a + 1, len(candidates)):
             pair += 1
@@ -246,7 +253,6 @@ def merge_ratios(
             else:
                 above = base + log_partition(freedom, strength, half, dim) - least[pair]
                 if above > 0.0:
-                    first.append(i)
-                    second.append(j)
-                    lead.append(above)
-    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), np.array(lead, dtype=np.float64)
+                    first[found], second[found], lead[found] = i, j, above
+                    found += 1
+    return first[:found], second[:found], lead[:found]
