@@ -322,6 +322,12 @@ def test_what_the_package_cannot_do_is_said(data: tuple[np.ndarray, np.ndarray],
         fit(data[0], **changes)
 
 
+def test_splitnet_is_told_that_the_package_charges_for_every_label(data: tuple[np.ndarray, np.ndarray]) -> None:
+    start = make_initializer("splitnet", full_ratio=True)
+    fit(data[0], initializer=start, max_iter=2)
+    assert not start.full_ratio  # type: ignore[attr-defined]
+
+
 def test_auto_means_julia_here() -> None:
     assert make_backend("auto").name == "julia"
 

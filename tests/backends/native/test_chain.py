@@ -229,6 +229,14 @@ class FirstThenRandom:
         return [first] if first is not None else make_initializer("random")(members, rng)
 
 
+@pytest.mark.parametrize(("ratio", "full"), [("auto", True), ("jain-neal", True), ("reference", False)])
+def test_a_start_is_told_what_its_splits_are_judged_by(easy: Any, ratio: str, full: bool) -> None:
+    start = FirstThenRandom(np.arange(len(easy.X)) % 2)
+    start.full_ratio = not full  # type: ignore[attr-defined]
+    fit(easy.X, initializer=start, merge_ratio=ratio, max_iter=2)
+    assert start.full_ratio == full  # type: ignore[attr-defined]
+
+
 def test_max_clusters_is_kept(easy: Any) -> None:
     result = fit(easy.X, max_clusters=3)
     assert result.trace.n_clusters.max() == 3
