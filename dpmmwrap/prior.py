@@ -28,6 +28,9 @@ CELLS = 50
 POINTS_PER_CELL = 5
 WIDTHS = 2.0
 """The default prior's scale over nu, in units of the variance within cells (see `NIW.from_data`)."""
+MEAN_STRENGTH = 0.1
+"""The default prior's kappa. 1, as in the reference package, expects clusters within a deviation or two of the data's
+mean, and widens those that are far out: two that overlap there then pass for one."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ class NIW:
 
     @classmethod
     def from_data(cls, X: FloatArray, widths: float = WIDTHS) -> NIW:
-        """The default prior: the mean of X, kappa 1, nu D + 3, and a diagonal scale from how wide the data are locally.
+        """The default prior: the mean of X, kappa 0.1, nu D + 3, a diagonal scale from how wide the data are locally.
 
         The data are cut into CELLS cells by k-means; the scale over nu is `widths` times the variance of each
         feature within cells. Each feature follows its own units, so the same data in other units gives the same
@@ -186,7 +189,7 @@ class NIW:
         total = np.diagonal(whole.scatters[0]) / max(len(X), 1)
         variances = filled(np.maximum(within, 0.01 * total), whole.means[0])
         freedom = float(dim + 3)
-        return cls(whole.means[0], 1.0, np.diag(freedom * widths * variances), freedom)
+        return cls(whole.means[0], MEAN_STRENGTH, np.diag(freedom * widths * variances), freedom)
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""

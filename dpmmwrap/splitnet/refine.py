@@ -229,7 +229,7 @@ def scaled_log_hastings(context: Context, sides: Sides, alpha: float, times: Ten
     """The log Hastings ratio (B, C) that a split would have in the whole cluster, from its context.
 
     Counts and scatters of the context's n points are counted N / n times, or as often as is said (B,). The prior is
-    the project's default as seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu * SCALE_FACTOR * I.
+    like the project's default as seen in the whitened cluster: mean 0, kappa 1, nu = D + 3, scale nu SCALE_FACTOR I.
     """
     # The whole cluster goes along as one more split, with itself on both sides.
     whole = context.total[:, :, None].double().expand(-1, -1, 2, -1)
