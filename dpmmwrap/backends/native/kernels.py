@@ -31,6 +31,8 @@ CUTOFF = 30.0
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 compiled: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+inlined: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", inline="always")
+"""For what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
 untyped_intrinsic: Any = intrinsic
 
 
@@ -108,7 +110,7 @@ def _sort_by_label(labels: Any, starts: Any, order: Any) -> None:
     starts[0] = 0
 
 
-@compiled
+@inlined
 def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
     """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D)."""
     for lane in range(LANES):
@@ -119,14 +121,14 @@ def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, b
             block[j, lane] = X[rows[lane], j] - middle
 
 
-@compiled
+@inlined
 def _draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
     """A uniform number for every lane, from the 24 bits above `shift` of its point's random bits."""
     for lane in range(LANES):
         uniforms[lane] = _uniform(random_bits(key, rows[lane]) >> shift)
 
 
-@compiled
+@inlined
 def squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any) -> None:
     """out = |W y - offset|^2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
@@ -140,32 +142,32 @@ def squared_distances(whitening: Any, offset: Any, block: Any, z: Any, out: Any)
             t0 = w0 * block[0, b] - o0
             t1 = w1 * block[0, b] + w2 * block[1, b] - o1
             out[b] = t0 * t0 + t1 * t1
-        return
-    for b in range(LANES):
-        out[b] = np.float32(0)
-    for i in range(len(offset)):
-        w = whitening[i]
-        o = offset[i]
+    else:
         for b in range(LANES):
-            z[b] = -o
-        j = 0
-        while j + 4 <= i:
-            w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+            out[b] = np.float32(0)
+        for i in range(len(offset)):
+            w = whitening[i]
+            o = offset[i]
             for b in range(LANES):
-                z[b] += w0 * block[j, b] + w1 * block[j + 1, b] + w2 * block[j + 2, b] + w3 * block[j + 3, b]
-            j += 4
-        while j < i:
-            w0 = w[j]
+                z[b] = -o
+            j = 0
+            while j + 4 <= i:
+                w0, w1, w2, w3 = w[j], w[j + 1], w[j + 2], w[j + 3]
+                for b in range(LANES):
+                    z[b] += w0 * block[j, b] + w1 * block[j + 1, b] + w2 * block[j + 2, b] + w3 * block[j + 3, b]
+                j += 4
+            while j < i:
+                w0 = w[j]
+                for b in range(LANES):
+                    z[b] += w0 * block[j, b]
+                j += 1
+            w0 = w[i]
             for b in range(LANES):
-                z[b] += w0 * block[j, b]
-            j += 1
-        w0 = w[i]
-        for b in range(LANES):
-            t = z[b] + w0 * block[i, b]
-            out[b] += t * t
+                t = z[b] + w0 * block[i, b]
+                out[b] += t * t
 
 
-@compiled
+@inlined
 def _draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any, chosen: Any) -> None:
     """Draw one of the first `found` rows for each lane in proportion to exp of it: one exp per point and row."""
     for b in range(LANES):
@@ -278,7 +280,7 @@ def _set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> 
             points[j, filled + m] = block[j, lanes[m]]
 
 
-@compiled
+@inlined
 def _log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
     """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
     and total = 1 + e^-|t|: that is -log total for the likelier side, and |t| less for the other. One log a block."""
