@@ -59,6 +59,7 @@ class Limits:
 
 
 BY_CUT, BY_MIXTURE = Limits(-0.4, -0.25, -0.1, -15.0), Limits(-6.0, -4.0, -3.0, -3.0)
+"""The merit of a cut is the log Hastings ratio per nat that it costs; that of a mixture is the ratio itself."""
 
 
 @lru_cache(maxsize=8)
@@ -269,11 +270,12 @@ class SplitNetStart:
 
     def _tried(self, clusters: Tensor, context: refine.Context, sides: refine.Sides, steps: int) -> Search:
         """These candidates after some EM steps, and what they are worth."""
-        sides, entropy = refine.refine_and_weigh(context, sides, steps)
         if self._by_mixture():
+            sides, entropy = refine.refine_and_weigh(context, sides, steps)
             # As if the context were all of the cluster: what chance has fitted to it should not count more than once.
             ratios = refine.scaled_log_hastings(context, sides, self.alpha, torch.ones_like(context.counts)) + entropy
             return Search(clusters, context, sides, ratios, ratios)
+        sides = refine.refine(context, sides, steps)
         ratios = refine.scaled_log_hastings(context, sides, self.alpha)
         return Search(clusters, context, sides, ratios, refine.merit(context, sides, ratios))
 
