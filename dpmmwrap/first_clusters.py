@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +33,6 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
         return np.zeros(len(X), np.int32)
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
 
     rng = np.random.default_rng(seed)
     rows = np.arange(len(X)) if len(X) <= SAMPLE else np.sort(rng.choice(len(X), SAMPLE, replace=False))
@@ -41,12 +42,20 @@ def cells(X: Float32Array, count: int, seed: int) -> IntArray:
     points = ((points - shift) / deviations).astype(np.float32)
     some = points[rng.permutation(len(points))[: max(SEEDING * count, 1000)]]
     # Many small steps: more threads than idle cores make them a hundred times slower.
-    with threadpool_limits(1), warnings.catch_warnings():
+    with thread_pools().limit(limits=1), warnings.catch_warnings():
         # Fewer different points than cells: then some cells are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
         model = KMeans(count, init=centres, n_init=1, max_iter=STEPS * max(1, SAMPLE // len(points))).fit(points)
     return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
+
+
+@lru_cache(maxsize=1)
+def thread_pools() -> Any:
+    """The thread pools of this process's libraries; found once, as it takes longer than the steps that they do."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def nearest(X: Float32Array, centres: Float64Array, deviations: Float64Array) -> IntArray:

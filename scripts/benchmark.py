@@ -131,7 +131,7 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
         "built in, one first cluster, the reference's ratio": ours(1, merge_ratio="reference"),
         "built in, auto": ours("auto"),
         "built in, auto, 50 iterations": ours("auto", 50),
-        "built in, one first cluster, 40 iterations": ours(1, 40),
+        "built in, one first cluster, 30 iterations": ours(1, 30),
         "built in, from the true labels": ours(data.y),
         "reference (Julia), one first cluster": julia_labels,
         "reference (Julia), from the true labels": lambda X: julia_labels(X, data.y),
@@ -147,7 +147,7 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
             nmi = float(normalized_mutual_info_score(data.y, labels))
             found = {"NMI": nmi, "clusters": len(np.unique(labels)), "seconds": seconds}
         rows.append({"D": dim, "K": clusters, "method": name, **found})
-    columns = ("one first cluster", "the same, reference's ratio", "auto", "auto, 50", "one, 40", "the truth")
+    columns = ("one first cluster", "the same, reference's ratio", "auto", "auto, 50", "one, 30", "the truth")
     for row in rows:
         for name, own in zip(columns, rows, strict=False):
             row[f"against {name}"] = row["seconds"] and row["seconds"] / own["seconds"]
