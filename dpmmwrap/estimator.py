@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.backends import MERGE_RATIOS, Backend, Progress, Settings, make_backend
+from dpmmwrap.backends import FULL_RATIOS, MERGE_RATIOS, Backend, Progress, Settings, make_backend
 from dpmmwrap.first_clusters import many_clusters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.prior import NIW, Statistics
@@ -37,7 +37,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     prior : None or "data" (tied to the data's covariance), "reference" (mean 0, identity), or an `NIW`.
     backend : "native" (the built-in sampler), "julia" (DPMMSubClusters.jl), or "auto": Julia where it is set up.
     burnout : iterations before a new cluster may split or merge.
-    init_clusters : "auto" (many small ones, that then merge), a number, or a label per point.
+    init_clusters : a number, "many" (small ones, that then merge), a label per point, or "auto": one with the built-in
+        sampler's own ratio, many with the reference's, by which splits alone do not find overlapping clusters.
     max_clusters : no splits beyond this number of clusters.
     outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.
     merge_ratio : how splits and merges are judged: "jain-neal", "reference", "printed", or "auto", the first with the
@@ -117,7 +118,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             max_iter=int(self.max_iter),
             burnout=int(self.burnout),
             seed=seed,
-            init_clusters=self._first_clusters(points, seed),
+            init_clusters=self._first_clusters(points, seed, backend.name),
             max_clusters=self.max_clusters,
             outlier_weight=float(self.outlier_weight),
             outlier_prior=outlier_prior,
@@ -218,12 +219,13 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             return make_initializer("splitnet", device=self.device, alpha=float(self.alpha))
         return make_initializer(self.init)
 
-    def _first_clusters(self, X: Float32Array, seed: int) -> int | IntArray:
+    def _first_clusters(self, X: Float32Array, seed: int, backend: str) -> int | IntArray:
         first = self.init_clusters
         if isinstance(first, str):
-            if first != "auto":
-                raise ValueError(f"init_clusters should be auto, a number or an array of labels, not {first!r}")
-            return many_clusters(X, seed)
+            if first not in ("auto", "many"):
+                raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
+            splits_suffice = backend == "native" and self.merge_ratio in FULL_RATIOS
+            return 1 if first == "auto" and splits_suffice else many_clusters(X, seed)
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), len(X))

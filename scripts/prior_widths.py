@@ -2,8 +2,8 @@
 
     python scripts/prior_widths.py [MNIST.npz]        an .npz file with X and y joins the table
 
-Each entry is the number of clusters, the NMI and the ARI, after 200 iterations from "auto" first clusters with random
-subclusters; the last column is the reference package's default prior.
+Each entry is the number of clusters, the NMI and the ARI, after 200 iterations with the default settings;
+the last column is the reference package's default prior.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def entry(X: np.ndarray, y: np.ndarray, prior: NIW) -> str:
-    labels = DPMM(init="random", max_iter=200, prior=prior, backend="native", random_state=0).fit_predict(X)
+    labels = DPMM(max_iter=200, prior=prior, backend="native", random_state=0).fit_predict(X)
     nmi, ari = normalized_mutual_info_score(y, labels), adjusted_rand_score(y, labels)
     return f"{labels.max() + 1}, {nmi:.2f}, {ari:.2f}"
 

@@ -135,9 +135,21 @@ def test_save_and_load(data: Any, fitted: DPMM, tmp_path: Path) -> None:
     np.testing.assert_array_equal(mixture.score_samples(data.X[:9]), fitted.score_samples(data.X[:9]))
 
 
-def test_auto_first_clusters_merge_down(data: Any) -> None:
-    trace = quick(init_clusters="auto", max_iter=60).fit(data.X).trace_
+def test_many_first_clusters_merge_down(data: Any) -> None:
+    trace = quick(init_clusters="many", max_iter=60).fit(data.X).trace_
     assert trace.n_clusters[0] > 20 and trace.n_clusters[-1] == 5
+
+
+@pytest.mark.parametrize(("ratio", "most"), [("auto", 1), ("jain-neal", 1), ("reference", 150)])
+def test_auto_begins_with_one_cluster_where_splits_find_the_rest(data: Any, ratio: str, most: int) -> None:
+    first = quick(init_clusters="auto", merge_ratio=ratio, max_iter=1).fit(data.X).trace_.n_clusters[0]
+    assert first == 1 if most == 1 else 20 < first <= most
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 3])
+def test_a_few_large_clusters_are_not_cut_up(clusters: int) -> None:
+    data = generate(dim=2, clusters=clusters, points=10_000, spread=50, seed=0)
+    assert DPMM(random_state=0, backend="native").fit(data.X).n_clusters_ == clusters
 
 
 def test_outlier_labels(data: Any) -> None:
@@ -173,7 +185,7 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"backend": "fortran"}, "backend should be auto, native or julia"),
         ({"prior": NIW.reference(7)}, "the prior has 7 dimensions, but the data have 3"),
         ({"prior": "flat"}, "prior should be data, reference or an NIW"),
-        ({"init_clusters": "some"}, "init_clusters should be auto"),
+        ({"init_clusters": "some"}, "init_clusters should be auto, many"),
         ({"init_clusters": np.zeros(3)}, "init_clusters should be 2000 labels"),
         ({"outlier_weight": 1.0}, "outlier_weight should be"),
         ({"merge_ratio": "own"}, "merge_ratio should be one of auto, jain-neal, reference, printed"),

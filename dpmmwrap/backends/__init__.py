@@ -18,7 +18,8 @@ Progress = Callable[[int, Iteration], None]
 
 MergeRatio = Literal["auto", "jain-neal", "reference", "printed"]
 MERGE_RATIOS: tuple[str, ...] = get_args(MergeRatio)
-JULIA_RATIOS = ("auto", "reference")
+JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
+"""What the reference package can do; what the built-in sampler takes for counting the chance of a proposal."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Settings:
     burnout: int
     seed: int
     init_clusters: int | IntArray = 1
-    """A number of clusters to begin with, or a label per point ("auto" has been resolved to labels)."""
+    """A number of clusters to begin with, or a label per point ("auto" and "many" have been resolved)."""
     max_clusters: int | None = None
     outlier_weight: float = 0.0
     outlier_prior: NIW | None = None
@@ -53,7 +54,7 @@ class Settings:
     @property
     def full_ratio(self) -> bool:
         """Whether the built-in sampler counts the chance of proposing a split."""
-        return self.merge_ratio in ("auto", "jain-neal")
+        return self.merge_ratio in FULL_RATIOS
 
     def bind(self, X: Float32Array, full_ratio: bool) -> None:
         """Show the data to the initializer and, if it wants to know, say by what ratio its splits will be judged."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.fit import word_or_number
+
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Choice, Outcome, Plan, Run
     from dpmmwrap.evaluation.store import Store
@@ -60,11 +62,6 @@ def word_list(ctx: click.Context, option: click.Parameter, value: str | None) ->
     return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
 
 
-def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
-    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
-    return number
-
-
 def numbers_option(name: str, default: str, text: str) -> Callable[..., Any]:
     return click.option(name, callback=number_list, default=default, show_default=True, metavar="N,N,…", help=text)
 
@@ -84,11 +81,11 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
         click.option(
             "--init-clusters",
-            callback=auto_or_number,
-            metavar="auto|N",
+            callback=word_or_number,
+            metavar="auto|many|N",
             default="1",
             show_default=True,
-            help="Clusters that the SubC samplers begin with; 1 as in the paper, auto is what fit does.",
+            help="Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge.",
         ),
         click.option(
             "--upper-bound",

@@ -45,9 +45,9 @@ Examples:
 """
 
 
-def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
-    """A positive number, or the word auto."""
-    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
+def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
+    """A positive number, or one of the words auto and many."""
+    number: int | str = value if value in ("auto", "many") else POSITIVE(value, option, ctx)
     return number
 
 
@@ -90,11 +90,12 @@ def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
 )
 @click.option(
     "--init-clusters",
-    callback=auto_or_number,
-    metavar="auto|N",
+    callback=word_or_number,
+    metavar="auto|many|N",
     default="auto",
     show_default=True,
-    help="Clusters to begin with; auto begins with too many, 1 is the paper's setting.",
+    help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's ratio "
+    "is used, by which splits do not find clusters that overlap.",
 )
 @click.option("--max-clusters", type=POSITIVE, help="Never have more clusters than this.")
 @click.option("--burnout", type=POSITIVE, help="Iterations before a new cluster may split or merge.")

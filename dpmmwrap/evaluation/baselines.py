@@ -32,7 +32,7 @@ class FitSettings:
     iterations: int = 200
     prior: str = "data"
     init_clusters: int | str = 1
-    """Of the SubC samplers: 1 is the paper's setting, "auto" begins with many."""
+    """Of the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
     upper_bound: int = 100
     """On the number of clusters, for DPGMM."""
     weights: str | None = None

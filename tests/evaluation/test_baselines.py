@@ -53,7 +53,7 @@ def test_a_watched_fit_is_the_same_fit(easy: Dataset) -> None:
 
 def test_first_clusters(easy: Dataset) -> None:
     one = run_method("SubC-Random", easy.X, easy.y, FitSettings(iterations=1), 0)
-    many = run_method("SubC-Random", easy.X, easy.y, FitSettings(iterations=1, init_clusters="auto"), 0)
+    many = run_method("SubC-Random", easy.X, easy.y, FitSettings(iterations=1, init_clusters="many"), 0)
     assert len(np.unique(one.labels)) == 1
     assert len(np.unique(many.labels)) > 3
 
