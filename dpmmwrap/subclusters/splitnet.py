@@ -45,6 +45,10 @@ BATCH_NUMBERS = 1 << 23
 LABELLED_AT_ONCE = 1 << 16
 
 
+NEARLY = 0.5
+"""The share of the best log Hastings ratio that comes near to it."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """When a search is given up, by merit and by log Hastings ratio."""
@@ -280,10 +284,7 @@ class SplitNetStart:
         return Search(clusters, context, sides, ratios, refine.merit(context, sides, ratios))
 
     def _best(self, clusters: Tensor, context: refine.Context, rng: Generator) -> Search:
-        """The best candidate of each cluster that has one which is not hopeless.
-
-        Of those that pay, the one with the best Hastings ratio; of those that do not, the one nearest to it.
-        """
+        """The best candidate of each cluster that has one which is not hopeless."""
         steps, limits = min(self.refine, FIRST_STEPS), BY_MIXTURE if self._by_mixture() else BY_CUT
         sides = self._candidates(context, rng)
         if steps and (self.peels or self.axes or self.shells):
@@ -296,13 +297,26 @@ class SplitNetStart:
             search = search.promising(limits.unlikely)
             if not len(search.clusters):
                 return search
-            survivors = search.merits.topk(min(SURVIVORS, search.merits.shape[1]), dim=1).indices
+            worth = search.ratios if self.full_ratio else search.merits
+            survivors = worth.topk(min(SURVIVORS, worth.shape[1]), dim=1).indices
             sides = search.sides.take(survivors)
             search = self._tried(search.clusters, search.context, sides, self.refine - FIRST_STEPS)
-        best = torch.where(search.ratios > 0, 1.0 + search.ratios, search.merits).argmax(dim=1, keepdim=True)
-        search = search.only(best)
+        search = search.only(self._choice(search))
         hopeful = (search.ratios > limits.hopeless_ratio) | (search.merits > limits.hopeless)
         return search.only_clusters(hopeful[:, 0])
+
+    def _choice(self, search: Search) -> Tensor:
+        """The candidate (B, 1) of each cluster to go on with.
+
+        Of those that pay, the one with the best Hastings ratio; but where the sampler takes whatever pays, the most
+        even one of those that come near to it: a crowd is sooner sorted by halves than by one group at a time.
+        """
+        worth = torch.where(search.ratios > 0, 1.0 + search.ratios, search.merits)
+        if self.full_ratio:
+            smaller = search.sides.counts.min(dim=2).values
+            near = search.ratios > NEARLY * worth.max(dim=1, keepdim=True).values.clamp_min(1.0)
+            worth = torch.where(near, worth.max() + smaller, worth)
+        return worth.argmax(dim=1, keepdim=True)
 
     def _label(self, members: list[IntArray], frame: Frame, odds: refine.Odds) -> list[UInt8Array]:
         """Every member by the sign of its log odds, in the data's own coordinates."""
