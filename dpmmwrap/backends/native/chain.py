@@ -275,7 +275,7 @@ class Chain:
 
 
 def same_sides(count: int) -> UInt8Array:
-    """A table for `kernels.relabel` that leaves the sublabels as they are."""
+    """A table for `bookkeeping.relabel` that leaves the sublabels as they are."""
     return np.tile(np.array([0, 1], np.uint8), (count, 1))
 
 
