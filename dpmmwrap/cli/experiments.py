@@ -85,7 +85,8 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="auto|many|N",
             default="1",
             show_default=True,
-            help="Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge.",
+            help="Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge; "
+            "auto: as fit does.",
         ),
         click.option(
             "--upper-bound",

@@ -84,7 +84,10 @@ def about(plan: Plan, words: list[str]) -> Section:
 
 def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
     first = "one cluster, as in the paper" if settings.init_clusters == 1 else f"{settings.init_clusters} clusters"
-    first = "many clusters, which then merge" if settings.init_clusters in ("auto", "many") else first
+    if settings.init_clusters == "many":
+        first = "many clusters, which then merge"
+    if settings.init_clusters == "auto":
+        first = "one cluster, those on Julia with many, which then merge"
     words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
     words.append(f"the SubC samplers begin with {first}.")
     if any(run.method == "DPGMM" for run in runs):

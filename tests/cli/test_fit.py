@@ -135,6 +135,14 @@ def test_the_example(run) -> None:
     assert summary["nmi"] > 0.9
 
 
+def test_all_ratios_can_be_chosen() -> None:
+    """Named twice, because asking the samplers' room for them would make --help slow."""
+    from dpmmwrap.backends import MERGE_RATIOS
+
+    (option,) = (option for option in fit_module.command.params if option.name == "merge_ratio")
+    assert tuple(option.type.choices) == MERGE_RATIOS  # type: ignore[attr-defined]
+
+
 def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_path: Path) -> None:
     import dpmmwrap.estimator
 

@@ -29,7 +29,7 @@ from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 CROWD = 50
 """More first clusters than this are there to merge."""
 STRAY = 10
-"""A split that sets fewer points aside leaves the rest of the cluster as it was."""
+"""A split that sets fewer points aside leaves the rest of the cluster as it was: a coin starts both, not a search."""
 RESTART_EVERY = 20
 """Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
 LONGEST_PATIENCE = 16

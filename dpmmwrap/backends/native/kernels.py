@@ -281,7 +281,7 @@ def _set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> 
 
 
 @inlined
-def _log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
+def log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
     """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
     and total = 1 + e^-|t|: that is -log total for the likelier side, and |t| less for the other. One log a block."""
     product, against = np.float32(1), np.float32(0)
@@ -325,7 +325,7 @@ def _draw_sublabels(
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
                 distances[0, b] = t
                 distances[1, b] = np.float32(1) + odds
-            log_chances[c] += _log_chance(uniforms, distances[0], distances[1], n)
+            log_chances[c] += log_chance(uniforms, distances[0], distances[1], n)
             right = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.kernels import CUTOFF, LANES, compiled, exp_float32, gather, squared_distances
+from dpmmwrap.backends.native.kernels import CUTOFF, LANES, compiled, exp_float32, gather, log_chance, squared_distances
 from dpmmwrap.conjugate import log_gamma, log_partition
 
 
@@ -134,6 +134,8 @@ def log_parting(
     dim = origins.shape[1]
     rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
     own, others = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
+    shown = np.zeros(LANES, np.float32)
     total = 0.0
     for chunk in range(len(bounds) - 1):
         its_order, part = order[bounds[chunk] : bounds[chunk + 1]], X[bounds[chunk] : bounds[chunk + 1]]
@@ -144,12 +146,10 @@ def log_parting(
                 gather(part, its_order, first, n, origins[c], rows, block)
                 squared_distances(whitening[c], offsets[c, c], block, z, own)
                 squared_distances(whitening[k], offsets[c, k], block, z, others)
-                product, against = np.float32(1), np.float32(0)
-                for b in range(n):
-                    t = lead + np.float32(0.5) * (own[b] - others[b])
-                    product *= np.float32(1) + exp_float32(-abs(t))
-                    against += max(t, np.float32(0))
-                total -= np.float64(against) + math.log(np.float64(product))
+                for b in range(LANES):
+                    own[b] = lead + np.float32(0.5) * (own[b] - others[b])
+                    others[b] = np.float32(1) + exp_float32(-abs(own[b]))
+                total += log_chance(shown, own, others, n)
             if total < least:
                 return total
     return total
