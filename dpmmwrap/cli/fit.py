@@ -250,15 +250,18 @@ def as_numbers(value: Any) -> Any:
 def finish(
     model: DPMM, seconds: float, data: Data, truth: IntArray | None, source: str, options: dict[str, Any]
 ) -> None:
-    """Show the result, then write it: should the disk be full by now, the numbers are not lost."""
+    """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
+    whoever reads the numbers has left (`| head`)."""
     from dpmmwrap.cli import results
 
     summary = results.summarise(model, seconds, truth)
-    if options["as_json"]:
-        click.echo(results.to_json(summary))
-    elif not options["quiet"]:
-        results.show(summary, source)
-    if options["out"] is not None:
-        notes = results.write(options["out"], model, summary, data, truth)
-        if not options["quiet"]:
-            click.echo(notes, err=options["as_json"])
+    try:
+        if options["as_json"]:
+            click.echo(results.to_json(summary))
+        elif not options["quiet"]:
+            results.show(summary, source)
+    finally:
+        if options["out"] is not None:
+            notes = results.write(options["out"], model, summary, data, truth)
+            if not options["quiet"]:
+                click.echo(notes, err=options["as_json"])

@@ -135,6 +135,17 @@ def test_the_example(run) -> None:
     assert summary["nmi"] > 0.9
 
 
+def test_the_files_are_written_though_the_reader_of_the_table_has_left(data: Path, tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "dpmmwrap", "fit", data, *QUICK, "--out", tmp_path / "result"]
+    read, write = os.pipe()
+    os.close(read)
+    words = [str(word) for word in arguments]
+    ran = subprocess.run(words, check=False, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert ran.returncode == 1 and "Traceback" not in ran.stderr
+    assert {"labels.npy", "model.npz", "summary.json"} <= {path.name for path in (tmp_path / "result").iterdir()}
+
+
 def test_all_ratios_can_be_chosen() -> None:
     """Named twice, because asking the samplers' room for them would make --help slow."""
     from dpmmwrap.backends import MERGE_RATIOS
