@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+LOG_2_PI = math.log(2 * math.pi)
 # Sums in any order, so that they are vectorised; what is not a number stays so.
 compiled: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 
@@ -28,13 +29,15 @@ def log_gamma(x: Any) -> Any:
 
 
 @compiled
-def log_seating(alpha: Any, counts: Any) -> Any:
-    """log probability of a seating with these numbers of guests per table in the Chinese restaurant process."""
+def log_joint(alpha: Any, counts: Any, log_marginal: Any) -> Any:
+    """log probability of a seating with these numbers of guests per table in the Chinese restaurant process, and of
+    the tables' data."""
     total, guests = log_gamma(alpha), 0.0
-    for n in counts:
-        if n > 0.0:
-            total += math.log(alpha) + log_gamma(n)
-            guests += n
+    for k in range(len(counts)):
+        total += log_marginal[k]
+        if counts[k] > 0.0:
+            total += math.log(alpha) + log_gamma(counts[k])
+            guests += counts[k]
     return total - log_gamma(alpha + guests)
 
 
@@ -100,13 +103,13 @@ def posteriors(prior: Any, counts: Any, means: Any, scatters: Any) -> Any:
 
 @compiled
 def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
-    """Means (K, D) and whitening factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the latter's log determinants.
+    """Means (K, D) and whitening factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
 
     Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
     row, and then the steps from the centres. O(K D^3).
     """
     count, dim = centres.shape
-    halves, rest = np.zeros(count), np.empty(count)
+    log_normalisers, rest = np.zeros(count), np.empty(count)
     rows, steps = np.empty((dim, count)), np.empty((dim, count))
     means, whitening = np.empty((count, dim)), np.zeros((count, dim, dim))
     place = 0
@@ -130,11 +133,11 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
                 rest[k] -= rows[m, k] * steps[m, k]
         for k in range(count):
             steps[i, k] = rest[k] / rows[i, k]
-            halves[k] += math.log(rows[i, k])
+            log_normalisers[k] += math.log(rows[i, k]) - 0.5 * LOG_2_PI
             means[k, i] = centres[k, i] + steps[i, k] / math.sqrt(strengths[k])
             for j in range(i + 1):
                 whitening[k, i, j] = rows[j, k]
-    return means, whitening, halves
+    return means, whitening, log_normalisers
 
 
 @compiled
@@ -160,12 +163,15 @@ def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
 
 
 @compiled
-def drawn(masses: Any, squares: Any, normals: Any, clusters: Any, centres: Any, strengths: Any, factors: Any) -> Any:
-    """log weights, (clusters, 2) log subweights, means, whitening factors and the latter's log determinants: from the
-    two parts of the variables of `gamma_shapes`, and standard normal ones."""
-    log_weights, log_subweights = dirichlets(masses, clusters)
-    means, whitening, halves = bartlett(centres, strengths, factors, squares, normals)
-    return log_weights, log_subweights, means, whitening, halves
+def drawn(gammas: Any, normals: Any, centres: Any, strengths: Any, factors: Any) -> Any:
+    """log weights, (K, 2) log subweights, and what `bartlett` finds for K clusters and their 2K subclusters, from the
+    variables of `gamma_shapes` and standard normal ones."""
+    count, dim = centres.shape
+    masses = len(gammas) - dim * count
+    log_weights, log_subweights = dirichlets(gammas[:masses], count // 3)
+    squares = gammas[masses:].reshape(dim, count)
+    means, whitening, log_normalisers = bartlett(centres, strengths, factors, squares, normals)
+    return log_weights, log_subweights, means, whitening, log_normalisers
 
 
 @compiled
@@ -188,15 +194,16 @@ def dirichlets(masses: Any, clusters: Any) -> Any:
 
 @compiled
 def evidence(prior: Any, prior_log_partition: Any, counts: Any, means: Any, scatters: Any) -> Any:
-    """Statistics of K clusters and their 2K subclusters, from the latter; what `posteriors` says of them; and their
-    log marginal likelihoods."""
+    """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, what
+    `posteriors` says and the log marginal likelihoods."""
     every = with_unions(counts, means, scatters)
     posterior = posteriors(prior, every[0], every[1], every[2])
     constant = 0.5 * means.shape[1] * math.log(math.pi)
     log_marginal = np.empty(len(every[0]))
     for k in range(len(log_marginal)):
         log_marginal[k] = posterior[6][k] - prior_log_partition - constant * every[0][k]
-    return every, posterior, log_marginal
+    own = len(counts) // 2
+    return (every[0][:own], every[1][:own], every[2][:own]), posterior, log_marginal
 
 
 @compiled

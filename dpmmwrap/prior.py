@@ -21,7 +21,6 @@ from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.first_clusters import cells
 
-LOG_2_PI = math.log(2 * math.pi)
 CHUNK_ROWS = 1 << 16
 SAMPLE = 10_000
 CELLS = 50
@@ -101,10 +100,10 @@ class Gaussians:
     whitening: Float64Array
 
     @classmethod
-    def worked_out(cls, means: Float64Array, whitening: Float64Array, halves: Float64Array) -> Gaussians:
-        """With the log determinants of the whitening factors, where they are at hand."""
-        gaussians = cls(means, whitening)
-        gaussians.__dict__["log_normalisers"] = halves - 0.5 * means.shape[1] * LOG_2_PI
+    def worked_out(cls, means: Float64Array, whitening: Float64Array, log_normalisers: Float64Array) -> Gaussians:
+        """With what `conjugate.bartlett` found along with them."""
+        gaussians = object.__new__(cls)
+        gaussians.__dict__.update(means=means, whitening=whitening, log_normalisers=log_normalisers)
         return gaussians
 
     @cached_property
@@ -116,7 +115,7 @@ class Gaussians:
     def log_normalisers(self) -> Float64Array:
         """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
         halves = np.log(np.diagonal(self.whitening, axis1=1, axis2=2)).sum(axis=1)
-        return np.asarray(halves - 0.5 * self.means.shape[1] * LOG_2_PI)
+        return np.asarray(halves - 0.5 * self.means.shape[1] * conjugate.LOG_2_PI)
 
 
 FIELDS = ("mean", "mean_strength", "scale", "degrees_of_freedom")
@@ -258,8 +257,7 @@ class NIW:
         strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
         gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
         normals = rng.standard_normal((dim * (dim + 1) // 2, count))
-        means, whitening, halves = conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals)
-        return Gaussians.worked_out(means, whitening, halves)
+        return Gaussians.worked_out(*conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals))
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(NamedTuple):
     """One iteration of the chain: counts of moves, and the state it ended in."""
 
     n_clusters: int
@@ -28,7 +26,7 @@ class Iteration:
     """Normalised mutual information with the truth; not a number when there is none."""
 
 
-COLUMNS = tuple(field.name for field in fields(Iteration))
+COLUMNS = Iteration._fields
 
 
 class Trace:
@@ -74,7 +72,7 @@ class Trace:
         import pandas
 
         index = pandas.RangeIndex(1, len(self) + 1, name="iteration")
-        return pandas.DataFrame([asdict(i) for i in self.iterations], columns=COLUMNS, index=index)
+        return pandas.DataFrame(self.iterations, columns=COLUMNS, index=index)
 
     def __repr__(self) -> str:
         converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""

@@ -17,16 +17,19 @@ def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> Non
 
 
 @compiled
-def collect_members(labels: Any, slot_of: Any, starts: Any, rows: Any) -> None:
-    """Row numbers of the clusters that have a slot (slot_of[k] >= 0), slot after slot. O(n).
+def collect_members(order: Any, starts: Any, bounds: Any, clusters: Any, ends: Any, rows: Any) -> None:
+    """Row numbers of some clusters, one after the other; `ends` says where each has ended. O(members).
 
-    `starts` says where each slot begins, and then where it ends.
+    From each chunk's rows in order of their labels, as the sweep keeps them.
     """
-    for row in range(len(labels)):
-        slot = slot_of[labels[row]]
-        if slot >= 0:
-            rows[starts[slot]] = row
-            starts[slot] += 1
+    place = 0
+    for number in range(len(clusters)):
+        c = clusters[number]
+        for chunk in range(len(bounds) - 1):
+            for member in range(bounds[chunk] + starts[chunk, c], bounds[chunk] + starts[chunk, c + 1]):
+                rows[place] = bounds[chunk] + order[member]
+                place += 1
+        ends[number] = place
 
 
 @compiled

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.backends import Result, Settings
-from dpmmwrap.backends.native import bookkeeping, checkpoint, kernels
+from dpmmwrap.backends.native import bookkeeping, checkpoint
 from dpmmwrap.backends.native.gibbs import (
     Evidence,
     Model,
@@ -19,7 +19,7 @@ from dpmmwrap.backends.native.gibbs import (
     log_posterior,
     measure,
 )
-from dpmmwrap.backends.native.moves import accepted_splits, disjoint, likely_merges, split_ratios
+from dpmmwrap.backends.native.moves import NO_MOVES, Moves, disjoint, likely_moves, split_ratios
 from dpmmwrap.backends.native.state import RECORD, State
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics, concatenate
@@ -61,8 +61,7 @@ class Chain:
         labels = np.zeros(len(X), np.int32)
         self.points = Points(X, labels, np.zeros(len(X), np.uint8), settings.n_jobs)
         self.trace = Trace()
-        self.key = SeedSequence(settings.seed).generate_state(1, np.uint64)[0]
-        self.generator = Generator(SFC64(0))
+        self.rng = Generator(SFC64(SeedSequence(settings.seed)))
         self.evidence: Evidence
         """What the state's statistics say; measured again whenever they change."""
         self.identity: dict[str, Any] | None = None
@@ -86,18 +85,9 @@ class Chain:
         labels = points.labels - np.int32(self.model.outliers)
         return Result(labels, points.sublabels, self.trace, interrupted)
 
-    def randomness(self, iteration: int) -> tuple[Generator, np.uint64]:
-        """The random numbers of an iteration: a generator for clusters, a key for points. Nothing to store."""
-        words = kernels.random_words(self.key, iteration)
-        # Setting the state is ten times as fast as a new generator, seeded.
-        state = {"bit_generator": "SFC64", "state": {"state": words[:4]}, "has_uint32": 0, "uinteger": 0}
-        self.generator.bit_generator.state = state
-        return self.generator, words[4]
-
     def begin(self) -> None:
         """First labels, first subclusters."""
-        rng, _ = self.randomness(0)
-        labels, count = first_labels(self.settings.init_clusters, len(self.points.X), rng)
+        labels, count = first_labels(self.settings.init_clusters, len(self.points.X), self.rng)
         first = self.model.outliers
         self.points.labels[:] = labels + first
         count += first
@@ -106,7 +96,7 @@ class Chain:
         members = self.points.members(np.arange(count), counts)
         # A crowd is there to merge: good starts for all of it would cost more than the first hundred sweeps.
         by_coin = np.full(count, count > CROWD)
-        self.state.subclusters = self.start(members, self.near(members), by_coin, rng)
+        self.state.subclusters = self.start(members, self.near(members), by_coin)
         self.evidence = measure(self.model, self.state.subclusters)
 
     def near(self, members: list[IntArray]) -> Float64Array:
@@ -115,42 +105,38 @@ class Chain:
         rows = [X[rows[0]] if len(rows) else X[0] for rows in members]
         return np.asarray(rows, dtype=np.float64)
 
-    def start(self, members: list[IntArray], origins: Float64Array, by_coin: Any, rng: Generator) -> Statistics:
+    def start(self, members: list[IntArray], origins: Float64Array, by_coin: Any) -> Statistics:
         """Subclusters for these clusters, by the initializer or by a coin; the subclusters' statistics."""
         sides = [np.zeros(len(rows), np.uint8) for rows in members]
         for initializer, chosen in ((RandomStart(), by_coin), (self.settings.initializer, ~by_coin)):
             several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
-            proposed = initializer([members[number] for number in several], rng) if several else []
+            proposed = initializer([members[number] for number in several], self.rng) if several else []
             for number, found in zip(several, proposed, strict=True):
                 sides[number] = np.asarray(found, np.uint8)
         return self.points.set_sublabels(members, sides, origins)
 
     def iterate(self) -> Iteration:
-        """One iteration: restricted Gibbs, then splits, then merges."""
+        """One iteration: restricted Gibbs, then splits and merges."""
         begun = time.perf_counter()
         settings, state, model = self.settings, self.state, self.model
         state.iteration += 1
         settling = state.iteration > settings.max_iter - SETTLE
-        rng, key = self.randomness(state.iteration)
-        parameters = draw_parameters(model, self.evidence, rng)
+        parameters = draw_parameters(model, self.evidence, self.rng)
+        key = np.uint64(self.rng.bit_generator.random_raw())
         state.subclusters, state.records["log_chance"] = self.points.sweep(parameters, key, settling)
-        state.records["swept_as"] = np.arange(state.n_clusters)
         self.evidence = measure(model, state.subclusters)
-        self.drop_empty()
-        splits = merges = (0, 0)
-        if not settling:
-            if state.iteration % RESTART_EVERY == 0:
-                self.restart(rng)
-            splits = self.split(rng)
-            merges = self.merge(rng)
+        moves = NO_MOVES if settling else self.judge()
+        self.carry_out(moves)
+        if state.iteration % RESTART_EVERY == 0 and not settling:
+            self.restart()
         return Iteration(
             n_clusters=state.n_clusters - model.outliers,
             log_posterior=log_posterior(model, self.evidence),
             seconds=time.perf_counter() - begun,
-            splits=splits[0],
-            splits_proposed=splits[1],
-            merges=merges[0],
-            merges_proposed=merges[1],
+            splits=len(moves.splits),
+            splits_proposed=moves.splits_proposed,
+            merges=len(moves.gone),
+            merges_proposed=moves.merges_proposed,
             nmi=self.nmi(),
         )
 
@@ -162,29 +148,64 @@ class Chain:
         bookkeeping.contingency(truth, self.points.labels, table)
         return nmi_of_table(table)
 
-    def drop_empty(self) -> None:
-        """Clusters without points leave; the others close ranks."""
-        counts = self.evidence.clusters.counts
-        if counts[self.model.outliers :].min(initial=1) == 0:
-            keep = counts > 0
-            keep[: self.model.outliers] = True
-            self.relabel(np.cumsum(keep) - 1, keep)
-            self.evidence = measure(self.model, self.state.subclusters)
+    def judge(self) -> Moves:
+        """Propose to split every cluster, and to merge every two, that are old enough, and decide."""
+        settings, count = self.settings, self.state.n_clusters
+        least = -self.rng.standard_exponential(count * (count + 1) // 2)
+        latest = self.state.iteration - settings.burnout
+        likely = likely_moves(self.model, self.evidence, self.state.records, latest, settings.merge_ratio, least)
+        splits = likely.splits
+        if settings.max_clusters is not None:
+            room = max(settings.max_clusters - (count - self.model.outliers), 0)
+            splits = np.sort(splits[np.argsort(-likely.split_ratios[splits], kind="stable")[:room]])
+        one, other, lead = likely.merges
+        if len(one):
+            if settings.full_ratio:
+                # As yet the chance that the split back would come up just so has been taken for 1.
+                lead = lead + self.points.log_partings(one, other, -lead)
+            one, other = disjoint(one, other, lead)
+        return Moves(splits, one, other, likely.splits_proposed, likely.merges_proposed)
 
-    def relabel(self, to_label: IntArray, keep: Any) -> None:
-        """Renumber whole clusters."""
-        table = np.repeat(to_label.astype(np.int32)[:, None], 2, axis=1)
-        self.points.relabel(table, same_sides(len(to_label)))
-        self.state.keep(keep)
+    def carry_out(self, moves: Moves) -> None:
+        """Split and merge clusters; those without points leave, and the others close ranks.
 
-    def restart(self, rng: Generator) -> None:
+        Two that merge become the subclusters of the merged cluster, so that the way back stays open.
+        """
+        state, points, evidence = self.state, self.points, self.evidence
+        left, into, gone = moves.splits, moves.into, moves.gone
+        counts, first = evidence.clusters.counts, self.model.outliers
+        if not (len(left) or len(gone)) and np.count_nonzero(counts[first:]) == len(counts) - first:
+            return
+        staying = counts > 0
+        staying[:first] = True
+        staying[gone] = False
+        place = np.cumsum(staying, dtype=np.int32) - 1
+        labels, sides = np.array([place, place]).T, np.zeros((len(counts), 2), np.uint8)
+        sides[:, 1] = 1
+        if len(gone):
+            labels[gone] = place[into][:, None]
+            sides[into], sides[gone] = 0, 1
+            state.merge(into, evidence.clusters[into], evidence.clusters[gone])
+        if len(left):
+            halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
+            members = points.halves(points.members(left, counts))
+            labels[left, 1] = place[-1] + 1 + np.arange(len(left))
+        points.relabel(labels, sides)
+        state.keep(staying)
+        if len(left):
+            by_coin = np.tile(halves.counts.reshape(2, -1).min(axis=0) < STRAY, 2)
+            state.split(place[left], self.start(members, halves.means, by_coin))
+        self.evidence = measure(self.model, state.subclusters)
+
+    def restart(self) -> None:
         """Begin anew the subclusters that have an empty side, or that have settled in a rejected split.
 
         They have settled when the ratio of their split has not risen for a while: those that are still on their way,
         as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
         """
         state, records, evidence = self.state, self.state.records, self.evidence
-        state.watch(self.split_ratios())
+        ratios = split_ratios(self.model, evidence)
+        state.watch(ratios - records["log_chance"] if self.settings.full_ratio else ratios)
         one_sided = (evidence.sides == 0).any(axis=1)
         patience = np.where(one_sided, RESTART_EVERY, self.settings.fresh_start_after or np.inf)
         patience = patience * np.minimum(2.0 ** records["failures"], LONGEST_PATIENCE)
@@ -194,89 +215,10 @@ class Chain:
         if chosen.any():
             which = np.flatnonzero(chosen)
             members = self.points.members(which, evidence.clusters.counts)
-            fresh = self.start(members, evidence.clusters.means[which], np.zeros(len(which), bool), rng)
+            fresh = self.start(members, evidence.clusters.means[which], np.zeros(len(which), bool))
             state.replace(which, fresh)
             state.begin_subclusters(which)
             self.evidence = measure(self.model, state.subclusters)
-
-    def split_ratios(self) -> Float64Array:
-        """log H of splitting each cluster into its subclusters."""
-        ratios = split_ratios(self.model, self.evidence)
-        return ratios - self.state.records["log_chance"] if self.settings.full_ratio else ratios
-
-    def split(self, rng: Generator) -> tuple[int, int]:
-        """Propose to split every cluster whose subclusters are old enough; how many were accepted and proposed."""
-        state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
-        count = state.n_clusters
-        ratios, least = self.split_ratios(), -rng.standard_exponential(count)
-        latest = state.iteration - settings.burnout
-        left, proposed = accepted_splits(ratios[first:], state.records["begun"][first:], latest, least[first:])
-        left += first
-        if settings.max_clusters is not None:
-            room = max(settings.max_clusters - (count - first), 0)
-            left = np.sort(left[np.argsort(-ratios[left], kind="stable")[:room]])
-        if not len(left):
-            return 0, proposed
-        right = count + np.arange(len(left))
-        table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
-        table[left, 1] = right
-        self.points.relabel(table, same_sides(count))
-        born = np.concatenate([left, right])
-        halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
-        state.records[left] = state.new_records(len(left))
-        state.records = np.append(state.records, state.new_records(len(left)))
-        counts = np.append(evidence.clusters.counts, halves.counts[len(left) :])
-        counts[left] = halves.counts[: len(left)]
-        members = self.points.members(born, counts)
-        by_coin = np.tile(halves.counts.reshape(2, -1).min(axis=0) < STRAY, 2)
-        fresh = self.start(members, halves.means, by_coin, rng)
-        state.subclusters = concatenate([state.subclusters, fresh[2 * len(left) :]])
-        state.replace(left, fresh[: 2 * len(left)])
-        self.evidence = measure(self.model, state.subclusters)
-        return len(left), proposed
-
-    def merge(self, rng: Generator) -> tuple[int, int]:
-        """Propose to merge every two clusters that are old enough; how many were accepted and proposed.
-
-        The two become the subclusters of the merged cluster, so that the way back stays open.
-        """
-        state, settings, evidence, first = self.state, self.settings, self.evidence, self.model.outliers
-        count = state.n_clusters
-        candidates = first + np.flatnonzero(state.records["formed"][first:] <= state.iteration - settings.burnout)
-        proposed = len(candidates) * (len(candidates) - 1) // 2
-        if not proposed:
-            return 0, 0
-        least = -rng.standard_exponential(proposed)
-        one, other, lead = likely_merges(self.model, evidence, candidates, settings.merge_ratio, least)
-        if not len(one):
-            return 0, proposed
-        if self.settings.full_ratio:
-            # As yet the chance that the split back would come up just so has been taken for 1.
-            swept_as = state.records["swept_as"]
-            lead = lead + self.points.log_partings(swept_as[one], swept_as[other], -lead)
-            if lead.max() <= 0:
-                return 0, proposed
-        chosen = disjoint(one[lead > 0], other[lead > 0], lead[lead > 0])
-        into, gone = (np.array(side) for side in zip(*chosen, strict=True))
-        table = np.repeat(np.arange(count, dtype=np.int32)[:, None], 2, axis=1)
-        table[gone] = into[:, None]
-        sides = same_sides(count)
-        sides[into], sides[gone] = 0, 1
-        self.points.relabel(table, sides)
-        both = [evidence.clusters[into], evidence.clusters[gone]]
-        order = np.arange(2 * len(into)).reshape(2, -1).T.ravel()
-        state.replace(into, concatenate(both)[order])
-        state.records[into] = state.new_records(len(into))
-        keep = np.ones(count, bool)
-        keep[gone] = False
-        self.relabel(np.cumsum(keep) - 1, keep)
-        self.evidence = measure(self.model, state.subclusters)
-        return len(into), proposed
-
-
-def same_sides(count: int) -> UInt8Array:
-    """A table for `bookkeeping.relabel` that leaves the sublabels as they are."""
-    return np.tile(np.array([0, 1], np.uint8), (count, 1))
 
 
 def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:

@@ -34,6 +34,7 @@ def save(chain: Chain) -> None:
         "scatters": state.subclusters.scatters,
         "records": state.records,
         "iteration": np.int64(state.iteration),
+        "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
         "identity": np.array(json.dumps(identity(chain))),
     }
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
@@ -45,7 +46,7 @@ def resume(chain: Chain) -> bool:
     path = chain.settings.checkpoint
     if path is None or not path.exists():
         return False
-    names = (*ARRAYS, "iteration", "identity", *(f"trace_{column}" for column in COLUMNS))
+    names = (*ARRAYS, "iteration", "randomness", "identity", *(f"trace_{column}" for column in COLUMNS))
     arrays = read_arrays(path, required=names)
     try:
         theirs = json.loads(str(arrays["identity"]))
@@ -64,6 +65,7 @@ def resume(chain: Chain) -> bool:
     chain.evidence = measure(chain.model, state.subclusters)
     state.records = arrays["records"]
     state.iteration = int(arrays["iteration"])
+    chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     return True

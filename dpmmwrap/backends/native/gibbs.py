@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -14,7 +15,7 @@ from numpy.random import Generator
 from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends.native import bookkeeping, kernels, pairs
-from dpmmwrap.prior import NIW, Gaussians, Statistics
+from dpmmwrap.prior import NIW, Gaussians, Statistics, concatenate
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
@@ -29,14 +30,13 @@ class Model:
     outlier_weight: float = 0.0
     outlier_prior: NIW | None = None
 
-    @property
+    @cached_property
     def outliers(self) -> int:
         """How many of the first clusters are outlier components: 0 or 1."""
         return int(self.outlier_weight > 0)
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
 
     clusters: Statistics
@@ -58,27 +58,24 @@ class Evidence:
 def measure(model: Model, subclusters: Statistics) -> Evidence:
     """Posteriors and marginal likelihoods from the subclusters' statistics."""
     prior, count = model.prior, len(subclusters) // 2
-    every, worked_out, log_marginal = conjugate.evidence(
+    own, worked_out, log_marginal = conjugate.evidence(
         prior.fields, prior.log_partition[0], subclusters.counts, subclusters.means, subclusters.scatters
     )
-    every, posterior = Statistics(*every), NIW.worked_out(*worked_out)
+    clusters, posterior = Statistics(*own), NIW.worked_out(*worked_out)
     if model.outlier_prior is not None:
-        rows = np.array([0, count, count + 1])
-        special = model.outlier_prior.posterior(every[rows])
-        log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(every[rows], special)
+        rows, outliers = np.array([0, count, count + 1]), concatenate([clusters[:1], subclusters[:2]])
+        special = model.outlier_prior.posterior(outliers)
+        log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
         posterior = posterior.replaced(rows, special)
-    return Evidence(every[:count], subclusters, posterior, log_marginal)
+    return Evidence(clusters, subclusters, posterior, log_marginal)
 
 
 def log_posterior(model: Model, evidence: Evidence) -> float:
     """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
-    counts = evidence.clusters.counts
-    seated = conjugate.log_seating(model.alpha, counts)
-    return float(seated + evidence.log_marginal[: len(counts)].sum())
+    return float(conjugate.log_joint(model.alpha, evidence.clusters.counts, evidence.log_marginal))
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(NamedTuple):
     """Drawn weights and Gaussians of the clusters and subclusters, as the kernels take them."""
 
     log_weights: Float64Array
@@ -93,15 +90,13 @@ def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Paramet
     shapes = conjugate.gamma_shapes(
         model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides, posterior.degrees_of_freedom, dim
     )
-    gammas = rng.standard_gamma(shapes)
-    masses, squares = gammas[: -dim * count], gammas[-dim * count :].reshape(dim, count)
     normals = rng.standard_normal((dim * (dim + 1) // 2, count), dtype=np.float32)
-    log_weights, log_subweights, means, whitening, halves = conjugate.drawn(
-        masses, squares, normals, evidence.n_clusters, posterior.mean, posterior.mean_strength, posterior.factors[0]
+    log_weights, log_subweights, *gaussians = conjugate.drawn(
+        rng.standard_gamma(shapes), normals, posterior.mean, posterior.mean_strength, posterior.factors[0]
     )
     if model.outliers:
         log_weights = np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
-    return Parameters(log_weights, log_subweights, Gaussians.worked_out(means, whitening, halves))
+    return Parameters(log_weights, log_subweights, Gaussians.worked_out(*gaussians))
 
 
 class Points:
@@ -114,7 +109,7 @@ class Points:
         self.labels = labels
         self.sublabels = sublabels
         self.bounds = chunk_bounds(*X.shape)
-        # Each chunk's rows in order of their labels, and where each cluster begins: as the last sweep left them.
+        # Each chunk's rows in order of their labels, and where each cluster begins.
         self.order = np.empty(len(X), np.int32)
         self.starts = np.empty((len(self.bounds) - 1, 0), np.int64)
         self.is_sorted = False
@@ -127,13 +122,13 @@ class Points:
         if self.pool is not None:
             self.pool.shutdown()
 
-    def run(self, task: Callable[[int], None], count: int) -> None:
-        """Do task(0), ..., task(count - 1), on all threads."""
+    def run(self, task: Callable[[int, int], None], length: int, parts: int) -> None:
+        """Do task(begin, end) for so many parts of a length, on all threads; with one thread, all of it at once."""
         if self.pool is None:
-            for number in range(count):
-                task(number)
+            task(0, length)
         else:
-            for _ in self.pool.map(task, range(count)):
+            edges = even_edges(length, min(parts, length)).tolist()
+            for _ in self.pool.map(task, edges[:-1], edges[1:]):
                 pass
 
     def sweep(self, parameters: Parameters, key: np.uint64, greedy: bool) -> tuple[Statistics, Float64Array]:
@@ -141,28 +136,23 @@ class Points:
         cluster's sublabels came up."""
         count = len(parameters.log_weights)
         clusters, neighbours, subclusters = kernel_tables(parameters)
-        if not self.is_sorted:
-            self.starts = np.empty((len(self.bounds) - 1, count + 1), np.int64)
-        sorting = (self.order, self.starts, self.is_sorted)
+        self.sort(count)
+        sorting = (self.order, self.starts)
         dim = self.X.shape[1]
         groups = self.groups(count)
         counts = np.zeros((len(groups) - 1, count, 2), np.int64)
         sums = np.zeros((len(groups) - 1, count, 2, dim))
         squares = np.zeros((len(groups) - 1, count, 2, dim, dim))
         log_chances = np.zeros((len(groups) - 1, count))
-        parts = min(4 * self.n_jobs if self.n_jobs > 1 else 1, len(groups) - 1)
-        edges = even_edges(len(groups) - 1, parts)
 
-        def sweep_part(number: int) -> None:
-            begin, end = edges[number], edges[number + 1]
+        def sweep_part(begin: int, end: int) -> None:
             own = (counts[begin:end], sums[begin:end], squares[begin:end], log_chances[begin:end])
             kernels.sweep(
                 self.X, self.labels, self.sublabels, self.bounds, groups[begin : end + 1], sorting, clusters,
                 neighbours, subclusters, key, greedy, own,
             )  # fmt: skip
 
-        self.run(sweep_part, parts)
-        self.is_sorted = True
+        self.run(sweep_part, len(groups) - 1, 4 * self.n_jobs)
         self.tables = clusters, neighbours
         return Statistics(*kernels.collect_statistics(counts, sums, squares, neighbours[0])), log_chances.sum(axis=0)
 
@@ -170,14 +160,14 @@ class Points:
         """log probability of the last sweep's labels within pairs of its clusters; what is below `least` is only
         known to be so."""
         found = np.empty(len(one))
-        sorting = (self.order, self.starts)
 
-        def look_at(pair: int) -> None:
-            found[pair] = pairs.log_parting(
-                self.X, self.bounds, sorting, *self.tables, one[pair], other[pair], least[pair]
-            )
+        def look_at(begin: int, end: int) -> None:
+            pairs.log_partings(
+                self.X, self.bounds, (self.order, self.starts), *self.tables, one[begin:end], other[begin:end],
+                least[begin:end], found[begin:end],
+            )  # fmt: skip
 
-        self.run(look_at, len(one))
+        self.run(look_at, len(one), len(one))
         return found
 
     def groups(self, count: int) -> IntArray:
@@ -195,15 +185,32 @@ class Points:
         bookkeeping.relabel(self.labels, self.sublabels, to_label, to_sublabel)
         self.is_sorted = False
 
+    def sort(self, count: int) -> None:
+        """Put each chunk's rows in order of their labels, of which there are so many; the last sweep may have."""
+        if self.is_sorted:
+            return
+        chunks = len(self.bounds) - 1
+        self.starts = np.empty((chunks, count + 1), np.int64)
+
+        def sort_part(begin: int, end: int) -> None:
+            kernels.sort_chunks(self.labels, self.bounds[begin : end + 1], self.starts[begin:end], self.order)
+
+        self.run(sort_part, chunks, 4 * self.n_jobs)
+        self.is_sorted = True
+
     def members(self, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
-        """The row numbers of each of these clusters, in order."""
-        slot_of = np.full(len(counts), -1, np.int64)
-        slot_of[clusters] = np.arange(len(clusters))
-        starts = np.zeros(len(clusters) + 1, np.int64)
-        np.cumsum(counts[clusters], out=starts[1:])
-        rows = np.empty(starts[-1], np.int32 if len(self.labels) < 2**31 else np.int64)
-        bookkeeping.collect_members(self.labels, slot_of, starts[:-1].copy(), rows)
-        return [rows[begin:end] for begin, end in itertools.pairwise(starts)]
+        """The row numbers of each of these clusters, in order; counts are all clusters'."""
+        self.sort(len(counts))
+        rows = np.empty(int(counts[clusters].sum()), np.int32 if len(self.labels) < 2**31 else np.int64)
+        ends = np.zeros(len(clusters) + 1, np.int64)
+        bookkeeping.collect_members(self.order, self.starts, self.bounds, clusters, ends[1:], rows)
+        return [rows[begin:end] for begin, end in itertools.pairwise(ends)]
+
+    def halves(self, members: list[IntArray]) -> list[IntArray]:
+        """The row numbers of all left subclusters of whole clusters, then of all right ones."""
+        sides = [self.sublabels[rows] > 0 for rows in members]
+        left = [rows[~side] for rows, side in zip(members, sides, strict=True)]
+        return left + [rows[side] for rows, side in zip(members, sides, strict=True)]
 
     def set_sublabels(self, members: list[IntArray], sides: list[UInt8Array], origins: Float64Array) -> Statistics:
         """Write the sublabels of whole clusters and return the statistics of their subclusters."""
@@ -217,18 +224,15 @@ class Points:
             np.zeros((len(members), 2, dim)),
             np.zeros((len(members), 2, dim, dim)),
         )
-        # Clusters differ in size: many parts, so that no thread waits long for another.
-        parts = len(members) if self.n_jobs > 1 else 1
-        edges = even_edges(len(members), parts)
 
-        def start(number: int) -> None:
-            begin, end = edges[number], edges[number + 1]
+        def start(begin: int, end: int) -> None:
             kernels.start_subclusters(
                 self.X, self.sublabels, rows, sides_of_rows, bounds[begin : end + 1], near[begin:end],
                 *(total[begin:end] for total in sums_of),
             )  # fmt: skip
 
-        self.run(start, parts)
+        # Clusters differ in size: many parts, so that no thread waits long for another.
+        self.run(start, len(members), len(members))
         return Statistics(*kernels.collect_statistics(*(total[None] for total in sums_of), near))
 
 

@@ -78,15 +78,6 @@ def random_bits(key: Any, index: Any) -> Any:
 
 
 @compiled
-def random_words(key: Any, iteration: Any) -> Any:
-    """For an iteration: the state of an SFC64 generator (three words and a counter), and a key for points."""
-    words = np.ones(5, np.uint64)
-    for place in range(4):
-        words[place if place < 3 else 4] = random_bits(key, 4 * iteration + place)
-    return words
-
-
-@compiled
 def _uniform(bits: Any) -> Any:
     """A float32 strictly between 0 and 1 from the low 24 of the given bits."""
     return (np.float32(np.uint32(bits & np.uint64(0xFFFFFF))) + np.float32(0.5)) * np.float32(2.0**-24)
@@ -108,6 +99,14 @@ def _sort_by_label(labels: Any, starts: Any, order: Any) -> None:
     for k in range(len(starts) - 1, 0, -1):
         starts[k] = starts[k - 1]
     starts[0] = 0
+
+
+@compiled
+def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
+    """Put the rows of each chunk in order of their labels. O(n + K)."""
+    for chunk in range(len(bounds) - 1):
+        begin, end = bounds[chunk], bounds[chunk + 1]
+        _sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
 
 
 @inlined
@@ -354,11 +353,11 @@ def sweep(
     """Labels, sublabels and statistics of groups of chunks, one after the other.
 
     Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group sums
-    into statistics of its own. `sorting` is the order by label that the last sweep left, and whether it still holds.
+    into statistics of its own. `sorting` is the order by label, of the old labels and then of the new.
     """
     count, dim = neighbours[0].shape
     counts, sums, squares, log_chances = statistics
-    order, starts, is_sorted = sorting
+    order, starts = sorting
     rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
     distances, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
     label_room = (
@@ -373,8 +372,6 @@ def sweep(
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
             its_starts, its_order, its_key = starts[chunk], order[begin:end], key_from(key, begin)
-            if not is_sorted:
-                _sort_by_label(its_labels, its_starts, its_order)
             _draw_labels(part, its_labels, its_starts, its_order, clusters, neighbours, its_key, greedy, label_room)
             _sort_by_label(its_labels, its_starts, its_order)
             _draw_sublabels(

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.kernels import CUTOFF, LANES, compiled, exp_float32, gather, log_chance, squared_distances
+from dpmmwrap.backends.native.kernels import (
+    CUTOFF,
+    LANES,
+    compiled,
+    exp_float32,
+    gather,
+    log_chance,
+    squared_distances,
+)
 from dpmmwrap.conjugate import log_gamma, log_partition
 
 
@@ -58,52 +66,47 @@ def neighbour_tables(log_heights: Any, means: Any, whitening: Any) -> Any:
     """
     count, dim = len(log_heights), means.shape[1]
     origins = np.empty((count, dim), np.float32)
-    for c in range(count):
+    # Clusters along the last axis, as in `conjugate`: one step of the arithmetic serves all neighbours.
+    centres, factors = np.empty((dim, count)), np.empty((dim, dim, count))
+    for k in range(count):
         for i in range(dim):
-            origins[c, i] = means[c, i]
+            origins[k, i] = means[k, i]
+            centres[i, k] = means[k, i]
+            for j in range(i + 1):
+                factors[i, j, k] = whitening[k, i, j]
     offsets = np.empty((count, count, dim), np.float32)
     radii = np.empty((count, count), np.float32)
-    gap, pull = np.empty(dim), np.empty(dim)
-    spread = np.zeros((dim, dim))
+    gap, pull = np.empty((dim, count)), np.empty((dim, count))
+    total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
     for c in range(count):
-        _invert(whitening[c], spread)
         for k in range(count):
-            for i in range(dim):
-                gap[i] = means[k, i] - np.float64(origins[c, i])
-                pull[i] = 0.0
-            delta2 = 0.0
-            for i in range(dim):
-                row = whitening[k, i]
-                total = 0.0
-                for j in range(i + 1):
-                    total += row[j] * gap[j]
-                offsets[c, k, i] = np.float32(total)
-                delta2 += total * total
-                for j in range(i + 1):
-                    pull[j] += row[j] * total
-            sigma2 = 0.0
-            for j in range(dim):
-                total = 0.0
-                for i in range(j, dim):
-                    total += spread[j, i] * pull[i]
-                sigma2 += total * total
+            delta2[k] = sigma2[k] = 0.0
+        for i in range(dim):
+            for k in range(count):
+                gap[i, k] = centres[i, k] - np.float64(origins[c, i])
+                pull[i, k] = total[k] = 0.0
+            for j in range(i + 1):
+                for k in range(count):
+                    total[k] += factors[i, j, k] * gap[j, k]
+            for k in range(count):
+                offsets[c, k, i] = total[k]
+                delta2[k] += total[k] * total[k]
+            for j in range(i + 1):
+                for k in range(count):
+                    pull[j, k] += factors[i, j, k] * total[k]
+        # W_c' x = pull, from the last row back: what is found takes the place of pull.
+        for i in range(dim - 1, -1, -1):
+            for j in range(i + 1, dim):
+                for k in range(count):
+                    pull[i, k] -= whitening[c, j, i] * pull[j, k]
+            for k in range(count):
+                pull[i, k] /= whitening[c, i, i]
+                sigma2[k] += pull[i, k] * pull[i, k]
+        for k in range(count):
             needed = 2.0 * (CUTOFF + log_heights[k] - log_heights[c])
-            radii[c, k] = _safe_radius2(delta2, sigma2 / max(delta2, 1e-300), needed)
+            radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
         radii[c, c] = -1.0
     return origins, offsets, radii
-
-
-@compiled
-def _invert(factor: Any, transposed: Any) -> None:
-    """The inverse of a lower triangular factor, transposed: row j holds column j of the inverse. O(D^3)."""
-    dim = len(factor)
-    for j in range(dim):
-        transposed[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, dim):
-            total = 0.0
-            for m in range(j, i):
-                total -= factor[i, m] * transposed[j, m]
-            transposed[j, i] = total / factor[i, i]
 
 
 @compiled
@@ -121,12 +124,12 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 
 
 @compiled
-def log_parting(
-    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, least: Any
-) -> Any:
-    """log probability that the points of two clusters got the one of these two labels that they have.
+def log_partings(
+    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, least: Any, found: Any
+) -> None:
+    """log probability that the points of two clusters got the one of these two labels that they have, pair by pair.
 
-    By the sweep's own parameters and order. A sum that has fallen below `least` is not gone on with. O(n D^2).
+    By the sweep's own parameters and order. A sum that has fallen below `least` is not gone on with. O(n D^2) a pair.
     """
     whitening, log_heights = clusters
     origins, offsets = neighbours[0], neighbours[1]
@@ -136,12 +139,19 @@ def log_parting(
     own, others = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
-    total = 0.0
-    for chunk in range(len(bounds) - 1):
-        its_order, part = order[bounds[chunk] : bounds[chunk + 1]], X[bounds[chunk] : bounds[chunk + 1]]
-        for c, k in ((one, other), (other, one)):
+    for pair in range(len(one)):
+        total = 0.0
+        for step in range(2 * (len(bounds) - 1)):
+            if total < least[pair]:
+                break
+            chunk = step // 2
+            c, k = (one[pair], other[pair]) if step % 2 == 0 else (other[pair], one[pair])
+            part = X[bounds[chunk] : bounds[chunk + 1]]
+            its_order = order[bounds[chunk] : bounds[chunk + 1]]
             lead = log_heights[k] - log_heights[c]
             for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
+                if total < least[pair]:
+                    break
                 n = min(LANES, starts[chunk, c + 1] - first)
                 gather(part, its_order, first, n, origins[c], rows, block)
                 squared_distances(whitening[c], offsets[c, c], block, z, own)
@@ -150,9 +160,7 @@ def log_parting(
                     own[b] = lead + np.float32(0.5) * (own[b] - others[b])
                     others[b] = np.float32(1) + exp_float32(-abs(own[b]))
                 total += log_chance(shown, own, others, n)
-            if total < least:
-                return total
-    return total
+        found[pair] = total
 
 
 @compiled
@@ -174,20 +182,6 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
 
 
 @compiled
-def accepted_splits(ratios: Any, begun: Any, latest: Any, least: Any) -> Any:
-    """Which clusters have a ratio above their entry of `least` and have begun by then; how many have the latter."""
-    accepted = np.empty(len(ratios), np.int64)
-    found = proposed = 0
-    for k in range(len(ratios)):
-        if begun[k] <= latest:
-            proposed += 1
-            if ratios[k] > least[k]:
-                accepted[found] = k
-                found += 1
-    return accepted[:found], proposed
-
-
-@compiled
 def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> Any:
     """log H of merging two clusters, where gain = log f(both) - log f(one) - log f(other).
 
@@ -204,9 +198,18 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
 
 
 @compiled
+def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
+    """A bound above on what `log_partition` has beside the determinant: the log gamma function is convex, so its D
+    values are bounded by the outer two."""
+    outer = log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1))
+    return 0.5 * dim * (outer - math.log(strength))
+
+
+@compiled
 def merge_ratios(
-    candidates: Any, alpha: Any, printed: Any, least: Any, prior: Any, clusters: Any, posterior: Any
-) -> Any:
+    candidates: Any, alpha: Any, printed: Any, least: Any, prior: Any, prior_log_partition: Any, clusters: Any,
+    posterior: Any,
+) -> Any:  # fmt: skip
     """The pairs of candidates whose log H is above their entry of `least`, and by how much.
 
     Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
@@ -215,15 +218,23 @@ def merge_ratios(
     factor is made row by row. It exceeds both clusters' own scales, hence so does each of its pivots: what is found
     so far plus what the own factors still have is a bound below on its determinant, and a pair is dropped as soon as
     that is too large. Pairs that are far apart cost a row or two, others O(D^3).
+
+    All of log H but the determinant is a sum of what is each cluster's own and of a convex function of their number
+    of points. So it is at most the mean of what it would be for either cluster with its own double (`doubles`): no
+    gamma function for the pairs that two rows can tell apart.
     """
-    prior_strength, prior_freedom, prior_log_partition = prior
+    prior_strength, prior_freedom = prior[1], prior[3]
     counts, means, scatters = clusters
     strengths, centres, scales, factors, log_marginal = posterior
-    dim = means.shape[1]
-    rest = np.zeros((len(counts), dim + 1))
-    for k in range(len(counts)):
+    count, dim = means.shape
+    rest, doubles = np.zeros((count, dim + 1)), np.empty(count)
+    constant = 0.5 * dim * math.log(math.pi)
+    for k in candidates:
         for r in range(dim - 1, -1, -1):
             rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
+        gain = log_gammas(prior_freedom + 2 * counts[k], prior_strength + 2 * counts[k], dim)
+        gain -= prior_log_partition + 2 * (constant * counts[k] + log_marginal[k])
+        doubles[k] = log_merge_ratio(alpha, counts[k], counts[k], gain, printed)
     factor, gap = np.empty((dim, dim)), np.empty(dim)
     first, second, lead = np.empty(len(least), np.int64), np.empty(len(least), np.int64), np.empty(len(least))
     found, pair = 0, -1
@@ -233,13 +244,9 @@ def merge_ratios(
             i, j = candidates[a], candidates[b]
             n = counts[i] + counts[j]
             strength, freedom = prior_strength + n, prior_freedom + n
-            shared = -prior_log_partition - 0.5 * n * dim * math.log(math.pi) - log_marginal[i] - log_marginal[j]
-            base = log_merge_ratio(alpha, counts[i], counts[j], shared, printed)
-            # The D gamma functions are bounded above by the outer two: the log gamma function is convex.
-            gammas = 0.5 * dim * (log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1)))
-            most = (base + gammas - 0.5 * dim * math.log(strength) - least[pair]) / freedom
+            most = (0.5 * (doubles[i] + doubles[j]) - least[pair]) / freedom
             weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
-            half = 0.0
+            base, half = 0.0, 0.0
             for r in range(dim):
                 gap[r] = means[j, r] - centres[i, r]
                 for c in range(r + 1):
@@ -248,11 +255,51 @@ def merge_ratios(
                         value -= factor[r, m] * factor[c, m]
                     factor[r, c] = value / factor[c, c] if c < r else math.sqrt(max(value, 1e-300))
                 half += math.log(factor[r, r])
-                if half + max(rest[i, r + 1], rest[j, r + 1]) > most:
+                remaining = max(rest[i, r + 1], rest[j, r + 1])
+                if half + remaining > most:
                     break
+                if r == min(1, dim - 1):
+                    gain = -prior_log_partition - constant * n - log_marginal[i] - log_marginal[j]
+                    base = log_merge_ratio(alpha, counts[i], counts[j], gain, printed)
+                    most = (base + log_gammas(freedom, strength, dim) - least[pair]) / freedom
+                    if half + remaining > most:
+                        break
             else:
                 above = base + log_partition(freedom, strength, half, dim) - least[pair]
                 if above > 0.0:
                     first[found], second[found], lead[found] = i, j, above
                     found += 1
     return first[:found], second[:found], lead[:found]
+
+
+@compiled
+def likely_moves(
+    outliers: Any, alpha: Any, printed: Any, full: Any, records: Any, latest: Any, least: Any, prior: Any,
+    prior_log_partition: Any, sides: Any, clusters: Any, posterior: Any,
+) -> Any:  # fmt: skip
+    """The log H of all splits; the clusters that split and how many could; the pairs that may merge, and how many.
+
+    `least` has an entry for each cluster's split, then one for each pair. Those move whose log H is above it, and that
+    were formed, or have had their subclusters, since the iteration `latest`. What splits does not merge. With `full`
+    the chance of the proposed sublabels is counted for splits; that of the labels of pairs is left to the caller.
+    """
+    counts = clusters[0]
+    ratios = split_ratios(alpha, sides, posterior[4])
+    splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
+    found, others, proposed = 0, 0, 0
+    for k in range(outliers, len(counts)):
+        if full:
+            ratios[k] -= records[k]["log_chance"]
+        if counts[k] > 0.0 and records[k]["begun"] <= latest:
+            proposed += 1
+            if ratios[k] > least[k]:
+                splits[found] = k
+                found += 1
+                continue
+        if counts[k] > 0.0 and records[k]["formed"] <= latest:
+            candidates[others] = k
+            others += 1
+    merges = merge_ratios(
+        candidates[:others], alpha, printed, least[len(counts) :], prior, prior_log_partition, clusters, posterior
+    )
+    return ratios, splits[:found], proposed, merges, others * (others - 1) // 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.prior import Statistics
+from dpmmwrap.prior import Statistics, concatenate
 
 RECORD = np.dtype(
     [
@@ -18,7 +18,6 @@ RECORD = np.dtype(
         ("best_ratio", np.float64),
         ("failures", np.int64),
         ("log_chance", np.float64),
-        ("swept_as", np.int64),
     ]
 )
 
@@ -32,8 +31,7 @@ class State:
     records: Any
     """One per cluster. formed: the iteration in which it was. begun: the one in which its subclusters were. risen: the
     one in which the log Hastings ratio of its split last rose above best_ratio. failures: starts in a row that led
-    nowhere. log_chance: log probability with which its sublabels were drawn, 0 for a start's. swept_as: its number in
-    the last sweep, -1 if it was formed after that."""
+    nowhere. log_chance: log probability with which its sublabels were drawn, 0 for a start's."""
     iteration: int = 0
 
     @property
@@ -46,14 +44,12 @@ class State:
         for name in ("formed", "begun", "risen"):
             records[name] = self.iteration
         records["best_ratio"] = -np.inf
-        records["swept_as"] = -1
         return records
 
     def begin_subclusters(self, clusters: IntArray) -> None:
         """Note that these clusters' subclusters begin anew, as the last ones led nowhere."""
         fresh = self.new_records(len(clusters))
-        for name in ("formed", "swept_as"):
-            fresh[name] = self.records[name][clusters]
+        fresh["formed"] = self.records["formed"][clusters]
         fresh["failures"] = self.records["failures"][clusters] + 1
         self.records[clusters] = fresh
 
@@ -72,6 +68,22 @@ class State:
         own = self.subclusters
         own.counts[places], own.means[places] = subclusters.counts, subclusters.means
         own.scatters[places] = subclusters.scatters
+
+    def merge(self, clusters: IntArray, left: Statistics, right: Statistics) -> None:
+        """Form these clusters anew, with these subclusters."""
+        in_turn = np.arange(2 * len(clusters)).reshape(2, -1).T.ravel()
+        self.replace(clusters, concatenate([left, right])[in_turn])
+        self.records[clusters] = self.new_records(len(clusters))
+
+    def split(self, clusters: IntArray, subclusters: Statistics) -> None:
+        """Form these clusters anew from their left halves, and as many more from the right ones.
+
+        `subclusters` has the subclusters of the former, then of the latter.
+        """
+        self.replace(clusters, subclusters[: 2 * len(clusters)])
+        self.subclusters = concatenate([self.subclusters, subclusters[2 * len(clusters) :]])
+        self.records[clusters] = self.new_records(len(clusters))
+        self.records = np.append(self.records, self.new_records(len(clusters)))
 
     def keep(self, which: Any) -> None:
         """Go on without the clusters that are not marked."""

@@ -113,7 +113,11 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
         chain.state.records["begun"] = -99
         evidence = measure(chain.model, chain.state.subclusters)
         ratio = float(split_ratios(chain.model, evidence)[0])
-        accepted += chain.split(np.random.default_rng(seed))[0]
+        moves = chain.judge()
+        chain.carry_out(moves)
+        consistent(chain)
+        assert chain.state.n_clusters == 1 + len(moves.splits)
+        accepted += len(moves.splits)
     assert -3 < ratio < -0.1
     assert stats.binomtest(accepted, 400, np.exp(ratio)).pvalue > 1e-3
 
@@ -129,13 +133,17 @@ def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
     for seed in range(400):
         chain = Chain(X, settings)
         chain.begin()
-        rng, key = chain.randomness(1)
-        drawn = draw_parameters(chain.model, chain.evidence, rng)
-        chain.state.subclusters, _ = chain.points.sweep(drawn, key, False)
-        chain.state.records["swept_as"], chain.state.records["formed"] = [0, 1], -99
+        drawn = draw_parameters(chain.model, chain.evidence, chain.rng)
+        chain.state.subclusters, _ = chain.points.sweep(drawn, np.uint64(3), False)
+        chain.state.records["formed"] = -99
         chain.evidence = measure(chain.model, chain.state.subclusters)
         ratios.append(full_merge_ratio(chain, drawn))
-        accepted += chain.merge(np.random.default_rng(seed))[0]
+        chain.rng = np.random.default_rng(seed)
+        moves = chain.judge()
+        chain.carry_out(moves)
+        consistent(chain)
+        assert chain.state.n_clusters == 2 - len(moves.gone)
+        accepted += len(moves.gone)
     assert len(set(ratios)) == 1 and -3 < ratios[0] < -0.1
     assert stats.binomtest(accepted, 400, np.exp(ratios[0])).pvalue > 1e-3
 
@@ -270,7 +278,7 @@ def test_subclusters_that_have_settled_begin_anew(fresh_start_after: int | None,
         return points[:, 0] > np.median(points[:, 0])
 
     result = fit(
-        X, initializer=make_initializer(halves), max_iter=60, burnout=2, fresh_start_after=fresh_start_after
+        X, initializer=make_initializer(halves), max_iter=100, burnout=2, fresh_start_after=fresh_start_after
     )  # fmt: skip
     assert result.trace.n_clusters[-1] == 1
     assert (len(calls) > 1) == starts_anew

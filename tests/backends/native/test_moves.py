@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from dpmmwrap.backends.native.gibbs import Model, draw_parameters, log_posterior, measure
-from dpmmwrap.backends.native.moves import accepted_splits, disjoint, likely_merges, split_ratios
+from dpmmwrap.backends.native.gibbs import Evidence, Model, draw_parameters, log_posterior, measure
+from dpmmwrap.backends.native.moves import Likely, disjoint, likely_moves, split_ratios
 from dpmmwrap.backends.native.pairs import log_merge_ratio
+from dpmmwrap.backends.native.state import RECORD
 from dpmmwrap.prior import NIW, Statistics
 
 
@@ -19,6 +22,16 @@ def some_evidence(dim: int, clusters: int, spread: float, seed: int = 0):  # typ
     X = rng.normal(size=(len(labels), dim)) + spread * rng.normal(size=(clusters, dim))[labels]
     model = Model(7.0, NIW.from_data(X))
     return X, labels, sides, model, measure(model, Statistics.of(X, 2 * labels + sides, 2 * clusters))
+
+
+def judged(model: Model, evidence: Evidence, ratio: str, least: np.ndarray, records: Any = None) -> Likely:
+    """What is likely when `least` has an entry per pair and no split stands a chance; every cluster is old enough."""
+    count = evidence.n_clusters
+    if records is None:
+        records = np.zeros(count, RECORD)
+    if len(least) < count * (count + 1) // 2:
+        least = np.append(np.full(count, np.inf), least)
+    return likely_moves(model, evidence, records, 0, ratio, least)  # type: ignore[arg-type]
 
 
 def joint(X: np.ndarray, labels: np.ndarray, model: Model) -> float:
@@ -56,9 +69,7 @@ def test_a_cluster_with_an_empty_side_cannot_split() -> None:
 def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> None:
     """The printed ratio is the ratio of the joints; what the bound leaves out is below e^-40 for certain."""
     X, labels, _, model, evidence = some_evidence(dim, 14, 0.35 if dim > 1 else 2.0)
-    candidates = np.arange(14)
-    least = np.full(14 * 13 // 2, -40.0)
-    first, second, lead = likely_merges(model, evidence, candidates, ratio, least)  # type: ignore[arg-type]
+    first, second, lead = judged(model, evidence, ratio, np.full(14 * 13 // 2, -40.0)).merges
     found = {(int(i), int(j)): value - 40 for i, j, value in zip(first, second, lead, strict=True)}
     own = evidence.log_marginal[:14]
     for i in range(14):
@@ -79,26 +90,63 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
 
 def test_far_pairs_are_left_out_before_the_exact_ratio() -> None:
     _, _, _, model, evidence = some_evidence(2, 12, 30.0)
-    first, _, _ = likely_merges(model, evidence, np.arange(12), "reference", np.full(66, -40.0))
-    assert len(first) < 12 * 11 / 2 / 4
+    likely = judged(model, evidence, "reference", np.full(66, -40.0))
+    assert likely.merges_proposed == 66
+    assert len(likely.merges[0]) < 66 / 4
 
 
 def test_each_pair_has_its_own_bound() -> None:
     _, _, _, model, evidence = some_evidence(2, 6, 0.35)
     lowest = np.full(15, -1e9)
-    first, second, lead = likely_merges(model, evidence, np.arange(6), "printed", lowest)
+    first, second, lead = judged(model, evidence, "printed", lowest).merges
     assert len(first) == 15
     ratios = lead + lowest
     middle = np.median(ratios)
-    kept = likely_merges(model, evidence, np.arange(6), "printed", np.where(np.arange(15) % 2, middle, 1e9))
+    kept = judged(model, evidence, "printed", np.where(np.arange(15) % 2, middle, 1e9)).merges
     expected = [(i, j) for p, (i, j) in enumerate(zip(first, second, strict=True)) if p % 2 and ratios[p] > middle]
     assert list(zip(kept[0], kept[1], strict=True)) == expected and expected
 
 
+def test_the_bound_by_doubles_leaves_out_no_pair_of_unequal_size() -> None:
+    """Clusters of 5 to 2000 points, close by: all that is above its bound is found, whatever the sizes."""
+    rng = np.random.default_rng(5)
+    sizes = np.array([5, 12, 40, 150, 600, 2000])
+    labels = np.repeat(np.arange(6), sizes)
+    X = rng.normal(size=(len(labels), 3)) + 0.3 * rng.normal(size=(6, 3))[labels]
+    model = Model(2.0, NIW.from_data(X))
+    evidence = measure(model, Statistics.of(X, 2 * labels + rng.integers(0, 2, len(labels)), 12))
+    for ratio in ("printed", "reference"):
+        one, _, lead = judged(model, evidence, ratio, np.full(15, -1e9)).merges
+        exact = lead - 1e9
+        assert len(one) == 15
+        for margin in (-0.1, 0.1):
+            found = judged(model, evidence, ratio, exact + margin).merges[0]
+            assert len(found) == (15 if margin < 0 else 0)
+
+
 def test_splits_are_accepted_above_their_bound_when_they_are_old_enough() -> None:
-    ratios, begun = np.array([1.0, 1.0, -5.0, 2.0]), np.array([3, 4, 3, 1])
-    accepted, proposed = accepted_splits(ratios, begun, 3, np.array([0.0, 0.0, -4.0, -1.0]))
-    assert accepted.tolist() == [0, 3] and proposed == 3
+    _, _, _, model, evidence = some_evidence(2, 4, 0.5)
+    records = np.zeros(4, RECORD)
+    records["begun"], records["log_chance"] = [0, 1, 0, -2], [0.0, 0.0, -3.0, -3.0]
+    exact = split_ratios(model, evidence)
+    least = np.append(exact + np.array([-0.1, -0.1, 2.9, 3.1]), np.full(6, 1e9))
+    full, plain = (judged(model, evidence, ratio, least, records) for ratio in ("jain-neal", "printed"))
+    assert full.splits.tolist() == [0, 2] and full.splits_proposed == 3
+    assert plain.splits.tolist() == [0]
+    np.testing.assert_allclose(full.split_ratios, exact - records["log_chance"])
+
+
+def test_what_splits_or_is_young_or_empty_does_not_merge() -> None:
+    X, labels, sides, model, _ = some_evidence(2, 5, 0.2)
+    evidence = measure(model, Statistics.of(X, 2 * labels + sides, 12))
+    records = np.zeros(6, RECORD)
+    records["formed"][1] = records["begun"][1] = 1
+    least = np.full(21, -1e9)
+    least[1:6] = np.inf
+    likely = judged(model, evidence, "printed", least, records)
+    assert likely.splits.tolist() == [0] and likely.splits_proposed == 4
+    assert set(zip(*(side.tolist() for side in likely.merges[:2]), strict=True)) == {(2, 3), (2, 4), (3, 4)}
+    assert likely.merges_proposed == 3
 
 
 def test_reference_merge_ratio_as_the_package_writes_it() -> None:
@@ -113,7 +161,10 @@ def test_reference_merge_ratio_as_the_package_writes_it() -> None:
 
 def test_merges_are_carried_out_once_per_cluster_best_first() -> None:
     first, second = np.array([0, 1, 2, 4]), np.array([1, 2, 3, 5])
-    assert disjoint(first, second, np.array([1.0, 5.0, 2.0, 0.0])) == [(1, 2), (4, 5)]
+    into, gone = disjoint(first, second, np.array([1.0, 5.0, 2.0, 0.5]))
+    assert list(zip(into, gone, strict=True)) == [(1, 2), (4, 5)]
+    into, gone = disjoint(first, second, np.array([1.0, -5.0, 2.0, 0.0]))
+    assert list(zip(into, gone, strict=True)) == [(2, 3), (0, 1)]
 
 
 def test_weights_are_dirichlet() -> None:
