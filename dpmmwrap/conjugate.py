@@ -15,7 +15,10 @@ from numba import njit
 
 LOG_2_PI = math.log(2 * math.pi)
 # Sums in any order, so that they are vectorised; what is not a number stays so.
-compiled: Any = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+OPTIONS: Any = {
+    "cache": True, "nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy", "no_cfunc_wrapper": True
+}  # fmt: skip
+compiled: Any = njit(**OPTIONS)
 
 
 @compiled

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dpmmwrap.backends.native.kernels import compiled
 
 
@@ -37,3 +39,25 @@ def contingency(first: Any, second: Any, table: Any) -> None:
     """How often each pair of labels occurs. O(n)."""
     for row in range(len(first)):
         table[first[row], second[row]] += 1
+
+
+@compiled
+def settled(records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, burnout: Any) -> Any:
+    """Note whose split has become clearly better, by more than a few draws differ and by a thousandth; mark the others
+    whose subclusters are to begin anew. O(K).
+
+    `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
+    doubles with each start that led nowhere, up to `longest` times.
+    """
+    chosen = np.zeros(len(records), np.bool_)
+    for k in range(len(records)):
+        best = records[k]["best_ratio"]
+        if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):
+            records[k]["best_ratio"] = ratios[k]
+            records[k]["risen"] = iteration
+        left, right = sides[k, 0], sides[k, 1]
+        one_sided = min(left, right) == 0.0
+        waits = patience[1 if one_sided else 0] * min(2.0 ** records[k]["failures"], longest)
+        chosen[k] = left + right > 1.0 and iteration - records[k]["risen"] >= waits
+        chosen[k] &= one_sided or iteration - records[k]["begun"] > burnout
+    return chosen

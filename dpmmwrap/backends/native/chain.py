@@ -19,10 +19,10 @@ from dpmmwrap.backends.native.gibbs import (
     log_posterior,
     measure,
 )
-from dpmmwrap.backends.native.moves import NO_MOVES, Moves, disjoint, likely_moves, split_ratios
+from dpmmwrap.backends.native.moves import NO_MOVES, Moves, disjoint, examine, split_ratios
 from dpmmwrap.backends.native.state import RECORD, State
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.prior import Statistics, concatenate
+from dpmmwrap.prior import Statistics
 from dpmmwrap.subclusters.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
@@ -124,8 +124,7 @@ class Chain:
         parameters = draw_parameters(model, self.evidence, self.rng)
         key = np.uint64(self.rng.bit_generator.random_raw())
         state.subclusters, state.records["log_chance"] = self.points.sweep(parameters, key, settling)
-        self.evidence = measure(model, state.subclusters)
-        moves = NO_MOVES if settling else self.judge()
+        moves = self.settle() if settling else self.judge()
         self.carry_out(moves)
         if state.iteration % RESTART_EVERY == 0 and not settling:
             self.restart()
@@ -148,12 +147,19 @@ class Chain:
         bookkeeping.contingency(truth, self.points.labels, table)
         return nmi_of_table(table)
 
+    def settle(self) -> Moves:
+        """Look at the subclusters and leave them as they are."""
+        self.evidence = measure(self.model, self.state.subclusters)
+        return NO_MOVES
+
     def judge(self) -> Moves:
-        """Propose to split every cluster, and to merge every two, that are old enough, and decide."""
-        settings, count = self.settings, self.state.n_clusters
-        least = -self.rng.standard_exponential(count * (count + 1) // 2)
-        latest = self.state.iteration - settings.burnout
-        likely = likely_moves(self.model, self.evidence, self.state.records, latest, settings.merge_ratio, least)
+        """Look at the subclusters, propose to split and merge all clusters that are old enough, and decide."""
+        settings, state, count = self.settings, self.state, self.state.n_clusters
+        luck = self.rng.standard_exponential(count * (count + 1) // 2)
+        latest = state.iteration - settings.burnout
+        self.evidence, likely = examine(
+            self.model, state.subclusters, state.records, latest, settings.merge_ratio, luck
+        )
         splits = likely.splits
         if settings.max_clusters is not None:
             room = max(settings.max_clusters - (count - self.model.outliers), 0)
@@ -179,22 +185,25 @@ class Chain:
         staying = counts > 0
         staying[:first] = True
         staying[gone] = False
-        place = np.cumsum(staying, dtype=np.int32) - 1
+        kept, born = np.count_nonzero(staying), len(left)
+        place = np.zeros(len(counts), np.int32)
+        place[staying] = np.arange(kept)
         labels, sides = np.array([place, place]).T, np.zeros((len(counts), 2), np.uint8)
         sides[:, 1] = 1
         if len(gone):
             labels[gone] = place[into][:, None]
             sides[into], sides[gone] = 0, 1
             state.merge(into, evidence.clusters[into], evidence.clusters[gone])
-        if len(left):
-            halves = concatenate([state.subclusters[2 * left], state.subclusters[2 * left + 1]])
+        if born:
+            labels[left, 1] = np.arange(kept, kept + born)
+            halves = state.subclusters[np.concatenate([2 * left, 2 * left + 1])]
             members = points.halves(points.members(left, counts))
-            labels[left, 1] = place[-1] + 1 + np.arange(len(left))
         points.relabel(labels, sides)
         state.keep(staying)
-        if len(left):
-            by_coin = np.tile(halves.counts.reshape(2, -1).min(axis=0) < STRAY, 2)
-            state.split(place[left], self.start(members, halves.means, by_coin))
+        if born:
+            stray = np.minimum(halves.counts[:born], halves.counts[born:]) < STRAY
+            fresh = self.start(members, halves.means, np.concatenate([stray, stray]))
+            state.split(place[left], fresh)
         self.evidence = measure(self.model, state.subclusters)
 
     def restart(self) -> None:
@@ -203,17 +212,17 @@ class Chain:
         They have settled when the ratio of their split has not risen for a while: those that are still on their way,
         as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
         """
-        state, records, evidence = self.state, self.state.records, self.evidence
+        state, settings, evidence = self.state, self.settings, self.evidence
         ratios = split_ratios(self.model, evidence)
-        state.watch(ratios - records["log_chance"] if self.settings.full_ratio else ratios)
-        one_sided = (evidence.sides == 0).any(axis=1)
-        patience = np.where(one_sided, RESTART_EVERY, self.settings.fresh_start_after or np.inf)
-        patience = patience * np.minimum(2.0 ** records["failures"], LONGEST_PATIENCE)
-        chosen = (state.iteration - records["risen"] >= patience) & (evidence.clusters.counts > 1)
-        chosen &= one_sided | (state.iteration - records["begun"] > self.settings.burnout)
+        if settings.full_ratio:
+            ratios -= state.records["log_chance"]
+        patience = (float(settings.fresh_start_after or np.inf), float(RESTART_EVERY))
+        chosen = bookkeeping.settled(
+            state.records, ratios, evidence.sides, state.iteration, patience, LONGEST_PATIENCE, settings.burnout
+        )
         chosen[: self.model.outliers] = False
-        if chosen.any():
-            which = np.flatnonzero(chosen)
+        which = chosen.nonzero()[0]
+        if len(which):
             members = self.points.members(which, evidence.clusters.counts)
             fresh = self.start(members, evidence.clusters.means[which], np.zeros(len(which), bool))
             state.replace(which, fresh)

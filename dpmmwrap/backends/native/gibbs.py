@@ -57,13 +57,24 @@ class Evidence(NamedTuple):
 
 def measure(model: Model, subclusters: Statistics) -> Evidence:
     """Posteriors and marginal likelihoods from the subclusters' statistics."""
-    prior, count = model.prior, len(subclusters) // 2
-    own, worked_out, log_marginal = conjugate.evidence(
-        prior.fields, prior.log_partition[0], subclusters.counts, subclusters.means, subclusters.scatters
+    prior = model.prior
+    return evidence_of(
+        model,
+        subclusters,
+        *conjugate.evidence(
+            prior.fields, prior.log_partition[0], subclusters.counts, subclusters.means, subclusters.scatters
+        ),
     )
+
+
+def evidence_of(
+    model: Model, subclusters: Statistics, own: Any, worked_out: Any, log_marginal: Float64Array
+) -> Evidence:
+    """What `conjugate.evidence` found, with the outlier component by its own prior."""
     clusters, posterior = Statistics(*own), NIW.worked_out(*worked_out)
     if model.outlier_prior is not None:
-        rows, outliers = np.array([0, count, count + 1]), concatenate([clusters[:1], subclusters[:2]])
+        rows = np.array([0, len(clusters), len(clusters) + 1])
+        outliers = concatenate([clusters[:1], subclusters[:2]])
         special = model.outlier_prior.posterior(outliers)
         log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
         posterior = posterior.replaced(rows, special)
@@ -217,8 +228,7 @@ class Points:
         dim = self.X.shape[1]
         near = origins.astype(np.float32)
         rows, sides_of_rows = np.concatenate(members), np.concatenate(sides)
-        bounds = np.zeros(len(members) + 1, np.int64)
-        np.cumsum([len(part) for part in members], out=bounds[1:])
+        bounds = np.array([0, *itertools.accumulate(len(part) for part in members)])
         sums_of = (
             np.zeros((len(members), 2), np.int64),
             np.zeros((len(members), 2, dim)),

@@ -29,9 +29,12 @@ BUFFER = 4 * LANES
 """Points of a subcluster that are put together before they are added to its sums."""
 CUTOFF = 30.0
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
-FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
-compiled: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
-inlined: Any = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy", inline="always")
+OPTIONS: Any = {
+    "cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}  # fmt: skip
+compiled: Any = njit(**OPTIONS)
+inlined: Any = njit(**OPTIONS | {"inline": "always"})
 """For what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
 untyped_intrinsic: Any = intrinsic
 

@@ -9,7 +9,8 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import FULL_RATIOS, MergeRatio
 from dpmmwrap.backends.native import pairs
-from dpmmwrap.backends.native.gibbs import Evidence, Model
+from dpmmwrap.backends.native.gibbs import Evidence, Model, evidence_of
+from dpmmwrap.prior import Statistics
 
 
 class Moves(NamedTuple):
@@ -35,25 +36,26 @@ class Likely(NamedTuple):
     """The clusters that split."""
     splits_proposed: int
     merges: tuple[IntArray, IntArray, Float64Array]
-    """The pairs that may merge, and by how much their log H is above what it has to be."""
+    """The pairs that may merge, and by how much log H and luck are above zero."""
     merges_proposed: int
 
 
-def likely_moves(
-    model: Model, evidence: Evidence, records: Any, latest: int, ratio: MergeRatio, least: Float64Array
-) -> Likely:
-    """Judge the splits of all clusters and the merges of all pairs that are as they are since the iteration `latest`.
+def examine(
+    model: Model, subclusters: Statistics, records: Any, latest: int, ratio: MergeRatio, luck: Float64Array
+) -> tuple[Evidence, Likely]:
+    """What the subclusters' statistics say, and which moves they make likely.
 
-    A move's log H has to be above its entry of `least`: a cluster's split, cluster by cluster, then a pair's merge,
-    pair by pair.
+    Of clusters, and of pairs of them, that have been as they are since the iteration `latest`. A move's log H plus its
+    luck has to be above zero: luck has an entry for each cluster's split, then one for each pair's merge.
     """
-    prior, clusters, posterior = model.prior, evidence.clusters, evidence.posterior
-    return Likely(*pairs.likely_moves(
-        model.outliers, model.alpha, ratio != "reference", ratio in FULL_RATIOS, records, latest, least,
-        prior.fields, prior.log_partition[0], evidence.sides,
-        (clusters.counts, clusters.means, clusters.scatters),
-        (posterior.mean_strength, posterior.mean, posterior.scale, posterior.factors[0], evidence.log_marginal),
-    ))  # fmt: skip
+    prior = model.prior
+    rules = (
+        model.outliers, model.alpha, ratio != "reference", ratio in FULL_RATIOS, prior.fields, prior.log_partition[0]
+    )  # fmt: skip
+    found, likely = pairs.examined(
+        rules, records, latest, luck, subclusters.counts, subclusters.means, subclusters.scatters
+    )
+    return evidence_of(model, subclusters, *found), Likely(*likely)
 
 
 def split_ratios(model: Model, evidence: Evidence) -> Float64Array:
@@ -63,7 +65,7 @@ def split_ratios(model: Model, evidence: Evidence) -> Float64Array:
 
 def disjoint(one: IntArray, other: IntArray, lead: Float64Array) -> tuple[IntArray, IntArray]:
     """Of merges with a lead above zero, those that can all be carried out: each cluster once, the best first."""
-    hopeful = np.flatnonzero(lead > 0)
+    hopeful = (lead > 0).nonzero()[0]
     if not len(hopeful):
         return NOBODY, NOBODY
     taken: set[int] = set()

@@ -16,7 +16,7 @@ from dpmmwrap.backends.native.kernels import (
     log_chance,
     squared_distances,
 )
-from dpmmwrap.conjugate import log_gamma, log_partition
+from dpmmwrap.conjugate import evidence, log_gamma, log_partition
 
 
 @compiled
@@ -207,10 +207,10 @@ def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
 
 @compiled
 def merge_ratios(
-    candidates: Any, alpha: Any, printed: Any, least: Any, prior: Any, prior_log_partition: Any, clusters: Any,
+    candidates: Any, alpha: Any, printed: Any, luck: Any, prior: Any, prior_log_partition: Any, clusters: Any,
     posterior: Any,
 ) -> Any:  # fmt: skip
-    """The pairs of candidates whose log H is above their entry of `least`, and by how much.
+    """The pairs of candidates whose log H plus their luck is above zero, and by how much.
 
     Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
 
@@ -236,7 +236,7 @@ def merge_ratios(
         gain -= prior_log_partition + 2 * (constant * counts[k] + log_marginal[k])
         doubles[k] = log_merge_ratio(alpha, counts[k], counts[k], gain, printed)
     factor, gap = np.empty((dim, dim)), np.empty(dim)
-    first, second, lead = np.empty(len(least), np.int64), np.empty(len(least), np.int64), np.empty(len(least))
+    first, second, lead = np.empty(len(luck), np.int64), np.empty(len(luck), np.int64), np.empty(len(luck))
     found, pair = 0, -1
     for a in range(len(candidates)):
         for b in range(a + 1, len(candidates)):
@@ -244,7 +244,7 @@ def merge_ratios(
             i, j = candidates[a], candidates[b]
             n = counts[i] + counts[j]
             strength, freedom = prior_strength + n, prior_freedom + n
-            most = (0.5 * (doubles[i] + doubles[j]) - least[pair]) / freedom
+            most = (0.5 * (doubles[i] + doubles[j]) + luck[pair]) / freedom
             weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
             base, half = 0.0, 0.0
             for r in range(dim):
@@ -261,11 +261,11 @@ def merge_ratios(
                 if r == min(1, dim - 1):
                     gain = -prior_log_partition - constant * n - log_marginal[i] - log_marginal[j]
                     base = log_merge_ratio(alpha, counts[i], counts[j], gain, printed)
-                    most = (base + log_gammas(freedom, strength, dim) - least[pair]) / freedom
+                    most = (base + log_gammas(freedom, strength, dim) + luck[pair]) / freedom
                     if half + remaining > most:
                         break
             else:
-                above = base + log_partition(freedom, strength, half, dim) - least[pair]
+                above = base + log_partition(freedom, strength, half, dim) + luck[pair]
                 if above > 0.0:
                     first[found], second[found], lead[found] = i, j, above
                     found += 1
@@ -273,16 +273,14 @@ def merge_ratios(
 
 
 @compiled
-def likely_moves(
-    outliers: Any, alpha: Any, printed: Any, full: Any, records: Any, latest: Any, least: Any, prior: Any,
-    prior_log_partition: Any, sides: Any, clusters: Any, posterior: Any,
-) -> Any:  # fmt: skip
-    """The log H of all splits; the clusters that split and how many could; the pairs that may merge, and how many.
+def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, clusters: Any, posterior: Any) -> Any:
+    """The log H of all splits; the clusters that split and how many could; the pairs that may merge and how many could.
 
-    `least` has an entry for each cluster's split, then one for each pair. Those move whose log H is above it, and that
-    were formed, or have had their subclusters, since the iteration `latest`. What splits does not merge. With `full`
-    the chance of the proposed sublabels is counted for splits; that of the labels of pairs is left to the caller.
+    Those move whose log H plus `luck` is above zero and that have been as they are since the iteration `latest`; each
+    cluster's split has its own luck, and then each pair. What splits does not merge. With the full ratio the chance of
+    the proposed sublabels is counted; that of the labels of a pair is left to the caller.
     """
+    outliers, alpha, printed, full, prior, prior_log_partition = model
     counts = clusters[0]
     ratios = split_ratios(alpha, sides, posterior[4])
     splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
@@ -292,7 +290,7 @@ def likely_moves(
             ratios[k] -= records[k]["log_chance"]
         if counts[k] > 0.0 and records[k]["begun"] <= latest:
             proposed += 1
-            if ratios[k] > least[k]:
+            if ratios[k] + luck[k] > 0.0:
                 splits[found] = k
                 found += 1
                 continue
@@ -300,6 +298,16 @@ def likely_moves(
             candidates[others] = k
             others += 1
     merges = merge_ratios(
-        candidates[:others], alpha, printed, least[len(counts) :], prior, prior_log_partition, clusters, posterior
+        candidates[:others], alpha, printed, luck[len(counts) :], prior, prior_log_partition, clusters, posterior
     )
     return ratios, splits[:found], proposed, merges, others * (others - 1) // 2
+
+
+@compiled
+def examined(model: Any, records: Any, latest: Any, luck: Any, counts: Any, means: Any, scatters: Any) -> Any:
+    """What the statistics of the subclusters say (`conjugate.evidence`), and what moves they make likely."""
+    found = evidence(model[4], model[5], counts, means, scatters)
+    clusters, worked_out, log_marginal = found
+    posterior = (worked_out[1], worked_out[0], worked_out[2], worked_out[4], log_marginal)
+    sides = counts.reshape(len(counts) // 2, 2)
+    return found, likely_moves(model, records, latest, luck, sides, clusters, posterior)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.arrays import IntArray
 from dpmmwrap.prior import Statistics, concatenate
 
 RECORD = np.dtype(
@@ -40,10 +40,8 @@ class State:
 
     def new_records(self, count: int) -> Any:
         """Of clusters that are formed in this iteration."""
-        records = np.zeros(count, RECORD)
-        for name in ("formed", "begun", "risen"):
-            records[name] = self.iteration
-        records["best_ratio"] = -np.inf
+        records = np.empty(count, RECORD)
+        records[:] = (self.iteration, self.iteration, self.iteration, -np.inf, 0, 0.0)
         return records
 
     def begin_subclusters(self, clusters: IntArray) -> None:
@@ -53,18 +51,10 @@ class State:
         fresh["failures"] = self.records["failures"][clusters] + 1
         self.records[clusters] = fresh
 
-    def watch(self, ratios: Float64Array) -> None:
-        """Note which splits have become clearly better: by more than a few draws differ, and by a thousandth."""
-        best = self.records["best_ratio"]
-        with np.errstate(invalid="ignore"):
-            rose = ratios > best + np.maximum(5.0, 1e-3 * np.abs(best))
-        rose |= np.isfinite(ratios) & ~np.isfinite(best)
-        best[rose] = ratios[rose]
-        self.records["risen"][rose] = self.iteration
-
     def replace(self, clusters: IntArray, subclusters: Statistics) -> None:
         """Overwrite the statistics of both subclusters of these clusters."""
-        places = (2 * clusters[:, None] + np.array([0, 1])).ravel()
+        places = np.repeat(2 * clusters, 2)
+        places[1::2] += 1
         own = self.subclusters
         own.counts[places], own.means[places] = subclusters.counts, subclusters.means
         own.scatters[places] = subclusters.scatters
@@ -80,10 +70,11 @@ class State:
 
         `subclusters` has the subclusters of the former, then of the latter.
         """
-        self.replace(clusters, subclusters[: 2 * len(clusters)])
-        self.subclusters = concatenate([self.subclusters, subclusters[2 * len(clusters) :]])
-        self.records[clusters] = self.new_records(len(clusters))
-        self.records = np.append(self.records, self.new_records(len(clusters)))
+        count = len(clusters)
+        self.replace(clusters, subclusters[: 2 * count])
+        self.subclusters = concatenate([self.subclusters, subclusters[2 * count :]])
+        self.records[clusters] = self.new_records(count)
+        self.records = np.concatenate([self.records, self.new_records(count)])
 
     def keep(self, which: Any) -> None:
         """Go on without the clusters that are not marked."""

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import gammaln
 
 from dpmmwrap.backends.native.gibbs import Evidence, Model, draw_parameters, log_posterior, measure
-from dpmmwrap.backends.native.moves import Likely, disjoint, likely_moves, split_ratios
+from dpmmwrap.backends.native.moves import Likely, disjoint, examine, split_ratios
 from dpmmwrap.backends.native.pairs import log_merge_ratio
 from dpmmwrap.backends.native.state import RECORD
 from dpmmwrap.prior import NIW, Statistics
@@ -31,7 +31,9 @@ def judged(model: Model, evidence: Evidence, ratio: str, least: np.ndarray, reco
         records = np.zeros(count, RECORD)
     if len(least) < count * (count + 1) // 2:
         least = np.append(np.full(count, np.inf), least)
-    return likely_moves(model, evidence, records, 0, ratio, least)  # type: ignore[arg-type]
+    again, likely = examine(model, evidence.subclusters, records, 0, ratio, -least)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(again.log_marginal, evidence.log_marginal)
+    return likely
 
 
 def joint(X: np.ndarray, labels: np.ndarray, model: Model) -> float:
