@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dpmmwrap.variates import key_from, standard_gammas, standard_normals
+
 LOG_2_PI = math.log(2 * math.pi)
 # Sums in any order, so that they are vectorised; what is not a number stays so.
 OPTIONS: Any = {
@@ -166,12 +168,17 @@ def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
 
 
 @compiled
-def drawn(gammas: Any, normals: Any, centres: Any, strengths: Any, factors: Any) -> Any:
-    """log weights, (K, 2) log subweights, and what `bartlett` finds for K clusters and their 2K subclusters, from the
-    variables of `gamma_shapes` and standard normal ones."""
+def drawn(
+    key: Any, alpha: Any, counts: Any, sides: Any, freedoms: Any, centres: Any, strengths: Any, factors: Any
+) -> Any:
+    """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and what `bartlett` finds for
+    K clusters and their 2K subclusters."""
     count, dim = centres.shape
+    gammas = standard_gammas(key, gamma_shapes(alpha, counts, sides, freedoms, dim))
+    # Another key, by a number that no place comes near to.
+    normals = standard_normals(key_from(key, 1 << 40), dim * (dim + 1) // 2 * count).reshape(-1, count)
     masses = len(gammas) - dim * count
-    log_weights, log_subweights = dirichlets(gammas[:masses], count // 3)
+    log_weights, log_subweights = dirichlets(gammas[:masses], len(sides))
     squares = gammas[masses:].reshape(dim, count)
     means, whitening, log_normalisers = bartlett(centres, strengths, factors, squares, normals)
     return log_weights, log_subweights, means, whitening, log_normalisers

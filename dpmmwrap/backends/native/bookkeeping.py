@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.kernels import compiled
+from dpmmwrap.variates import compiled
 
 
 @compiled

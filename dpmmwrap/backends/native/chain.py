@@ -16,6 +16,7 @@ from dpmmwrap.backends.native.gibbs import (
     Model,
     Points,
     draw_parameters,
+    key_of,
     log_posterior,
     measure,
 )
@@ -122,8 +123,7 @@ class Chain:
         state.iteration += 1
         settling = state.iteration > settings.max_iter - SETTLE
         parameters = draw_parameters(model, self.evidence, self.rng)
-        key = np.uint64(self.rng.bit_generator.random_raw())
-        state.subclusters, state.records["log_chance"] = self.points.sweep(parameters, key, settling)
+        state.subclusters, state.records["log_chance"] = self.points.sweep(parameters, key_of(self.rng), settling)
         moves = self.settle() if settling else self.judge()
         self.carry_out(moves)
         if state.iteration % RESTART_EVERY == 0 and not settling:

@@ -96,18 +96,19 @@ class Parameters(NamedTuple):
 
 def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
     """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
-    posterior = evidence.posterior
-    count, dim = posterior.mean.shape
-    shapes = conjugate.gamma_shapes(
-        model.alpha, evidence.clusters.counts[model.outliers :], evidence.sides, posterior.degrees_of_freedom, dim
-    )
-    normals = rng.standard_normal((dim * (dim + 1) // 2, count), dtype=np.float32)
+    posterior, counts = evidence.posterior, evidence.clusters.counts[model.outliers :]
     log_weights, log_subweights, *gaussians = conjugate.drawn(
-        rng.standard_gamma(shapes), normals, posterior.mean, posterior.mean_strength, posterior.factors[0]
-    )
+        key_of(rng), model.alpha, counts, evidence.sides, posterior.degrees_of_freedom, posterior.mean,
+        posterior.mean_strength, posterior.factors[0],
+    )  # fmt: skip
     if model.outliers:
         log_weights = np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
     return Parameters(log_weights, log_subweights, Gaussians.worked_out(*gaussians))
+
+
+def key_of(rng: Generator) -> Any:
+    """A key for compiled random numbers (`variates`)."""
+    return np.uint64(rng.bit_generator.random_raw())
 
 
 class Points:

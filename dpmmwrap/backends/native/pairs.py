@@ -7,23 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.kernels import (
+from dpmmwrap.backends.native.blocks import (
     CUTOFF,
     LANES,
-    compiled,
-    exp_float32,
     gather,
     log_chance,
+    new_block,
+    padded,
     squared_distances,
 )
 from dpmmwrap.conjugate import evidence, log_gamma, log_partition
+from dpmmwrap.variates import compiled, exp_float32
 
 
 @compiled
 def tables(log_weights: Any, log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
-    """Drawn parameters as the kernels take them: clusters, what they know of each other, their subclusters."""
+    """Drawn parameters as the kernels take them: clusters, what they know of each other, their subclusters.
+
+    Factors and offsets are filled up with zeros to the rows that a block has.
+    """
     count, dim = len(log_weights), means.shape[1]
-    factors, log_heights = np.empty((count, dim, dim), np.float32), np.empty(count, np.float32)
+    factors, log_heights = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
     for c in range(count):
         log_heights[c] = log_weights[c] + log_normalisers[c]
         for i in range(dim):
@@ -38,8 +42,8 @@ def tables(log_weights: Any, log_subweights: Any, means: Any, whitening: Any, lo
 def subcluster_tables(log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any, origins: Any) -> Any:
     """Whitening factors, offsets W (m - origin) and log heights of each cluster's two subclusters. O(K D^2)."""
     count, dim = origins.shape
-    factors = np.empty((count, 2, dim, dim), np.float32)
-    offsets = np.zeros((count, 2, dim), np.float32)
+    factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
+    offsets = np.zeros((count, 2, padded(dim)), np.float32)
     log_heights = np.empty((count, 2), np.float32)
     for c in range(count):
         for side in range(2):
@@ -74,7 +78,7 @@ def neighbour_tables(log_heights: Any, means: Any, whitening: Any) -> Any:
             centres[i, k] = means[k, i]
             for j in range(i + 1):
                 factors[i, j, k] = whitening[k, i, j]
-    offsets = np.empty((count, count, dim), np.float32)
+    offsets = np.zeros((count, count, padded(dim)), np.float32)
     radii = np.empty((count, count), np.float32)
     gap, pull = np.empty((dim, count)), np.empty((dim, count))
     total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
@@ -135,8 +139,9 @@ def log_partings(
     origins, offsets = neighbours[0], neighbours[1]
     order, starts = sorting
     dim = origins.shape[1]
-    rows, block, z = np.empty(LANES, np.int64), np.empty((dim, LANES), np.float32), np.empty(LANES, np.float32)
-    own, others = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    rows, z = np.empty(LANES, np.int64), np.empty(4 * LANES, np.float32)
+    block, flat = new_block(dim)
+    distances = np.empty((2, LANES), np.float32)
     # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
@@ -145,21 +150,24 @@ def log_partings(
             if total < least[pair]:
                 break
             chunk = step // 2
-            c, k = (one[pair], other[pair]) if step % 2 == 0 else (other[pair], one[pair])
+            c = one[pair] if step % 2 == 0 else other[pair]
+            rival = one[pair] + other[pair] - c
             part = X[bounds[chunk] : bounds[chunk + 1]]
             its_order = order[bounds[chunk] : bounds[chunk + 1]]
-            lead = log_heights[k] - log_heights[c]
+            lead = log_heights[rival] - log_heights[c]
             for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
                 if total < least[pair]:
                     break
                 n = min(LANES, starts[chunk, c + 1] - first)
                 gather(part, its_order, first, n, origins[c], rows, block)
-                squared_distances(whitening[c], offsets[c, c], block, z, own)
-                squared_distances(whitening[k], offsets[c, k], block, z, others)
+                for side in range(2):
+                    k = rival if side else c
+                    squared_distances(whitening[k], offsets[c, k], flat, z, distances[side])
                 for b in range(LANES):
-                    own[b] = lead + np.float32(0.5) * (own[b] - others[b])
-                    others[b] = np.float32(1) + exp_float32(-abs(own[b]))
-                total += log_chance(shown, own, others, n)
+                    t = lead + np.float32(0.5) * (distances[0, b] - distances[1, b])
+                    distances[0, b] = t
+                    distances[1, b] = np.float32(1) + exp_float32(-abs(t))
+                total += log_chance(shown, distances[0], distances[1], n)
         found[pair] = total
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.backends.native import kernels
 from dpmmwrap.backends.native.gibbs import Parameters, Points, kernel_tables
 from dpmmwrap.prior import Gaussians, Statistics
+from dpmmwrap.variates import random_bits
 
 
 def random_parameters(count: int, dim: int, spread: float, seed: int = 0) -> Parameters:
@@ -70,7 +70,7 @@ def test_labels_are_those_of_the_plain_sum(count: int, dim: int, spread: float) 
     # The kernel goes through a point's old cluster first, then its neighbours in their order.
     order = neighbours[2][old].astype(np.int64)
     assert (order[:, 0] == old).all()
-    bits = np.array([kernels.random_bits(key, row) for row in range(len(old))], dtype=np.uint64)
+    bits = np.array([random_bits(key, row) for row in range(len(old))], dtype=np.uint64)
     uniforms = ((bits >> np.uint64(40)).astype(np.float64) + 0.5) / 2**24
     expected = plain_labels(logs, uniforms, order)
     assert (points.labels != expected).mean() < 1e-3
@@ -200,18 +200,3 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
-
-
-def test_exp_is_exact_to_float32() -> None:
-    x = -np.linspace(0, 60, 5001).astype(np.float32)
-    got = np.array([kernels.exp_float32(value) for value in x])
-    np.testing.assert_allclose(got, np.exp(x.astype(np.float64)), rtol=4e-7)
-
-
-def test_random_bits_are_uniform_and_independent_between_keys() -> None:
-    bits = np.array([[kernels.random_bits(np.uint64(k), i) for i in range(20_000)] for k in (0, 1)], dtype=np.uint64)
-    for shift in (0, 40):
-        uniforms = ((bits >> np.uint64(shift)) & np.uint64(0xFFFFFF)).astype(float) / 2**24
-        assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
-        assert abs(np.corrcoef(uniforms)[0, 1]) < 0.03
-        assert abs(np.corrcoef(uniforms[0, 1:], uniforms[0, :-1])[0, 1]) < 0.03

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import gammaln
 
 from dpmmwrap.backends.native.gibbs import Evidence, Model, draw_parameters, log_posterior, measure
@@ -181,3 +182,25 @@ def test_weights_are_dirichlet() -> None:
     subweights = np.exp([d.log_subweights for d in drawn])
     sides = evidence.sides + model.alpha / 2
     np.testing.assert_allclose(subweights.mean(axis=0), sides / sides.sum(axis=1, keepdims=True), rtol=0.01)
+
+
+def test_gaussians_come_from_their_posterior() -> None:
+    """The mean precision is nu times the scale's inverse, and means spread by the expected covariance over kappa."""
+    _, _, _, model, evidence = some_evidence(3, 2, 1.0)
+    rng = np.random.default_rng(1)
+    drawn = [draw_parameters(model, evidence, rng).gaussians for _ in range(4000)]
+    whitening, means = np.array([d.whitening for d in drawn]), np.array([d.means for d in drawn])
+    posterior = evidence.posterior
+    for k in range(6):
+        precision = (whitening[:, k].transpose(0, 2, 1) @ whitening[:, k]).mean(axis=0)
+        expected = posterior.degrees_of_freedom[k] * np.linalg.inv(posterior.scale[k])
+        np.testing.assert_allclose(precision, expected, atol=0.02 * np.abs(expected).max())
+        spread = posterior.mean_covariance()[k] / posterior.mean_strength[k]
+        np.testing.assert_allclose(np.cov(means[:, k].T), spread, atol=0.1 * np.abs(spread).max())
+        deviation = np.sqrt(np.diagonal(spread) / len(drawn))
+        assert (np.abs(means[:, k].mean(axis=0) - posterior.mean[k]) < 5 * deviation).all()
+    np.testing.assert_allclose(
+        drawn[0].log_normalisers,
+        [stats.multivariate_normal(cov=c).logpdf(np.zeros(3)) for c in drawn[0].covariances],
+        rtol=1e-9,
+    )
