@@ -25,9 +25,8 @@ inlined: Any = njit(**OPTIONS | {"inline": "always"})
 
 @compiled
 def padded(dim: Any) -> Any:
-    """Rows of a block, and of what is multiplied with it: whole fours of features, filled up with zeros. But two in the
-    plane."""
-    return dim if dim == 2 else 4 * ((dim + 3) // 4)
+    """Rows of a block, and of what is multiplied with it: an even number of features, if need be by one of zeros."""
+    return dim + dim % 2
 
 
 @compiled
@@ -41,7 +40,8 @@ def new_block(dim: Any) -> Any:
 def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
     """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D).
 
-    Eight rows by name, so that the compiler keeps their places at hand and writes eight numbers at once.
+    Eight rows by name, so that the compiler keeps their places at hand and writes eight numbers at once. Row numbers
+    are unsigned: the compiler need not ask whether one is below zero.
     """
     for lane in range(LANES):
         rows[lane] = order[first + min(lane, count - 1)]
@@ -68,58 +68,80 @@ def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 
 
 @inlined
-def squared_distances(whitening: Any, offset: Any, flat: Any, z: Any, out: Any) -> None:
-    """out = |W y - offset|^2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
+def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: Any, out: Any) -> None:
+    """out = log height - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
-    A block's features are LANES apart in `flat`: the compiler can tell that they do not overlap.
+    Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; two rows by
+    four columns, if two rows are left; and the first rows, before which there is no column, in one pass. A block's
+    features are LANES apart in `flat`: the compiler can tell that they do not overlap.
     """
-    if len(offset) == 2:
+    dim = len(offset)
+    whole = dim // 4 * 4
+    if dim == 2:
         w00, w10, w11 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
         o0, o1 = offset[0], offset[1]
         for b in range(LANES):
             t0 = w00 * flat[b] - o0
             t1 = w10 * flat[b] + w11 * flat[LANES + b] - o1
-            out[b] = t0 * t0 + t1 * t1
+            out[b] = log_height - np.float32(0.5) * (t0 * t0 + t1 * t1)
     else:
-        _tiled_distances(whitening, offset, flat, z, out)
-
-
-@compiled
-def _tiled_distances(whitening: Any, offset: Any, flat: Any, z: Any, out: Any) -> None:
-    """`squared_distances` beyond the plane: four rows of W by four columns at a time, so that eight loads and four
-    stores serve sixteen products."""
-    for i in range(0, len(offset), 4):
-        o0, o1, o2, o3 = offset[i], offset[i + 1], offset[i + 2], offset[i + 3]
+        w00, w10, w11 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
+        w20, w21, w22 = whitening[2, 0], whitening[2, 1], whitening[2, 2]
+        w30, w31, w32, w33 = whitening[3, 0], whitening[3, 1], whitening[3, 2], whitening[3, 3]
+        o0, o1, o2, o3 = offset[0], offset[1], offset[2], offset[3]
         for b in range(LANES):
-            z[b], z[LANES + b], z[2 * LANES + b], z[3 * LANES + b] = -o0, -o1, -o2, -o3
-        for j in range(0, i, 4):
-            y = flat[j * LANES : (j + 4) * LANES]
-            w00, w01, w02, w03 = whitening[i, j], whitening[i, j + 1], whitening[i, j + 2], whitening[i, j + 3]
-            w = whitening[i + 1]
-            w10, w11, w12, w13 = w[j], w[j + 1], w[j + 2], w[j + 3]
-            w = whitening[i + 2]
-            w20, w21, w22, w23 = w[j], w[j + 1], w[j + 2], w[j + 3]
-            w = whitening[i + 3]
-            w30, w31, w32, w33 = w[j], w[j + 1], w[j + 2], w[j + 3]
+            y0, y1, y2, y3 = flat[b], flat[LANES + b], flat[2 * LANES + b], flat[3 * LANES + b]
+            t0 = w00 * y0 - o0
+            t1 = w10 * y0 + w11 * y1 - o1
+            t2 = w20 * y0 + w21 * y1 + w22 * y2 - o2
+            t3 = w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3 - o3
+            out[b] = log_height - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+        for i in range(4, whole, 4):
+            o0, o1, o2, o3 = offset[i], offset[i + 1], offset[i + 2], offset[i + 3]
+            for b in range(LANES):
+                z[b], z[LANES + b], z[2 * LANES + b], z[3 * LANES + b] = -o0, -o1, -o2, -o3
+            v0, v1, v2, v3 = whitening[i], whitening[i + 1], whitening[i + 2], whitening[i + 3]
+            for j in range(0, i, 4):
+                y = flat[j * LANES : (j + 4) * LANES]
+                w00, w01, w02, w03 = v0[j], v0[j + 1], v0[j + 2], v0[j + 3]
+                w10, w11, w12, w13 = v1[j], v1[j + 1], v1[j + 2], v1[j + 3]
+                w20, w21, w22, w23 = v2[j], v2[j + 1], v2[j + 2], v2[j + 3]
+                w30, w31, w32, w33 = v3[j], v3[j + 1], v3[j + 2], v3[j + 3]
+                for b in range(LANES):
+                    y0, y1, y2, y3 = y[b], y[LANES + b], y[2 * LANES + b], y[3 * LANES + b]
+                    z[b] += w00 * y0 + w01 * y1 + w02 * y2 + w03 * y3
+                    z[LANES + b] += w10 * y0 + w11 * y1 + w12 * y2 + w13 * y3
+                    z[2 * LANES + b] += w20 * y0 + w21 * y1 + w22 * y2 + w23 * y3
+                    z[3 * LANES + b] += w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
+            y = flat[i * LANES : (i + 4) * LANES]
+            w00, w10, w11, w20, w21, w22 = v0[i], v1[i], v1[i + 1], v2[i], v2[i + 1], v2[i + 2]
+            w30, w31, w32, w33 = v3[i], v3[i + 1], v3[i + 2], v3[i + 3]
             for b in range(LANES):
                 y0, y1, y2, y3 = y[b], y[LANES + b], y[2 * LANES + b], y[3 * LANES + b]
-                z[b] += w00 * y0 + w01 * y1 + w02 * y2 + w03 * y3
-                z[LANES + b] += w10 * y0 + w11 * y1 + w12 * y2 + w13 * y3
-                z[2 * LANES + b] += w20 * y0 + w21 * y1 + w22 * y2 + w23 * y3
-                z[3 * LANES + b] += w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
-        y = flat[i * LANES : (i + 4) * LANES]
-        w00, w10, w11 = whitening[i, i], whitening[i + 1, i], whitening[i + 1, i + 1]
-        w20, w21, w22 = whitening[i + 2, i], whitening[i + 2, i + 1], whitening[i + 2, i + 2]
-        w = whitening[i + 3]
-        w30, w31, w32, w33 = w[i], w[i + 1], w[i + 2], w[i + 3]
-        for b in range(LANES):
-            y0, y1, y2, y3 = y[b], y[LANES + b], y[2 * LANES + b], y[3 * LANES + b]
-            t0 = z[b] + w00 * y0
-            t1 = z[LANES + b] + w10 * y0 + w11 * y1
-            t2 = z[2 * LANES + b] + w20 * y0 + w21 * y1 + w22 * y2
-            t3 = z[3 * LANES + b] + w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
-            before = out[b] if i > 0 else np.float32(0)
-            out[b] = before + t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3
+                t0 = z[b] + w00 * y0
+                t1 = z[LANES + b] + w10 * y0 + w11 * y1
+                t2 = z[2 * LANES + b] + w20 * y0 + w21 * y1 + w22 * y2
+                t3 = z[3 * LANES + b] + w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
+                out[b] -= np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+        if 4 <= whole < dim:
+            o0, o1 = offset[whole], offset[whole + 1]
+            for b in range(LANES):
+                z[b], z[LANES + b] = -o0, -o1
+            v0, v1 = whitening[whole], whitening[whole + 1]
+            for j in range(0, whole, 4):
+                y = flat[j * LANES : (j + 4) * LANES]
+                w00, w01, w02, w03 = v0[j], v0[j + 1], v0[j + 2], v0[j + 3]
+                w10, w11, w12, w13 = v1[j], v1[j + 1], v1[j + 2], v1[j + 3]
+                for b in range(LANES):
+                    y0, y1, y2, y3 = y[b], y[LANES + b], y[2 * LANES + b], y[3 * LANES + b]
+                    z[b] += w00 * y0 + w01 * y1 + w02 * y2 + w03 * y3
+                    z[LANES + b] += w10 * y0 + w11 * y1 + w12 * y2 + w13 * y3
+            y = flat[whole * LANES : (whole + 2) * LANES]
+            w00, w10, w11 = v0[whole], v1[whole], v1[whole + 1]
+            for b in range(LANES):
+                t0 = z[b] + w00 * y[b]
+                t1 = z[LANES + b] + w10 * y[b] + w11 * y[LANES + b]
+                out[b] -= np.float32(0.5) * (t0 * t0 + t1 * t1)
 
 
 @inlined
@@ -156,17 +178,12 @@ def log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
 
 @compiled
 def set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> None:
-    """Append the given lanes of a block to a side's points. O(n D).
-
-    Eight lanes by name, as in `gather`; there has to be room for seven more points.
-    """
-    for m in range(0, count, 8):
-        l0, l1, l2, l3 = lanes[m], lanes[m + 1], lanes[m + 2], lanes[m + 3]
-        l4, l5, l6, l7 = lanes[m + 4], lanes[m + 5], lanes[m + 6], lanes[m + 7]
-        for j in range(points.shape[0]):
-            to, row = points[j, filled + m : filled + m + 8], block[j]
-            to[0], to[1], to[2], to[3] = row[l0], row[l1], row[l2], row[l3]
-            to[4], to[5], to[6], to[7] = row[l4], row[l5], row[l6], row[l7]
+    """Append the given lanes of a block to a side's points. O(n D)."""
+    for j in range(points.shape[0]):
+        # Views, and unsigned lanes: where an index might be below zero the compiler goes number by number.
+        row, to = block[j], points[j, filled:]
+        for m in range(count):
+            to[m] = row[lanes[m]]
 
 
 @compiled

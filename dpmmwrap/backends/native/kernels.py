@@ -30,9 +30,9 @@ from dpmmwrap.backends.native.blocks import (
     draw_uniforms,
     gather,
     log_chance,
+    log_densities,
     new_block,
     set_aside,
-    squared_distances,
 )
 from dpmmwrap.variates import compiled, exp_float32, key_from
 
@@ -70,30 +70,33 @@ def _draw_labels(
     """New labels for the rows of a chunk that are in order of their old ones."""
     whitening, log_heights = clusters
     origins, offsets, order, radii = neighbours
-    log_likelihoods, rows, block, flat, z, distance, best, uniforms, total, chosen, survivors = room
+    log_likelihoods, rows, block, flat, z, best, uniforms, total, chosen, survivors = room
     count = len(log_heights)
     for c in range(count):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins[c], rows, block)
-            for b in range(LANES):
-                best[b] = np.float32(-np.inf)
-            # A cluster comes first among its own neighbours, with a radius below zero.
+            # A cluster comes first among its own neighbours, with a radius below zero; then those that its farthest
+            # point is far enough out to see.
             farthest = np.float32(0)
             found = 0
             rank = 0
             while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
-                squared_distances(whitening[k], offsets[c, k], flat, z, distance)
-                lead = np.float32(-np.inf)
-                for b in range(LANES):
-                    value = log_heights[k] - np.float32(0.5) * distance[b]
-                    log_likelihoods[found, b] = value
-                    lead = max(lead, value - best[b])
-                    best[b] = max(best[b], value)
+                value = log_likelihoods[found]
+                log_densities(whitening[k], offsets[c, k], log_heights[k], flat, z, value)
+                lead = np.float32(0)
                 if rank == 0:
+                    lowest = np.float32(np.inf)
                     for b in range(LANES):
-                        farthest = max(farthest, distance[b])
+                        best[b] = value[b]
+                        lowest = min(lowest, value[b])
+                    farthest = np.float32(2) * (log_heights[k] - lowest)
+                else:
+                    lead = np.float32(-np.inf)
+                    for b in range(LANES):
+                        lead = max(lead, value[b] - best[b])
+                        best[b] = max(best[b], value[b])
                 if lead > np.float32(-CUTOFF):
                     survivors[found] = k
                     found += 1
@@ -125,16 +128,15 @@ def _draw_sublabels(
     """
     whitening, offsets, log_heights = subclusters
     counts, sums, squares, log_chances = statistics
-    rows, block, flat, z, distances, uniforms, lanes, points = room
+    rows, block, flat, z, logs, uniforms, lanes, points = room
     filled = np.zeros(2, np.int64)
     found = np.zeros(2, np.int64)
     for c in range(len(origins)):
-        lead = log_heights[c, 1] - log_heights[c, 0]
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins[c], rows, block)
             for side in range(2):
-                squared_distances(whitening[c, side], offsets[c, side], flat, z, distances[side])
+                log_densities(whitening[c, side], offsets[c, side], log_heights[c, side], flat, z, logs[side])
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -142,13 +144,13 @@ def _draw_sublabels(
                 draw_uniforms(key, rows, np.uint64(0), uniforms)
             for b in range(LANES):
                 # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
-                t = lead + np.float32(0.5) * (distances[0, b] - distances[1, b])
+                t = logs[1, b] - logs[0, b]
                 odds = exp_float32(-abs(t))
                 share = np.float32(1) if t > np.float32(0) else odds
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
-                distances[0, b] = t
-                distances[1, b] = np.float32(1) + odds
-            log_chances[c] += log_chance(uniforms, distances[0], distances[1], n)
+                logs[0, b] = t
+                logs[1, b] = np.float32(1) + odds
+            log_chances[c] += log_chance(uniforms, logs[0], logs[1], n)
             right = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
@@ -182,16 +184,15 @@ def sweep(
     count, dim = neighbours[0].shape
     counts, sums, squares, log_chances = statistics
     order, starts = sorting
-    rows, z = np.empty(LANES, np.int64), np.empty(4 * LANES, np.float32)
+    rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
     block, flat = new_block(dim)
-    distances, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
+    logs, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
     label_room = (
-        np.empty((count + 1, LANES), np.float32), rows, block, flat, z, distances[0], distances[1], uniforms,
+        np.empty((count + 1, LANES), np.float32), rows, block, flat, z, logs[0], uniforms,
         np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
     )  # fmt: skip
-    # Where there is no point, `set_aside` finds lane 0; and seven more points than there are.
-    lanes, points = np.zeros((2, LANES), np.int64), np.empty((2, dim, BUFFER + 8))
-    sublabel_room = (rows, block, flat, z, distances, uniforms, lanes, points)
+    lanes, points = np.empty((2, LANES), np.uint64), np.empty((2, dim, BUFFER))
+    sublabel_room = (rows, block, flat, z, logs, uniforms, lanes, points)
     for group in range(len(groups) - 1):
         own = (counts[group], sums[group], squares[group], log_chances[group])
         for chunk in range(groups[group], groups[group + 1]):
@@ -215,7 +216,7 @@ def start_subclusters(
     Cluster c has the rows and sides bounds[c] to bounds[c + 1].
     """
     dim = origins.shape[1]
-    places, lanes, points = np.empty(LANES, np.int64), np.zeros(LANES, np.int64), np.empty((dim, LANES))
+    places, lanes, points = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty((dim, LANES))
     block, _ = new_block(dim)
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):

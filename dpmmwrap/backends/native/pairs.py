@@ -12,9 +12,9 @@ from dpmmwrap.backends.native.blocks import (
     LANES,
     gather,
     log_chance,
+    log_densities,
     new_block,
     padded,
-    squared_distances,
 )
 from dpmmwrap.conjugate import evidence, log_gamma, log_partition
 from dpmmwrap.variates import compiled, exp_float32
@@ -139,9 +139,9 @@ def log_partings(
     origins, offsets = neighbours[0], neighbours[1]
     order, starts = sorting
     dim = origins.shape[1]
-    rows, z = np.empty(LANES, np.int64), np.empty(4 * LANES, np.float32)
+    rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
     block, flat = new_block(dim)
-    distances = np.empty((2, LANES), np.float32)
+    logs = np.empty((2, LANES), np.float32)
     # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
@@ -154,7 +154,6 @@ def log_partings(
             rival = one[pair] + other[pair] - c
             part = X[bounds[chunk] : bounds[chunk + 1]]
             its_order = order[bounds[chunk] : bounds[chunk + 1]]
-            lead = log_heights[rival] - log_heights[c]
             for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
                 if total < least[pair]:
                     break
@@ -162,12 +161,12 @@ def log_partings(
                 gather(part, its_order, first, n, origins[c], rows, block)
                 for side in range(2):
                     k = rival if side else c
-                    squared_distances(whitening[k], offsets[c, k], flat, z, distances[side])
+                    log_densities(whitening[k], offsets[c, k], log_heights[k], flat, z, logs[side])
                 for b in range(LANES):
-                    t = lead + np.float32(0.5) * (distances[0, b] - distances[1, b])
-                    distances[0, b] = t
-                    distances[1, b] = np.float32(1) + exp_float32(-abs(t))
-                total += log_chance(shown, distances[0], distances[1], n)
+                    t = logs[1, b] - logs[0, b]
+                    logs[0, b] = t
+                    logs[1, b] = np.float32(1) + exp_float32(-abs(t))
+                total += log_chance(shown, logs[0], logs[1], n)
         found[pair] = total
 
 
