@@ -161,5 +161,5 @@ def _cube(key: Any, place: Any, step: Any, d: Any, x: Any) -> Any:
         v = v * v * v
         if v > 0.0 and math.log(uniform(random_bits(key, place))) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
             return v
-        x = np.float64(standard_normals(key_from(key, place + step), 1)[0])
+        x = np.float64(standard_normals(key_from(key, place + step), np.int64(1))[0])
         place += 2 * step

@@ -25,8 +25,9 @@ inlined: Any = njit(**OPTIONS | {"inline": "always"})
 
 @compiled
 def padded(dim: Any) -> Any:
-    """Rows of a block, and of what is multiplied with it: an even number of features, if need be by one of zeros."""
-    return dim + dim % 2
+    """Rows of a block, and of what is multiplied with it: whole fours of features, if need be with some of zeros; two
+    on the line and in the plane."""
+    return 2 if dim <= 2 else (dim + 3) // 4 * 4
 
 
 @compiled
@@ -40,24 +41,14 @@ def new_block(dim: Any) -> Any:
 def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
     """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D).
 
-    Eight rows by name, so that the compiler keeps their places at hand and writes eight numbers at once. Row numbers
-    are unsigned: the compiler need not ask whether one is below zero.
+    Row numbers are unsigned: the compiler need not ask whether one is below zero.
     """
     for lane in range(LANES):
         rows[lane] = order[first + min(lane, count - 1)]
-    for lane in range(0, LANES, 8):
-        r0, r1, r2, r3 = rows[lane], rows[lane + 1], rows[lane + 2], rows[lane + 3]
-        r4, r5, r6, r7 = rows[lane + 4], rows[lane + 5], rows[lane + 6], rows[lane + 7]
-        for j in range(len(origin)):
-            middle = origin[j]
-            block[j, lane] = X[r0, j] - middle
-            block[j, lane + 1] = X[r1, j] - middle
-            block[j, lane + 2] = X[r2, j] - middle
-            block[j, lane + 3] = X[r3, j] - middle
-            block[j, lane + 4] = X[r4, j] - middle
-            block[j, lane + 5] = X[r5, j] - middle
-            block[j, lane + 6] = X[r6, j] - middle
-            block[j, lane + 7] = X[r7, j] - middle
+    for j in range(len(origin)):
+        middle = origin[j]
+        for lane in range(LANES):
+            block[j, lane] = X[rows[lane], j] - middle
 
 
 @inlined
@@ -71,13 +62,11 @@ def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: Any, out: Any) -> None:
     """out = log height - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
-    Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; two rows by
-    four columns, if two rows are left; and the first rows, before which there is no column, in one pass. A block's
-    features are LANES apart in `flat`: the compiler can tell that they do not overlap.
+    Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; the first
+    rows, before which there is no column, in one pass. A block's features are LANES apart in `flat`: the compiler can
+    tell that they do not overlap.
     """
-    dim = len(offset)
-    whole = dim // 4 * 4
-    if dim == 2:
+    if len(offset) == 2:
         w00, w10, w11 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
         o0, o1 = offset[0], offset[1]
         for b in range(LANES):
@@ -96,7 +85,7 @@ def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: An
             t2 = w20 * y0 + w21 * y1 + w22 * y2 - o2
             t3 = w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3 - o3
             out[b] = log_height - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
-        for i in range(4, whole, 4):
+        for i in range(4, len(offset), 4):
             o0, o1, o2, o3 = offset[i], offset[i + 1], offset[i + 2], offset[i + 3]
             for b in range(LANES):
                 z[b], z[LANES + b], z[2 * LANES + b], z[3 * LANES + b] = -o0, -o1, -o2, -o3
@@ -123,25 +112,6 @@ def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: An
                 t2 = z[2 * LANES + b] + w20 * y0 + w21 * y1 + w22 * y2
                 t3 = z[3 * LANES + b] + w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
                 out[b] -= np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
-        if 4 <= whole < dim:
-            o0, o1 = offset[whole], offset[whole + 1]
-            for b in range(LANES):
-                z[b], z[LANES + b] = -o0, -o1
-            v0, v1 = whitening[whole], whitening[whole + 1]
-            for j in range(0, whole, 4):
-                y = flat[j * LANES : (j + 4) * LANES]
-                w00, w01, w02, w03 = v0[j], v0[j + 1], v0[j + 2], v0[j + 3]
-                w10, w11, w12, w13 = v1[j], v1[j + 1], v1[j + 2], v1[j + 3]
-                for b in range(LANES):
-                    y0, y1, y2, y3 = y[b], y[LANES + b], y[2 * LANES + b], y[3 * LANES + b]
-                    z[b] += w00 * y0 + w01 * y1 + w02 * y2 + w03 * y3
-                    z[LANES + b] += w10 * y0 + w11 * y1 + w12 * y2 + w13 * y3
-            y = flat[whole * LANES : (whole + 2) * LANES]
-            w00, w10, w11 = v0[whole], v1[whole], v1[whole + 1]
-            for b in range(LANES):
-                t0 = z[b] + w00 * y[b]
-                t1 = z[LANES + b] + w10 * y[b] + w11 * y[LANES + b]
-                out[b] -= np.float32(0.5) * (t0 * t0 + t1 * t1)
 
 
 @inlined
