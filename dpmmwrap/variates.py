@@ -99,6 +99,15 @@ def uniform(bits: Any) -> Any:
 
 
 @compiled
+def standard_exponentials(key: Any, count: Any) -> Any:
+    """So many standard exponential variables, float64, none above 17.4."""
+    drawn = np.empty(count)
+    for place in range(count):
+        drawn[place] = -log_float32(uniform(random_bits(key, place)))
+    return drawn
+
+
+@compiled
 def standard_normals(key: Any, count: Any) -> Any:
     """So many standard normal variables, float32, by Box and Muller's transform (1958): none beyond 5.9.
 

@@ -85,13 +85,20 @@ def multiply(X: np.ndarray, factors: np.ndarray, piece: int) -> None:
 
 def sweep() -> list[Row]:
     """One sweep against the floor, and all of an iteration outside the sweep, N = 20,000, one thread."""
+    warm_up()
     return [sweep_row(*size) for size in SIZES]
+
+
+def warm_up() -> None:
+    """Take every step once: loading it from disk takes longer than taking it."""
+    data = generate(2, 10, 2000, 50, 0)
+    for init_clusters in (1, "many"):
+        ours(init_clusters)(data.X)
 
 
 def sweep_row(dim: int, clusters: int, spread: float) -> Row:
     data = generate(dim, clusters, 20_000, spread, 0)
-    # Long enough for every step to have been taken once: loading it from disk takes longer than taking it.
-    chain = settled_chain(data.X, data.y, warm=100)
+    chain = settled_chain(data.X, data.y)
     parameters = draw_parameters(chain.model, chain.evidence, np.random.default_rng(0))
     floor, swept = fastest(
         whitening_product(data.X, clusters), lambda: chain.points.sweep(parameters, np.uint64(1), False)
@@ -118,9 +125,8 @@ def sweep_row(dim: int, clusters: int, spread: float) -> Row:
 
 def fits() -> list[Row]:
     """Whole fits of 200 iterations, N = 20,000, random starts, one thread, beside the others."""
-    warm_up = generate(2, 2, 500, 10, 0)
-    ours("many")(warm_up.X)
-    julia_labels(warm_up.X)
+    warm_up()
+    julia_labels(generate(2, 2, 500, 10, 0).X)
     return [row for size in SIZES for row in fit_rows(*size)]
 
 

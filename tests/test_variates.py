@@ -47,6 +47,12 @@ def test_normals_are_standard_normal() -> None:
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.01
 
 
+def test_exponentials_are_standard_exponential() -> None:
+    drawn = variates.standard_exponentials(np.uint64(3), 200_000)
+    assert drawn.min() > 0 and stats.kstest(drawn, "expon").pvalue > 1e-3
+    assert stats.binomtest(int((drawn > 9).sum()), len(drawn), np.exp(-9)).pvalue > 1e-3
+
+
 @pytest.mark.parametrize("shape", [0.05, 0.4, 1.0, 1.3, 4.0, 60.0, 3e4, 1e7])
 def test_gammas_have_their_shape(shape: float) -> None:
     drawn = variates.standard_gammas(np.uint64(7), np.full(60_000, shape))

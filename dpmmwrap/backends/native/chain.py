@@ -26,6 +26,7 @@ from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics
 from dpmmwrap.subclusters.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
+from dpmmwrap.variates import standard_exponentials
 
 CROWD = 50
 """More first clusters than this are there to merge."""
@@ -155,7 +156,7 @@ class Chain:
     def judge(self) -> Moves:
         """Look at the subclusters, propose to split and merge all clusters that are old enough, and decide."""
         settings, state, count = self.settings, self.state, self.state.n_clusters
-        luck = self.rng.standard_exponential(count * (count + 1) // 2)
+        luck = standard_exponentials(key_of(self.rng), count * (count + 1) // 2)
         latest = state.iteration - settings.burnout
         self.evidence, likely = examine(
             self.model, state.subclusters, state.records, latest, settings.merge_ratio, luck
@@ -168,7 +169,7 @@ class Chain:
         if len(one):
             if settings.full_ratio:
                 # As yet the chance that the split back would come up just so has been taken for 1.
-                lead = lead + self.points.log_partings(one, other, -lead)
+                lead = self.points.charge_partings(one, other, lead)
             one, other = disjoint(one, other, lead)
         return Moves(splits, one, other, likely.splits_proposed, likely.merges_proposed)
 

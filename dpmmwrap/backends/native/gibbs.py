@@ -168,19 +168,19 @@ class Points:
         self.tables = clusters, neighbours
         return Statistics(*kernels.collect_statistics(counts, sums, squares, neighbours[0])), log_chances.sum(axis=0)
 
-    def log_partings(self, one: IntArray, other: IntArray, least: Float64Array) -> Float64Array:
-        """log probability of the last sweep's labels within pairs of its clusters; what is below `least` is only
-        known to be so."""
-        found = np.empty(len(one))
+    def charge_partings(self, one: IntArray, other: IntArray, lead: Float64Array) -> Float64Array:
+        """`lead` plus the log probability of the last sweep's labels within pairs of its clusters; what is below zero
+        is only known to be so."""
+        charged = np.empty(len(one))
 
         def look_at(begin: int, end: int) -> None:
-            pairs.log_partings(
+            pairs.charge_partings(
                 self.X, self.bounds, (self.order, self.starts), *self.tables, one[begin:end], other[begin:end],
-                least[begin:end], found[begin:end],
+                lead[begin:end], charged[begin:end],
             )  # fmt: skip
 
         self.run(look_at, len(one), len(one))
-        return found
+        return charged
 
     def groups(self, count: int) -> IntArray:
         """First chunk of each group: chunks whose statistics are summed one after the other.

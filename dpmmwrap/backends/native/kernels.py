@@ -222,13 +222,14 @@ def start_subclusters(
         for first in range(bounds[c], bounds[c + 1], LANES):
             n = min(LANES, bounds[c + 1] - first)
             gather(X, rows, first, n, origins[c], places, block)
+            for b in range(n):
+                sublabels[places[b]] = sides[first + b]
             for side in range(2):
                 found = np.int64(0)
                 for b in range(n):
-                    if sides[first + b] == side:
-                        sublabels[places[b]] = side
-                        lanes[found] = b
-                        found += 1
+                    # Written every time, counted when it is so: no branch that a coin decides.
+                    lanes[found] = b
+                    found += sides[first + b] == side
                 set_aside(block, lanes, found, points, np.int64(0))
                 add_points(points, found, counts[c], sums[c], squares[c], side)
 

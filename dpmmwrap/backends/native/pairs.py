@@ -128,12 +128,13 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 
 
 @compiled
-def log_partings(
-    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, least: Any, found: Any
+def charge_partings(
+    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, lead: Any, charged: Any
 ) -> None:
-    """log probability that the points of two clusters got the one of these two labels that they have, pair by pair.
+    """Add to each pair's lead the log probability that the points of the two clusters got the one of these two labels
+    that they have.
 
-    By the sweep's own parameters and order. A sum that has fallen below `least` is not gone on with. O(n D^2) a pair.
+    By the sweep's own parameters and order. A sum that has fallen below zero is not gone on with. O(n D^2) a pair.
     """
     whitening, log_heights = clusters
     origins, offsets = neighbours[0], neighbours[1]
@@ -145,9 +146,9 @@ def log_partings(
     # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
-        total = 0.0
+        total = lead[pair]
         for step in range(2 * (len(bounds) - 1)):
-            if total < least[pair]:
+            if total < 0.0:
                 break
             chunk = step // 2
             c = one[pair] if step % 2 == 0 else other[pair]
@@ -155,7 +156,7 @@ def log_partings(
             part = X[bounds[chunk] : bounds[chunk + 1]]
             its_order = order[bounds[chunk] : bounds[chunk + 1]]
             for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
-                if total < least[pair]:
+                if total < 0.0:
                     break
                 n = min(LANES, starts[chunk, c + 1] - first)
                 gather(part, its_order, first, n, origins[c], rows, block)
@@ -167,7 +168,7 @@ def log_partings(
                     logs[0, b] = t
                     logs[1, b] = np.float32(1) + exp_float32(-abs(t))
                 total += log_chance(shown, logs[0], logs[1], n)
-        found[pair] = total
+        charged[pair] = total
 
 
 @compiled

@@ -123,7 +123,7 @@ def test_log_chances_are_those_of_the_sublabels() -> None:
     np.testing.assert_allclose(log_chances, expected, rtol=1e-4)
 
 
-def test_log_partings_are_those_of_the_labels() -> None:
+def test_partings_are_charged_by_the_chance_of_the_labels() -> None:
     """Within a pair of clusters, the sum of log p(label); a hopeless sum may be cut short, but not above its bound."""
     parameters = random_parameters(5, 3, 1.0)
     points = points_of(parameters, 30_000)
@@ -138,9 +138,10 @@ def test_log_partings_are_those_of_the_labels() -> None:
             rows = points.labels == k
             expected[pair] -= np.logaddexp(0, logs[rows, rival] - logs[rows, k]).sum()
     assert (expected < -10).all()
-    np.testing.assert_allclose(points.log_partings(one, other, np.full(3, -np.inf)), expected, rtol=1e-4)
-    cut_short = points.log_partings(one, other, expected / 2)
-    assert ((cut_short < expected / 2) & (cut_short >= expected - 0.1)).all()
+    ample = 2 * np.abs(expected)
+    np.testing.assert_allclose(points.charge_partings(one, other, ample) - ample, expected, rtol=1e-4)
+    cut_short = points.charge_partings(one, other, -expected / 2)
+    assert ((cut_short < 0) & (cut_short >= expected / 2 - 0.1)).all()
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
