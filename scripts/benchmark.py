@@ -218,7 +218,7 @@ def threads() -> list[Row]:
     for rows in (20_000, 200_000, 1_000_000):
         data = generate(10, 20, rows, 10, 0)
         chains = [settled_chain(data.X, data.y, n_jobs, warm=2) for n_jobs in (1, 2)]
-        one, two = fastest(chains[0].iterate, chains[1].iterate, repetitions=8)
+        one, two = fastest(chains[0].iterate, chains[1].iterate, repetitions=25)
         table.append({"N": rows, "one thread ms": 1e3 * one, "two threads ms": 1e3 * two, "faster": one / two})
     return table
 
