@@ -262,9 +262,11 @@ def even_edges(length: int, parts: int) -> IntArray:
 
 def kernel_tables(parameters: Parameters) -> tuple[Any, Any, Any]:
     """The drawn parameters as the kernels take them: clusters, their neighbours, their subclusters."""
-    gaussians = parameters.gaussians
-    clusters, (origins, offsets, radii), subclusters = pairs.tables(
-        parameters.log_weights, parameters.log_subweights, gaussians.means, gaussians.whitening,
-        gaussians.log_normalisers,
-    )  # fmt: skip
+    drawn = parameters.gaussians
+    clusters, (origins, offsets, radii) = pairs.neighbour_tables(
+        parameters.log_weights, drawn.means, drawn.whitening, drawn.log_normalisers
+    )
+    subclusters = pairs.subcluster_tables(
+        parameters.log_subweights, drawn.means, drawn.whitening, drawn.log_normalisers, origins
+    )
     return clusters, (origins, offsets, np.argsort(radii, axis=1), radii), subclusters

@@ -21,63 +21,29 @@ from dpmmwrap.variates import compiled, exp_float32
 
 
 @compiled
-def tables(log_weights: Any, log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
-    """Drawn parameters as the kernels take them: clusters, what they know of each other, their subclusters.
+def neighbour_tables(log_weights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
+    """Whitening factors and log heights of the clusters, and what each one's points need to know of the others.
 
-    Factors and offsets are filled up with zeros to the rows that a block has.
+    That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
+    matter. Factors and offsets are filled up with zeros to the rows that a block has. O(K^2 D^2).
+
+    A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
+    distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
+    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to the smaller
+    root in r.
     """
     count, dim = len(log_weights), means.shape[1]
-    factors, log_heights = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
-    for c in range(count):
-        log_heights[c] = log_weights[c] + log_normalisers[c]
-        for i in range(dim):
-            for j in range(dim):
-                factors[c, i, j] = whitening[c, i, j]
-    neighbours = neighbour_tables(log_heights, means, whitening)
-    subclusters = subcluster_tables(log_subweights, means, whitening, log_normalisers, neighbours[0])
-    return (factors, log_heights), neighbours, subclusters
-
-
-@compiled
-def subcluster_tables(log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any, origins: Any) -> Any:
-    """Whitening factors, offsets W (m - origin) and log heights of each cluster's two subclusters. O(K D^2)."""
-    count, dim = origins.shape
-    factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
-    offsets = np.zeros((count, 2, padded(dim)), np.float32)
-    log_heights = np.empty((count, 2), np.float32)
-    for c in range(count):
-        for side in range(2):
-            k = count + 2 * c + side
-            log_heights[c, side] = log_subweights[c, side] + log_normalisers[k]
-            for i in range(dim):
-                total = 0.0
-                for j in range(dim):
-                    factors[c, side, i, j] = whitening[k, i, j]
-                    total += whitening[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
-                offsets[c, side, i] = total
-    return factors, offsets, log_heights
-
-
-@compiled
-def neighbour_tables(log_heights: Any, means: Any, whitening: Any) -> Any:
-    """What cluster c's points need to know of every cluster k. O(K^2 D^2).
-
-    Returns origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
-    matter. A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta
-    is m_c's distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's
-    metric. So k is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to
-    the smaller root in r.
-    """
-    count, dim = len(log_heights), means.shape[1]
+    own, log_heights = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
     origins = np.empty((count, dim), np.float32)
     # Clusters along the last axis, as in `conjugate`: one step of the arithmetic serves all neighbours.
     centres, factors = np.empty((dim, count)), np.empty((dim, dim, count))
     for k in range(count):
+        log_heights[k] = log_weights[k] + log_normalisers[k]
         for i in range(dim):
             origins[k, i] = means[k, i]
             centres[i, k] = means[k, i]
             for j in range(i + 1):
-                factors[i, j, k] = whitening[k, i, j]
+                own[k, i, j] = factors[i, j, k] = whitening[k, i, j]
     offsets = np.zeros((count, count, padded(dim)), np.float32)
     radii = np.empty((count, count), np.float32)
     gap, pull = np.empty((dim, count)), np.empty((dim, count))
@@ -110,7 +76,7 @@ def neighbour_tables(log_heights: Any, means: Any, whitening: Any) -> Any:
             needed = 2.0 * (CUTOFF + log_heights[k] - log_heights[c])
             radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
         radii[c, c] = -1.0
-    return origins, offsets, radii
+    return (own, log_heights), (origins, offsets, radii)
 
 
 @compiled
@@ -125,6 +91,29 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
         radius = min(radius, (delta2 - needed) / (delta * sigma + np.sqrt(discriminant)))
     # The distances that are compared with this are float32.
     return 0.998 * radius * radius
+
+
+@compiled
+def subcluster_tables(log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any, origins: Any) -> Any:
+    """Whitening factors, offsets W (m - origin) and log heights of each cluster's two subclusters. O(K D^2).
+
+    Filled up with zeros as the clusters' are.
+    """
+    count, dim = origins.shape
+    factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
+    offsets = np.zeros((count, 2, padded(dim)), np.float32)
+    log_heights = np.empty((count, 2), np.float32)
+    for c in range(count):
+        for side in range(2):
+            k = count + 2 * c + side
+            log_heights[c, side] = log_subweights[c, side] + log_normalisers[k]
+            for i in range(dim):
+                total = 0.0
+                for j in range(dim):
+                    factors[c, side, i, j] = whitening[k, i, j]
+                    total += whitening[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
+                offsets[c, side, i] = total
+    return factors, offsets, log_heights
 
 
 @compiled
