@@ -20,7 +20,7 @@ from dpmmwrap.backends.native.gibbs import (
     log_posterior,
     measure,
 )
-from dpmmwrap.backends.native.moves import NO_MOVES, Moves, disjoint, examine, split_ratios
+from dpmmwrap.backends.native.moves import NOBODY, Moves, disjoint, examine, split_ratios
 from dpmmwrap.backends.native.state import RECORD, State
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.prior import Statistics
@@ -151,7 +151,8 @@ class Chain:
     def settle(self) -> Moves:
         """Look at the subclusters and leave them as they are."""
         self.evidence = measure(self.model, self.state.subclusters)
-        return NO_MOVES
+        counts = self.evidence.clusters.counts[self.model.outliers :]
+        return Moves(NOBODY, NOBODY, NOBODY, len(counts) - np.count_nonzero(counts))
 
     def judge(self) -> Moves:
         """Look at the subclusters, propose to split and merge all clusters that are old enough, and decide."""
@@ -171,7 +172,7 @@ class Chain:
                 # As yet the chance that the split back would come up just so has been taken for 1.
                 lead = self.points.charge_partings(one, other, lead)
             one, other = disjoint(one, other, lead)
-        return Moves(splits, one, other, likely.splits_proposed, likely.merges_proposed)
+        return Moves(splits, one, other, likely.empty, likely.splits_proposed, likely.merges_proposed)
 
     def carry_out(self, moves: Moves) -> None:
         """Split and merge clusters; those without points leave, and the others close ranks.
@@ -180,11 +181,11 @@ class Chain:
         """
         state, points, evidence = self.state, self.points, self.evidence
         left, into, gone = moves.splits, moves.into, moves.gone
-        counts, first = evidence.clusters.counts, self.model.outliers
-        if not (len(left) or len(gone)) and np.count_nonzero(counts[first:]) == len(counts) - first:
+        if not (len(left) or len(gone) or moves.empty):
             return
+        counts = evidence.clusters.counts
         staying = counts > 0
-        staying[:first] = True
+        staying[: self.model.outliers] = True
         staying[gone] = False
         kept, born = np.count_nonzero(staying), len(left)
         place = np.zeros(len(counts), np.int32)

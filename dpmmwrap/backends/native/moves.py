@@ -14,17 +14,18 @@ from dpmmwrap.prior import Statistics
 
 
 class Moves(NamedTuple):
-    """What is to be done: the clusters that split, and those that others merge into and that are gone then."""
+    """What is to be done: the clusters that split, those that others merge into and that are gone then, and how many
+    leave because they are empty."""
 
     splits: IntArray
     into: IntArray
     gone: IntArray
-    splits_proposed: int
-    merges_proposed: int
+    empty: int
+    splits_proposed: int = 0
+    merges_proposed: int = 0
 
 
 NOBODY = np.empty(0, np.int64)
-NO_MOVES = Moves(NOBODY, NOBODY, NOBODY, 0, 0)
 
 
 class Likely(NamedTuple):
@@ -38,6 +39,8 @@ class Likely(NamedTuple):
     merges: tuple[IntArray, IntArray, Float64Array]
     """The pairs that may merge, and by how much log H and luck are above zero."""
     merges_proposed: int
+    empty: int
+    """How many clusters have no points."""
 
 
 def examine(

@@ -271,7 +271,8 @@ def merge_ratios(
 
 @compiled
 def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, clusters: Any, posterior: Any) -> Any:
-    """The log H of all splits; the clusters that split and how many could; the pairs that may merge and how many could.
+    """The log H of all splits; the clusters that split and how many could; the pairs that may merge and how many could;
+    how many clusters are empty.
 
     Those move whose log H plus `luck` is above zero and that have been as they are since the iteration `latest`; each
     cluster's split has its own luck, and then each pair. What splits does not merge. With the full ratio the chance of
@@ -281,8 +282,9 @@ def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, c
     counts = clusters[0]
     ratios = split_ratios(alpha, sides, posterior[4])
     splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
-    found, others, proposed = 0, 0, 0
+    found, others, proposed, empty = 0, 0, 0, 0
     for k in range(outliers, len(counts)):
+        empty += counts[k] == 0.0
         if full:
             ratios[k] -= records[k]["log_chance"]
         if counts[k] > 0.0 and records[k]["begun"] <= latest:
@@ -297,7 +299,7 @@ def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, c
     merges = merge_ratios(
         candidates[:others], alpha, printed, luck[len(counts) :], prior, prior_log_partition, clusters, posterior
     )
-    return ratios, splits[:found], proposed, merges, others * (others - 1) // 2
+    return ratios, splits[:found], proposed, merges, others * (others - 1) // 2, empty
 
 
 @compiled

@@ -38,10 +38,14 @@ class State:
     def n_clusters(self) -> int:
         return len(self.records)
 
+    @property
+    def new_record(self) -> tuple[int, int, int, float, int, float]:
+        """Of a cluster that is formed in this iteration."""
+        return self.iteration, self.iteration, self.iteration, -np.inf, 0, 0.0
+
     def new_records(self, count: int) -> Any:
-        """Of clusters that are formed in this iteration."""
         records = np.empty(count, RECORD)
-        records[:] = (self.iteration, self.iteration, self.iteration, -np.inf, 0, 0.0)
+        records[:] = self.new_record
         return records
 
     def begin_subclusters(self, clusters: IntArray) -> None:
@@ -63,7 +67,7 @@ class State:
         """Form these clusters anew, with these subclusters."""
         in_turn = np.arange(2 * len(clusters)).reshape(2, -1).T.ravel()
         self.replace(clusters, concatenate([left, right])[in_turn])
-        self.records[clusters] = self.new_records(len(clusters))
+        self.records[clusters] = self.new_record
 
     def split(self, clusters: IntArray, subclusters: Statistics) -> None:
         """Form these clusters anew from their left halves, and as many more from the right ones.
@@ -73,8 +77,10 @@ class State:
         count = len(clusters)
         self.replace(clusters, subclusters[: 2 * count])
         self.subclusters = concatenate([self.subclusters, subclusters[2 * count :]])
-        self.records[clusters] = self.new_records(count)
-        self.records = np.concatenate([self.records, self.new_records(count)])
+        records = self.new_records(self.n_clusters + count)
+        records[: self.n_clusters] = self.records
+        records[clusters] = self.new_record
+        self.records = records
 
     def keep(self, which: Any) -> None:
         """Go on without the clusters that are not marked."""
