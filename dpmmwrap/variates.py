@@ -1,7 +1,7 @@
 """Random numbers, compiled by numba: many at a time, each from a key and its own place. Imports nothing of ours.
 
 NumPy draws one number after the other, with branches that no vector unit can take: a normal variable takes it 7
-nanoseconds and a gamma variable 60, the functions here one and five. That is a third of what an iteration of the
+nanoseconds and a gamma variable 60, the functions here one and ten. That is a third of what an iteration of the
 built-in sampler costs apart from its sweep. A number depends on nothing but its key and its place, so threads may draw
 theirs in any order.
 """
