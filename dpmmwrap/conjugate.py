@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpmmwrap.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.variates import OPTIONS, key_from, standard_gammas, standard_normals
 
 LOG_2_PI = math.log(2 * math.pi)
 # Sums in any order, so that they are vectorised; what is not a number stays so.
-OPTIONS: Any = {
-    "cache": True, "nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy", "no_cfunc_wrapper": True
-}  # fmt: skip
-compiled: Any = njit(**OPTIONS)
+compiled: Any = njit(**OPTIONS | {"fastmath": {"reassoc", "contract"}})
 
 
 @compiled

@@ -115,6 +115,7 @@ def standard_normals(key: Any, count: Any) -> Any:
     polynomials; two more bits say which of the axes it was, and which end of it.
     """
     half = (count + 1) // 2
+    # Two arrays, which the compiler can tell do not overlap; then one.
     first, second = np.empty(2 * half, np.float32), np.empty(half, np.float32)
     for place in range(half):
         bits = random_bits(key, place)

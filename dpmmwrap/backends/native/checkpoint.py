@@ -49,7 +49,7 @@ def resume(chain: Chain) -> bool:
     names = (*ARRAYS, "iteration", "randomness", "identity", *(f"trace_{column}" for column in COLUMNS))
     arrays = read_arrays(path, required=names)
     try:
-        theirs = json.loads(str(arrays["identity"]))
+        theirs, randomness = (json.loads(str(arrays[name])) for name in ("identity", "randomness"))
     except json.JSONDecodeError as error:
         raise InputError(f"{path} is not a checkpoint of this program, or it is damaged") from error
     ours = identity(chain)
@@ -65,7 +65,7 @@ def resume(chain: Chain) -> bool:
     chain.evidence = measure(chain.model, state.subclusters)
     state.records = arrays["records"]
     state.iteration = int(arrays["iteration"])
-    chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
+    chain.rng.bit_generator.state = randomness
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     return True
