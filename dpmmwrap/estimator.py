@@ -34,7 +34,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     init : how a new cluster's two subclusters begin: "splitnet", "kmeans", "random", or a callable from
         the points of a cluster to sublabels 0 and 1.
     max_iter : iterations of the sampler.
-    prior : None or "data" (tied to the data's covariance), "reference" (mean 0, identity), or an `NIW`.
+    prior : None or "data" (tied to how wide the data are locally), "reference" (mean 0, identity), or an `NIW`.
     backend : "native" (the built-in sampler), "julia" (DPMMSubClusters.jl), or "auto": Julia where it is set up.
     burnout : iterations before a new cluster may split or merge.
     init_clusters : a number, "many" (small ones, that then merge), a label per point, or "auto": one with the built-in

@@ -285,6 +285,10 @@ def picture(results: dict[str, list[Row]], folder: Path) -> None:
     for axis, name, x, y in ((axes[0], "points", "N", "ns per point"), (axes[1], "clusters", "K", "ms")):
         rows = results.get(name, [])
         axis.loglog([row[x] for row in rows], [row[y] for row in rows], "o-", color="#0072B2")
+        if name == "points":
+            # Nearly the same for all: from zero, or a tenth would look like a mountain.
+            axis.set_yscale("linear")
+            axis.set_ylim(bottom=0)
         axis.set_xlabel({"N": "points", "K": "clusters (200,000 points)"}[x])
         axis.set_ylabel({"ms": "milliseconds per iteration"}.get(y, "nanoseconds per point and iteration"))
         axis.grid(alpha=0.3, which="both")

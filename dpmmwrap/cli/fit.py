@@ -85,7 +85,7 @@ def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
     default="data",
     show_default=True,
     metavar="data|reference|FILE",
-    help="From the data's covariance; the reference package's (0, I); or a .json or .npz with "
+    help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with "
     "mean, mean_strength, scale and degrees_of_freedom.",
 )
 @click.option(
