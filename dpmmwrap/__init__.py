@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
+    from dpmmwrap.families.gaussian import NIW
     from dpmmwrap.mixture import load
-    from dpmmwrap.prior import NIW
     from dpmmwrap.splitnet.network import SplitNet
 
 __version__ = "0.1.0"
@@ -17,7 +17,7 @@ __all__ = ["DPMM", "NIW", "SplitNet", "__version__", "load"]
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
-    "NIW": "dpmmwrap.prior",
+    "NIW": "dpmmwrap.families.gaussian",
     "SplitNet": "dpmmwrap.splitnet.network",
     "load": "dpmmwrap.mixture",
 }

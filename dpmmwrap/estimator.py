@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.backends import FULL_RATIOS, MERGE_RATIOS, Backend, Progress, Settings, make_backend
-from dpmmwrap.first_clusters import many_clusters
+from dpmmwrap.cells import many_clusters
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.prior import NIW, Statistics
-from dpmmwrap.subclusters import Initializer, Start, make_initializer
+from dpmmwrap.starts import Initializer, Start, make_initializer
 
 CHUNK = 1 << 16
 FRESH_START_AFTER = 10

@@ -12,8 +12,8 @@ from numpy.random import Generator
 from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.families.gaussian import FIELDS, NIW, Statistics
 from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.prior import FIELDS, NIW, Statistics
 
 CHUNK = 1 << 13
 FORMAT = "dpmmwrap mixture 1"

@@ -30,12 +30,12 @@ from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from dpmmwrap.backends import Settings
-from dpmmwrap.backends.native.chain import Chain
-from dpmmwrap.backends.native.gibbs import draw_parameters
+from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.datasets import generate
-from dpmmwrap.prior import NIW
-from dpmmwrap.subclusters import make_initializer
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.data import draw_parameters
+from dpmmwrap.starts import make_initializer
 
 SIZES = ((2, 20, 50), (5, 20, 10), (10, 20, 10), (20, 20, 10))
 Row = dict[str, Any]
@@ -238,7 +238,7 @@ def child(rows: int) -> None:
     """One memory-mapped data set in a process of its own, so that its peak memory can be seen."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.npy"
-        code = f"import numpy; from dpmmwrap.evaluation.datasets import generate; d = generate(10, 20, {rows}, 10, 0)"
+        code = f"import numpy; from dpmmwrap.datasets import generate; d = generate(10, 20, {rows}, 10, 0)"
         code += f"; numpy.save({str(path)!r}, d.X); numpy.save({str(path) + '.y.npy'!r}, d.y)"
         subprocess.run([sys.executable, "-c", code], check=True)
         small = generate(10, 3, 2000, 10, 0)

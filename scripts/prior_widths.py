@@ -17,9 +17,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
+from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.datasets import generate
-from dpmmwrap.prior import NIW, WIDTHS
+from dpmmwrap.families.gaussian import NIW, WIDTHS
 
 CHOICES = (1.0, WIDTHS, 3.0, 4.0, 6.0, 9.0)
 SYNTHETIC = ((2, 20, 50), (2, 40, 50), (3, 40, 20), (5, 40, 10), (20, 20, 10))

@@ -18,10 +18,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.mixture import load
-from dpmmwrap.prior import NIW
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.mixture import Mixture, load
-from dpmmwrap.prior import NIW
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.prior import NIW
-from dpmmwrap.subclusters import Initializer
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.starts import Initializer
 from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
@@ -98,7 +98,7 @@ def make_backend(
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend()
-    from dpmmwrap.backends.native.chain import NativeBackend
+    from dpmmwrap.sampler.chain import NativeBackend
 
     return NativeBackend()
 

@@ -18,10 +18,10 @@ from numpy.random import Generator, Philox, SeedSequence
 
 from dpmmwrap.arrays import Float32Array, IntArray
 from dpmmwrap.backends import Result, Settings, check_julia_can, julia_setup
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.prior import NIW
-from dpmmwrap.subclusters.random import RandomStart
+from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
 MOST_POINTS = 1 << 24

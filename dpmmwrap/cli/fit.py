@@ -11,8 +11,8 @@ import click
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
     from dpmmwrap.estimator import DPMM
+    from dpmmwrap.families.gaussian import NIW
     from dpmmwrap.files import Data
-    from dpmmwrap.prior import NIW
 
 DEFAULT_INIT = "splitnet"
 INITS = ("random", "kmeans", "splitnet")
@@ -158,7 +158,7 @@ def check_together(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def read_points(options: dict[str, Any]) -> tuple[Data, str]:
     """The points and the name of where they came from."""
-    from dpmmwrap.evaluation.datasets import read_example
+    from dpmmwrap.datasets import read_example
     from dpmmwrap.files import read_data
 
     if options["example"]:
@@ -210,7 +210,7 @@ def parameters(options: dict[str, Any], dim: int) -> dict[str, Any]:
 def make_start(options: dict[str, Any]) -> Any:
     if options["weights"] is None:
         return options["init"]
-    from dpmmwrap.subclusters import make_initializer
+    from dpmmwrap.starts import make_initializer
 
     return make_initializer("splitnet", weights=options["weights"], device=options["device"], alpha=options["alpha"])
 
@@ -219,8 +219,8 @@ def make_prior(prior: str, dim: int) -> str | NIW:
     """The prior by name or from a file."""
     if prior in ("data", "reference"):
         return prior
+    from dpmmwrap.families.gaussian import NIW
     from dpmmwrap.files import InputError, read_arrays, read_json
-    from dpmmwrap.prior import NIW
 
     names = ("mean", "mean_strength", "scale", "degrees_of_freedom")
     path = Path(prior)

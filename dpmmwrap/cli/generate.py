@@ -33,7 +33,7 @@ def command(dim: int, clusters: int, points: int, spread: float, seed: int, out:
 
     FILE.npz gets the arrays X (float32), y, weights, means and covariances.
     """
-    from dpmmwrap.evaluation.datasets import generate
+    from dpmmwrap.datasets import generate
     from dpmmwrap.files import InputError, check_writable, write_npz
 
     if out.suffix.lower() != ".npz":

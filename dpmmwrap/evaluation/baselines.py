@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import log_posterior
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
-from dpmmwrap.prior import NIW
 
 WARM_UP_POINTS = 200
 KMEANS_STARTS = 10
@@ -96,7 +96,7 @@ def subclusters(start: str, backend: str) -> Method:
 
 
 def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> Any:
-    from dpmmwrap.subclusters import make_initializer
+    from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights, "alpha": settings.alpha} if start == "splitnet" else {}
     kind: type[DPMM] = DPMM
@@ -251,7 +251,7 @@ def prepare(names: Sequence[str]) -> None:
 @cache
 def warm_up(name: str, dim: int, weights: str | None) -> None:
     """Compile and load what a method needs, so that the first run is not slower than the others."""
-    from dpmmwrap.evaluation.datasets import generate
+    from dpmmwrap.datasets import generate
 
     data = generate(dim, 2, WARM_UP_POINTS, 50.0, 0)
     METHODS[name](data.X, data.y, FitSettings(iterations=20, upper_bound=4, weights=weights), 0)

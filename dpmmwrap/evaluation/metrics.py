@@ -9,7 +9,7 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from dpmmwrap.prior import NIW
+    from dpmmwrap.families.gaussian import NIW
 
 
 def ari_of_table(table: IntArray) -> float:
@@ -31,7 +31,7 @@ def log_posterior(X: FloatArray, labels: IntArray, alpha: float, prior: NIW) -> 
     """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
     from scipy.special import gammaln
 
-    from dpmmwrap.prior import Statistics
+    from dpmmwrap.families.gaussian import Statistics
 
     found = np.unique(labels, return_inverse=True)[1]
     clusters = Statistics.of(X, found)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.prior import NIW
+from dpmmwrap.families.gaussian import NIW
 
 BATCHES = 10
 

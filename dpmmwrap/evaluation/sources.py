@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from dpmmwrap.arrays import Float32Array, IntArray
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import OPENML, project, read_features
 from dpmmwrap.files import InputError
 

@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_sets, split_log_hastings
-from dpmmwrap.subclusters import Initializer, make_initializer
+from dpmmwrap.starts import Initializer, make_initializer
 
 Splitter = Callable[[Float32Array], Sequence[UInt8Array]]
 """Sets (count, n, D) in, 0/1 labels of each out."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from dpmmwrap.arrays import Float32Array
 from dpmmwrap.backends import Backend, Result, Settings
-from dpmmwrap.backends.native import bookkeeping
-from dpmmwrap.backends.native.chain import Chain
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
+from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.kernels import labels as bookkeeping
 from dpmmwrap.trace import Iteration
 
 

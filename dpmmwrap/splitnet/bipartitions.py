@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.families.gaussian import NIW, Statistics
 
 LARGEST_PEEL = 6
 """Components in a peel at most: beyond that its complement, or a smaller peel, scores better."""

@@ -255,7 +255,7 @@ def merit(context: Context, sides: Sides, ratios: Tensor) -> Tensor:
 def _log_terms(sides: Sides) -> Tensor:
     """log Gamma(n) + log f of each side (B, C, 2).
 
-    Written out for torch, in float64 and batches; `dpmmwrap.prior` is what it is tested against. The sides' matrices
+    Written out for torch, in float64 and batches; `dpmmwrap.families.gaussian` is what it is tested against. The sides' matrices
     with the prior added are those of the posterior: [[n + kappa, s'], [s, Q + scale]].
     """
     dim, device = sides.dim, sides.sums.device

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.prior import NIW, Gaussians, Statistics
+from dpmmwrap.families.gaussian import NIW, Gaussians, Statistics
 from dpmmwrap.splitnet.bipartitions import log_hastings
 
 LEVELS = ("easy", "medium", "hard")

@@ -21,12 +21,12 @@ from dpmmwrap import DPMM
 from dpmmwrap.backends import Result, Settings, julia_setup, make_backend
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
-from dpmmwrap.backends.native.gibbs import Model, log_posterior, measure
-from dpmmwrap.backends.native.pairs import log_merge_ratio, split_ratios
-from dpmmwrap.first_clusters import many_clusters
+from dpmmwrap.cells import many_clusters
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.prior import NIW, Statistics
-from dpmmwrap.subclusters import make_initializer
+from dpmmwrap.sampler.data import Model, log_posterior, measure
+from dpmmwrap.sampler.kernels.pairs import log_merge_ratio, split_ratios
+from dpmmwrap.starts import make_initializer
 
 SEED, ALPHA = 1, 10.0
 MISSING = julia_setup.find().missing

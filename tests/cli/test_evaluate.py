@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 
 pytest.importorskip("matplotlib")
 

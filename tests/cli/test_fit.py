@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.cli import fit as fit_module
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 from dpmmwrap.trace import COLUMNS
 
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 30, "--backend", "native")

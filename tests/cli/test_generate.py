@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 
 
 def test_it_writes_what_generate_draws(run, tmp_path: Path) -> None:

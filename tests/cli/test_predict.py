@@ -7,7 +7,7 @@ import pytest
 
 from dpmmwrap import load
 from dpmmwrap.cli import predict as predict_module
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from dpmmwrap.datasets import Dataset, generate
 from dpmmwrap.evaluation import baselines
 from dpmmwrap.evaluation.baselines import METHODS, Clock, FitSettings, find_methods, missing, run_method
-from dpmmwrap.evaluation.datasets import Dataset, generate
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
-from dpmmwrap.prior import NIW
 
 QUICK = FitSettings(iterations=40, upper_bound=8)
 HERE = [name for name in METHODS if missing(name, 2, QUICK) is None]

@@ -173,7 +173,7 @@ def test_a_baseline_that_gives_up_is_reported(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_the_data_set_is_the_one_of_generate() -> None:
-    from dpmmwrap.evaluation.datasets import generate
+    from dpmmwrap.datasets import generate
 
     X, y = load(Synthetic(3, 4, 60, 20.0, 9))
     np.testing.assert_array_equal(X, generate(3, 4, 60, 20.0, 9).X)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpmmwrap.datasets import Dataset, generate
 from dpmmwrap.evaluation import figures
-from dpmmwrap.evaluation.datasets import Dataset, generate
 from dpmmwrap.trace import Iteration, Trace
 
 pytest.importorskip("matplotlib")

@@ -4,7 +4,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.metrics import ari_of_table, iterations_until_settled, log_posterior
 from dpmmwrap.trace import nmi_of_table
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.splitnet.batches import TARGETS, training_batch, validation_sets
 from dpmmwrap.splitnet.bipartitions import best_bipartitions, log_hastings
 from dpmmwrap.splitnet.synthesis import (

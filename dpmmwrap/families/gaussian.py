@@ -17,9 +17,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.first_clusters import cells
+from dpmmwrap.cells import cells
+from dpmmwrap.families import wishart
 
 CHUNK_ROWS = 1 << 16
 SAMPLE = 10_000
@@ -75,7 +75,7 @@ class Statistics:
         """The statistics of the unions, pair by pair."""
         sides = ((self.counts, other.counts), (self.means, other.means), (self.scatters, other.scatters))
         in_turn = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in sides)
-        return Statistics(*conjugate.with_unions(*in_turn))[: len(self)]
+        return Statistics(*wishart.with_unions(*in_turn))[: len(self)]
 
     def __getitem__(self, index: IntArray | slice) -> Statistics:
         return Statistics(self.counts[index], self.means[index], self.scatters[index])
@@ -101,7 +101,7 @@ class Gaussians:
 
     @classmethod
     def worked_out(cls, means: Float64Array, whitening: Float64Array, log_normalisers: Float64Array) -> Gaussians:
-        """With what `conjugate.bartlett` found along with them."""
+        """With what `wishart.bartlett` found along with them."""
         gaussians = object.__new__(cls)
         gaussians.__dict__.update(means=means, whitening=whitening, log_normalisers=log_normalisers)
         return gaussians
@@ -115,7 +115,7 @@ class Gaussians:
     def log_normalisers(self) -> Float64Array:
         """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
         halves = np.log(np.diagonal(self.whitening, axis1=1, axis2=2)).sum(axis=1)
-        return np.asarray(halves - 0.5 * self.means.shape[1] * conjugate.LOG_2_PI)
+        return np.asarray(halves - 0.5 * self.means.shape[1] * wishart.LOG_2_PI)
 
 
 FIELDS = ("mean", "mean_strength", "scale", "degrees_of_freedom")
@@ -156,7 +156,7 @@ class NIW:
     @cached_property
     def factors(self) -> tuple[Float64Array, Float64Array]:
         """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
-        return conjugate.factorise(self.scale.reshape(-1, self.dim, self.dim))  # type: ignore[no-any-return]
+        return wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))  # type: ignore[no-any-return]
 
     @property
     def cholesky(self) -> Float64Array:
@@ -193,7 +193,7 @@ class NIW:
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
         return NIW.worked_out(
-            *conjugate.posteriors(self.fields, statistics.counts, statistics.means, statistics.scatters)
+            *wishart.posteriors(self.fields, statistics.counts, statistics.means, statistics.scatters)
         )
 
     @cached_property
@@ -203,7 +203,7 @@ class NIW:
 
     @classmethod
     def worked_out(cls, *found: Any) -> NIW:
-        """A batch whose fields need no more checks, from what `conjugate.posteriors` found."""
+        """A batch whose fields need no more checks, from what `wishart.posteriors` found."""
         batch = object.__new__(cls)
         mean, strength, scale, freedom, factors, halves, log_partition = found
         batch.__dict__.update(
@@ -223,7 +223,7 @@ class NIW:
         """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
         strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
-        return np.asarray(conjugate.log_partitions(freedom, strength, self.half_log_determinant, self.dim))
+        return np.asarray(wishart.log_partitions(freedom, strength, self.half_log_determinant, self.dim))
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of the Student-t predictive of each distribution at each row: (K, N)."""
@@ -257,7 +257,7 @@ class NIW:
         strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
         gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
         normals = rng.standard_normal((dim * (dim + 1) // 2, count))
-        return Gaussians.worked_out(*conjugate.bartlett(centres, strengths, self.factors[0], gammas, normals))
+        return Gaussians.worked_out(*wishart.bartlett(centres, strengths, self.factors[0], gammas, normals))
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""

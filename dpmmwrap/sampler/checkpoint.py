@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.gibbs import measure
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.sampler.data import measure
 from dpmmwrap.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import Float32Array
     from dpmmwrap.backends import Settings
-    from dpmmwrap.backends.native.chain import Chain
+    from dpmmwrap.sampler.chain import Chain
 
 ROWS_AT_A_TIME = 1 << 16
 ARRAYS = ("labels", "sublabels", "counts", "means", "scatters", "records")

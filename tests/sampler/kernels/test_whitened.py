@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.backends.native.gibbs import Parameters, Points, kernel_tables
-from dpmmwrap.prior import Gaussians, Statistics
+from dpmmwrap.families.gaussian import Gaussians, Statistics
+from dpmmwrap.sampler.data import Parameters, Points, kernel_tables
 from dpmmwrap.variates import random_bits
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.blocks import (
+from dpmmwrap.families.wishart import evidence, log_gamma, log_partition
+from dpmmwrap.sampler.kernels.blocks import (
     CUTOFF,
     LANES,
     gather,
@@ -16,7 +17,6 @@ from dpmmwrap.backends.native.blocks import (
     new_block,
     padded,
 )
-from dpmmwrap.conjugate import evidence, log_gamma, log_partition
 from dpmmwrap.variates import compiled, exp_float32
 
 
@@ -304,7 +304,7 @@ def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, c
 
 @compiled
 def examined(model: Any, records: Any, latest: Any, luck: Any, counts: Any, means: Any, scatters: Any) -> Any:
-    """What the statistics of the subclusters say (`conjugate.evidence`), and what moves they make likely."""
+    """What the statistics of the subclusters say (`wishart.evidence`), and what moves they make likely."""
     found = evidence(model[4], model[5], counts, means, scatters)
     clusters, worked_out, log_marginal = found
     posterior = (worked_out[1], worked_out[0], worked_out[2], worked_out[4], log_marginal)

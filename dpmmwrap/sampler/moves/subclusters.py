@@ -8,9 +8,9 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import FULL_RATIOS, MergeRatio
-from dpmmwrap.backends.native import pairs
-from dpmmwrap.backends.native.gibbs import Evidence, Model, evidence_of
-from dpmmwrap.prior import Statistics
+from dpmmwrap.families.gaussian import Statistics
+from dpmmwrap.sampler.data import Evidence, Model, evidence_of
+from dpmmwrap.sampler.kernels import pairs
 
 
 class Moves(NamedTuple):

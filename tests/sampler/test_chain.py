@@ -18,15 +18,15 @@ from scipy import stats
 from scipy.special import gammaln
 
 from dpmmwrap.backends import Result, Settings
-from dpmmwrap.backends.native.chain import Chain, NativeBackend, first_labels
-from dpmmwrap.backends.native.gibbs import Parameters, draw_parameters, measure
-from dpmmwrap.backends.native.moves import split_ratios
-from dpmmwrap.evaluation.datasets import generate
+from dpmmwrap.datasets import generate
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.files import InputError
-from dpmmwrap.prior import NIW, Statistics
-from dpmmwrap.subclusters import make_initializer
+from dpmmwrap.sampler.chain import Chain, NativeBackend, first_labels
+from dpmmwrap.sampler.data import Parameters, draw_parameters, measure
+from dpmmwrap.sampler.moves.subclusters import split_ratios
+from dpmmwrap.starts import make_initializer
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def settings_for(X: np.ndarray, **changes: Any) -> Settings:
@@ -348,7 +348,7 @@ class TestCheckpoints:
         settings.initializer.bind(easy.X)
         first = Chain(easy.X, settings)
         first.begin()
-        from dpmmwrap.backends.native import checkpoint
+        from dpmmwrap.sampler import checkpoint
 
         for _ in range(14):
             first.trace.append(first.iterate())
@@ -388,7 +388,7 @@ class TestCheckpoints:
         path = tmp_path / "run.npz"
         code = (
             "import sys; from pathlib import Path; from dpmmwrap.estimator import DPMM;"
-            "from dpmmwrap.evaluation.datasets import generate;"
+            "from dpmmwrap.datasets import generate;"
             "X = generate(2, 5, 3000, 50, 0).X;"
             f"DPMM(max_iter=100000, random_state=0, backend='native', checkpoint={str(path)!r},"
             " checkpoint_every=1).fit(X)"

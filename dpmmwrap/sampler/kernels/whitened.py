@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends.native.blocks import (
+from dpmmwrap.sampler.kernels.blocks import (
     BUFFER,
     CUTOFF,
     LANES,

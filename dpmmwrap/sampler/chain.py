@@ -10,8 +10,10 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.backends import Result, Settings
-from dpmmwrap.backends.native import bookkeeping, checkpoint
-from dpmmwrap.backends.native.gibbs import (
+from dpmmwrap.families.gaussian import Statistics
+from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.sampler import checkpoint
+from dpmmwrap.sampler.data import (
     Evidence,
     Model,
     Points,
@@ -20,11 +22,10 @@ from dpmmwrap.backends.native.gibbs import (
     log_posterior,
     measure,
 )
-from dpmmwrap.backends.native.moves import NOBODY, Moves, disjoint, examine, split_ratios
-from dpmmwrap.backends.native.state import RECORD, State
-from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.prior import Statistics
-from dpmmwrap.subclusters.random import RandomStart
+from dpmmwrap.sampler.kernels import labels as bookkeeping
+from dpmmwrap.sampler.moves.subclusters import NOBODY, Moves, disjoint, examine, split_ratios
+from dpmmwrap.sampler.state import RECORD, State
+from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 from dpmmwrap.variates import standard_exponentials
 

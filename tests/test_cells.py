@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import homogeneity_score
 
-from dpmmwrap.evaluation.datasets import generate
-from dpmmwrap.first_clusters import MOST, many_clusters, nearest
+from dpmmwrap.cells import MOST, many_clusters, nearest
+from dpmmwrap.datasets import generate
 
 
 def test_each_small_cluster_lies_in_one_true_cluster() -> None:

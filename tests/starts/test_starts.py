@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.subclusters import Initializer, make_initializer
+from dpmmwrap.starts import Initializer, make_initializer
 
 
 def two_groups(rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,6 @@
 """The loops of the conjugate maths, compiled by numba: many small matrices at a time.
 
-`dpmmwrap.prior` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so
+`dpmmwrap.families.gaussian` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so
 that one step of a factorisation is one vectorised loop over all clusters: at D = 20 that is four times as fast as one
 small matrix after the other.
 """

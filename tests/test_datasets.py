@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.evaluation.datasets import EXAMPLE, generate, read_example
+from dpmmwrap.datasets import EXAMPLE, generate, read_example
 
 
 def test_shapes_and_types() -> None:

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap import conjugate
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
-from dpmmwrap.backends.native import bookkeeping, kernels, pairs
-from dpmmwrap.prior import NIW, Gaussians, Statistics, concatenate
+from dpmmwrap.families import wishart
+from dpmmwrap.families.gaussian import NIW, Gaussians, Statistics, concatenate
+from dpmmwrap.sampler.kernels import labels as bookkeeping
+from dpmmwrap.sampler.kernels import pairs
+from dpmmwrap.sampler.kernels import whitened as kernels
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
@@ -61,7 +63,7 @@ def measure(model: Model, subclusters: Statistics) -> Evidence:
     return evidence_of(
         model,
         subclusters,
-        *conjugate.evidence(
+        *wishart.evidence(
             prior.fields, prior.log_partition[0], subclusters.counts, subclusters.means, subclusters.scatters
         ),
     )
@@ -70,7 +72,7 @@ def measure(model: Model, subclusters: Statistics) -> Evidence:
 def evidence_of(
     model: Model, subclusters: Statistics, own: Any, worked_out: Any, log_marginal: Float64Array
 ) -> Evidence:
-    """What `conjugate.evidence` found, with the outlier component by its own prior."""
+    """What `wishart.evidence` found, with the outlier component by its own prior."""
     clusters, posterior = Statistics(*own), NIW.worked_out(*worked_out)
     if model.outlier_prior is not None:
         rows = np.array([0, len(clusters), len(clusters) + 1])
@@ -83,7 +85,7 @@ def evidence_of(
 
 def log_posterior(model: Model, evidence: Evidence) -> float:
     """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
-    return float(conjugate.log_joint(model.alpha, evidence.clusters.counts, evidence.log_marginal))
+    return float(wishart.log_joint(model.alpha, evidence.clusters.counts, evidence.log_marginal))
 
 
 class Parameters(NamedTuple):
@@ -97,7 +99,7 @@ class Parameters(NamedTuple):
 def draw_parameters(model: Model, evidence: Evidence, rng: Generator) -> Parameters:
     """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their NIW."""
     posterior, counts = evidence.posterior, evidence.clusters.counts[model.outliers :]
-    log_weights, log_subweights, *gaussians = conjugate.drawn(
+    log_weights, log_subweights, *gaussians = wishart.drawn(
         key_of(rng), model.alpha, counts, evidence.sides, posterior.degrees_of_freedom, posterior.mean,
         posterior.mean_strength, posterior.factors[0],
     )  # fmt: skip

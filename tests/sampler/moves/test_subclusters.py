@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dpmmwrap.backends.native.gibbs import Evidence, Model, draw_parameters, log_posterior, measure
-from dpmmwrap.backends.native.moves import Likely, disjoint, examine, split_ratios
-from dpmmwrap.backends.native.pairs import log_merge_ratio
-from dpmmwrap.backends.native.state import RECORD
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.sampler.data import Evidence, Model, draw_parameters, log_posterior, measure
+from dpmmwrap.sampler.kernels.pairs import log_merge_ratio
+from dpmmwrap.sampler.moves.subclusters import Likely, disjoint, examine, split_ratios
+from dpmmwrap.sampler.state import RECORD
 
 
 def some_evidence(dim: int, clusters: int, spread: float, seed: int = 0):  # type: ignore[no-untyped-def]

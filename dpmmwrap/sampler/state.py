@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.prior import Statistics, concatenate
+from dpmmwrap.families.gaussian import Statistics, concatenate
 
 RECORD = np.dtype(
     [

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from dpmmwrap.evaluation.datasets import generate
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.datasets import generate
+from dpmmwrap.families.gaussian import NIW, Statistics
 from dpmmwrap.splitnet import proposals, refine
 from dpmmwrap.splitnet.bipartitions import log_hastings
 from dpmmwrap.splitnet.frame import frame_of
@@ -19,8 +19,8 @@ from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.proposals import axis_proposals, looks_gaussian, peel_proposals, shell_proposals
 from dpmmwrap.splitnet.weights_io import save_weights, shipped_dims, shipped_path
-from dpmmwrap.subclusters import Initializer, make_initializer
-from dpmmwrap.subclusters.splitnet import SplitNetStart, label_uploaded
+from dpmmwrap.starts import Initializer, make_initializer
+from dpmmwrap.starts.splitnet import SplitNetStart, label_uploaded
 
 
 def pair(rng: np.random.Generator, n: int, dim: int, gap: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dpmmwrap.backends.native.pairs import split_ratios
-from dpmmwrap.prior import NIW, Statistics
+from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.sampler.kernels.pairs import split_ratios
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 REFERENCE = json.loads((DATA / "reference_values.json").read_text())["cases"]
 
 

@@ -34,19 +34,19 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
     if isinstance(start, Initializer):
         return start
     if callable(start):
-        from dpmmwrap.subclusters.custom import CallableStart
+        from dpmmwrap.starts.custom import CallableStart
 
         return CallableStart(start)
     if start == "random":
-        from dpmmwrap.subclusters.random import RandomStart
+        from dpmmwrap.starts.random import RandomStart
 
         return RandomStart(**options)
     if start == "kmeans":
-        from dpmmwrap.subclusters.kmeans import KMeansStart
+        from dpmmwrap.starts.kmeans import KMeansStart
 
         return KMeansStart(**options)
     if start == "splitnet":
-        from dpmmwrap.subclusters.splitnet import SplitNetStart
+        from dpmmwrap.starts.splitnet import SplitNetStart
 
         return SplitNetStart(**options)
     raise ValueError(f"init should be one of {', '.join(NAMES)} or a callable, not {start!r}")
