@@ -1,8 +1,9 @@
-"""Where a chain may begin: many small clusters from k-means on a sample, so that merges do the first work."""
+"""Cells of k-means on a sample: what the default priors learn from, and where a chain of many clusters may begin."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -21,33 +22,60 @@ STEPS = 8
 """Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
 CHUNK = 1 << 13
 
+Embedder = Callable[[Any], Any]
+"""From rows of the data to coordinates (dense, or sparse) in which distances mean something."""
 
-def many_clusters(X: Float32Array, seed: int) -> IntArray:
+
+def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> IntArray:
     """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
-    return cells(X, min(MOST, len(X) // max(POINTS_PER_CLUSTER, 2 * X.shape[1])), seed)
+    rows, features = X.shape
+    return cells(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
 
 
-def cells(X: Float32Array, count: int, seed: int) -> IntArray:
+def sample_rows(rows: int, seed: int) -> IntArray:
+    """At most SAMPLE row numbers, in order."""
+    if rows <= SAMPLE:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
+
+
+def cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> IntArray:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation."""
     if count < 2:
-        return np.zeros(len(X), np.int32)
+        return np.zeros(X.shape[0], np.int32)
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
 
-    rng = np.random.default_rng(seed)
-    rows = np.arange(len(X)) if len(X) <= SAMPLE else np.sort(rng.choice(len(X), SAMPLE, replace=False))
-    points = np.asarray(X[rows], dtype=np.float64)
-    shift, deviations = points.mean(axis=0), points.std(axis=0)
-    deviations[deviations == 0] = 1.0
-    points = ((points - shift) / deviations).astype(np.float32)
-    some = points[rng.permutation(len(points))[: max(SEEDING * count, 1000)]]
+    some_rows = X[sample_rows(X.shape[0], seed)]
+    embed = embed or standardiser(some_rows)
+    points = embed(some_rows)
+    shuffled = np.random.default_rng(seed).permutation(points.shape[0])
+    some = points[shuffled[: max(SEEDING * count, 1000)]]
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
         # Fewer different points than cells: then some cells are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
-        model = KMeans(count, init=centres, n_init=1, max_iter=STEPS * max(1, SAMPLE // len(points))).fit(points)
-    return nearest(X, model.cluster_centers_ * deviations + shift, deviations)
+        steps = STEPS * max(1, SAMPLE // points.shape[0])
+        model = KMeans(count, init=centres, n_init=1, max_iter=steps).fit(points)
+    return nearest(X, model.cluster_centers_, embed)
+
+
+def standardiser(sample: Any) -> Embedder:
+    """Each feature from its mean, by its deviation; where a value is missing, the mean stands for it."""
+    values = np.asarray(sample, dtype=np.float64)
+    with warnings.catch_warnings():
+        # A column without any value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        shift, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    shift = np.where(np.isfinite(shift), shift, 0.0)
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    return lambda rows: standardised(rows, shift, deviations)
+
+
+def standardised(rows: Any, shift: Float64Array, deviations: Float64Array) -> Float32Array:
+    scaled: Float32Array = ((rows - shift) / deviations).astype(np.float32)
+    return np.nan_to_num(scaled, copy=False) if np.isnan(scaled).any() else scaled
 
 
 @lru_cache(maxsize=1)
@@ -58,13 +86,12 @@ def thread_pools() -> Any:
     return ThreadpoolController()
 
 
-def nearest(X: Float32Array, centres: Float64Array, deviations: Float64Array) -> IntArray:
+def nearest(X: Any, centres: Float64Array, embed: Embedder) -> IntArray:
     """The number of the nearest centre to each point, a chunk of points at a time."""
-    shift = centres.mean(axis=0)
-    scaled = ((centres - shift) / deviations).astype(np.float32)
-    half_squares = 0.5 * (scaled * scaled).sum(axis=1)
-    labels = np.empty(len(X), np.int32)
-    for begin in range(0, len(X), CHUNK):
-        points = ((X[begin : begin + CHUNK] - shift) / deviations).astype(np.float32)
-        labels[begin : begin + CHUNK] = (points @ scaled.T - half_squares).argmax(axis=1)
+    centres = centres.astype(np.float32)
+    half_squares = 0.5 * (centres * centres).sum(axis=1)
+    labels = np.empty(X.shape[0], np.int32)
+    for begin in range(0, X.shape[0], CHUNK):
+        points = embed(X[begin : begin + CHUNK])
+        labels[begin : begin + CHUNK] = (points @ centres.T - half_squares).argmax(axis=1)
     return labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,44 +14,94 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.backends import FULL_RATIOS, MERGE_RATIOS, Backend, Progress, Settings, make_backend
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Settings, make_backend
 from dpmmwrap.cells import many_clusters
-from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
+from dpmmwrap.families.defaults import Choice, choose_prior
+from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.notes import notes_on
 from dpmmwrap.starts import Initializer, Start, make_initializer
 
-CHUNK = 1 << 16
-FRESH_START_AFTER = 10
+RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
+DEPRECATED = "deprecated"
+RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "merge_ratio": "acceptance_ratio"}
+"""Settings whose old names still work, with a warning."""
 
 
 class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Dirichlet process Gaussian mixture, sampled by split and merge moves: finds the number of clusters.
+    """Dirichlet process mixture, sampled by split and merge moves: finds the number of clusters.
 
     Parameters
     ----------
-    alpha : concentration of the Dirichlet process; more of it means more clusters.
-    init : how a new cluster's two subclusters begin: "splitnet", "kmeans", "random", or a callable from
-        the points of a cluster to sublabels 0 and 1.
-    max_iter : iterations of the sampler.
-    prior : None or "data" (tied to how wide the data are locally), "reference" (mean 0, identity), or an `NIW`.
-    backend : "native" (the built-in sampler), "julia" (DPMMSubClusters.jl), or "auto": Julia where it is set up.
-    burnout : iterations before a new cluster may split or merge.
-    init_clusters : a number, "many" (small ones, that then merge), a label per point, or "auto": one with the built-in
-        sampler's own ratio, many with the reference's, by which splits alone do not find overlapping clusters.
-    max_clusters : no splits beyond this number of clusters.
-    outlier_weight : share of a broad component that collects outliers, labelled -1; `outlier_prior` is its `NIW`.
-    merge_ratio : how splits and merges are judged: "jain-neal", "reference", "printed", or "auto", the first with the
-        built-in sampler and the second with Julia; see the README.
-    fresh_start_after : iterations in a rejected split after which subclusters begin anew; None for never. The
-        built-in sampler looks every twentieth iteration.
-    n_jobs : threads, as in scikit-learn. The result does not depend on it.
-    device : where SplitNet runs: "auto", "cpu", "cuda".
-    random_state : seed.
-    verbose : 1 prints a line every tenth iteration.
-    checkpoint, checkpoint_every : a file to go on from if it exists, written every so many iterations.
-    workers, machines : worker processes and a machine file for the Julia backend.
+    alpha : float, default=10.0
+        Concentration of the Dirichlet process; more of it means more clusters.
+    family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
+        What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for tables
+        of numeric and categorical columns.
+    covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
+        Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes full or diag, whichever makes
+        the data more probable. Missing values (NaN) need "diag" or "spherical", and "auto" knows that.
+    categorical : list of str or int, default=None
+        Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
+    init : {"auto", "splitnet", "kmeans", "random"} or callable, default="auto"
+        How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
+        points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
+    max_iter : int, default=100
+        Iterations of the sampler.
+    prior : None, "data", "reference", or a prior such as `NIW`, default=None
+        None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
+        `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
+    backend : {"auto", "native", "julia"}, default="auto"
+        The built-in sampler, or DPMMSubClusters.jl; "auto" takes Julia where it is set up and can do what is asked.
+    min_cluster_age : int, default=3
+        Iterations before a new cluster may split or merge.
+    init_clusters : int, "many", "auto" or array of labels, default="auto"
+        A number, small ones that then merge, or a label per point. "auto" is one with the built-in sampler's own ratio,
+        many with the reference's, by which splits alone do not find overlapping clusters.
+    max_clusters : int, default=None
+        No splits beyond this number of clusters.
+    outlier_weight : float, default=0.0
+        Share of a broad component that collects outliers, labelled -1; `outlier_prior` is its prior.
+    acceptance_ratio : {"auto", "jain-neal", "reference", "printed"}, default="auto"
+        How splits and merges are accepted; "auto" is the first with the built-in sampler and the second with Julia.
+    restart_after : int or None, default=10
+        Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
+        every twentieth iteration.
+    n_jobs : int, default=None
+        Threads, as in scikit-learn. The result does not depend on it.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where SplitNet runs.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    verbose : int, default=0
+        1 prints a line every tenth iteration.
+    checkpoint : path, default=None
+        A file to go on from if it exists, written every `checkpoint_every` iterations.
+    workers, machines : int, path
+        Worker processes and a machine file for the Julia backend.
+    burnout, fresh_start_after, merge_ratio
+        Old names of min_cluster_age, restart_after and acceptance_ratio: they still work, with a warning.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, weights_ : the clustering, and each cluster's share.
+    means_, covariances_ : of Gaussian families; covariances_ are variances (K, D) where they are diagonal.
+    mixture_ : the fitted `Mixture`, which `save` writes.
+    covariance_type_, covariance_reason_ : what "auto" chose, and why.
+    n_missing_ : how many values were missing.
+    notes_ : sentences about what may be wrong with the result, and what to try.
+    trace_, log_posterior_, n_iter_ : what happened in each iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)) + 8 * k for k in range(3)])
+    >>> DPMM(init="kmeans", random_state=0).fit(X).n_clusters_
+    3
     """
 
     labels_: IntArray
@@ -59,17 +110,17 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         alpha: float = 10.0,
-        init: Start | Initializer = "splitnet",
+        init: Start | Initializer = "auto",
         max_iter: int = 100,
-        prior: NIW | str | None = None,
+        prior: Any = None,
         backend: str = "auto",
-        burnout: int = 3,
+        min_cluster_age: int = 3,
         init_clusters: int | str | IntArray = "auto",
         max_clusters: int | None = None,
         outlier_weight: float = 0.0,
-        outlier_prior: NIW | None = None,
-        merge_ratio: str = "auto",
-        fresh_start_after: int | None = FRESH_START_AFTER,
+        outlier_prior: Any = None,
+        acceptance_ratio: str = "auto",
+        restart_after: int | None = RESTART_AFTER,
         n_jobs: int | None = None,
         device: str = "auto",
         random_state: Any = None,
@@ -78,19 +129,25 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         checkpoint_every: int = 50,
         workers: int = 0,
         machines: str | Path | None = None,
+        family: str = "gaussian",
+        covariance_type: str = "auto",
+        categorical: Any = None,
+        burnout: Any = DEPRECATED,
+        fresh_start_after: Any = DEPRECATED,
+        merge_ratio: Any = DEPRECATED,
     ) -> None:
         self.alpha = alpha
         self.init = init
         self.max_iter = max_iter
         self.prior = prior
         self.backend = backend
-        self.burnout = burnout
+        self.min_cluster_age = min_cluster_age
         self.init_clusters = init_clusters
         self.max_clusters = max_clusters
         self.outlier_weight = outlier_weight
         self.outlier_prior = outlier_prior
-        self.merge_ratio = merge_ratio
-        self.fresh_start_after = fresh_start_after
+        self.acceptance_ratio = acceptance_ratio
+        self.restart_after = restart_after
         self.n_jobs = n_jobs
         self.device = device
         self.random_state = random_state
@@ -99,58 +156,90 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.checkpoint_every = checkpoint_every
         self.workers = workers
         self.machines = machines
+        self.family = family
+        self.covariance_type = covariance_type
+        self.categorical = categorical
+        self.burnout = burnout
+        self.fresh_start_after = fresh_start_after
+        self.merge_ratio = merge_ratio
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.family == "multinomial"
+        tags.input_tags.positive_only = self.family == "multinomial"
+        tags.input_tags.categorical = tags.input_tags.string = self.family == "mixed"
+        tags.input_tags.allow_nan = self.family == "mixed" or (
+            self.family == "gaussian" and self.covariance_type != "full"
+        )
+        return tags
 
     def fit(self, X: Any, y: Any = None, *, truth: Any = None, progress: Progress | None = None) -> DPMM:
         """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at."""
-        self._check_parameters()
+        given = self._check_parameters()
         came_as = str(getattr(X, "dtype", type(X).__name__))
-        # Stored as it came where it can be: a memory-mapped float32 array is never copied.
-        X = validate_data(self, X, dtype=[np.float32, np.float64], order="C", ensure_min_samples=2)
-        backend = self._backend()
+        read = self._read(X)
+        backend = self._backend(given["acceptance_ratio"])
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        points, offset = as_float32(X)
-        prior = resolve_prior(self.prior, points, offset)
-        outlier_prior = self._outlier_prior(points, prior, offset)
+        choice = choose_prior(self.prior, read, self.family, self.covariance_type, only_full=backend.name == "julia")
+        prior = choice.prior
+        outlier_prior = self._outlier_prior(read, prior)
         settings = Settings(
             alpha=float(self.alpha),
             prior=prior,
-            initializer=self._initializer(),
+            initializer=self._initializer(prior),
             max_iter=int(self.max_iter),
-            burnout=int(self.burnout),
+            min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
-            init_clusters=self._first_clusters(points, seed, backend.name),
+            init_clusters=self._first_clusters(read.points, prior, seed, backend.name, given["acceptance_ratio"]),
             max_clusters=self.max_clusters,
             outlier_weight=float(self.outlier_weight),
             outlier_prior=outlier_prior,
-            merge_ratio=self.merge_ratio,  # type: ignore[arg-type]
-            fresh_start_after=self.fresh_start_after,
+            acceptance_ratio=given["acceptance_ratio"],
+            restart_after=given["restart_after"],
             n_jobs=effective_n_jobs(self.n_jobs),
-            truth=None if truth is None else truth_labels(truth, len(points)),
+            truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
             progress=self._progress(progress),
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=int(self.checkpoint_every),
             workers=int(self.workers),
             machines=None if self.machines is None else Path(self.machines),
         )
-        result = backend.fit(points, settings)
+        result = backend.fit(read.points, settings)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        mixture = Mixture.from_labels(points, result.labels, prior, settings.outlier_weight, outlier_prior)
-        self._keep(mixture.shifted(-offset), result, backend.name)
+        mixture = Mixture.from_labels(
+            read.points, result.labels, prior, settings.outlier_weight, outlier_prior, read.columns
+        )
+        self._keep(mixture.shifted(-read.offset), result, backend.name, choice, read)
         return self
 
-    def _keep(self, mixture: Mixture, result: Any, backend: str) -> None:
+    def _read(self, X: Any) -> Read:
+        """The data of a fit, checked and stored as their family wants them."""
+        if self.family == "mixed":
+            return read_mixed(self, X, self.categorical)
+        if self.family == "multinomial":
+            return Read(read_counts(self, X, reset=True), np.zeros(1))
+        return read_numeric(self, X, self.covariance_type, self.prior)
+
+    def _keep(self, mixture: Mixture, result: Any, backend: str, choice: Choice, read: Read) -> None:
         self.mixture_ = mixture
         self.labels_ = result.labels
         self.sublabels_ = result.sublabels
         self.n_clusters_ = mixture.n_clusters
         self.weights_ = mixture.weights
-        self.means_ = mixture.means
-        self.covariances_ = mixture.covariances
+        if mixture.family in ("full", "diag", "spherical"):
+            self.means_ = mixture.means
+            self.covariances_ = mixture.covariances
+        self.covariance_type_ = mixture.family
+        self.covariance_reason_ = choice.reason
+        self.n_missing_ = read.n_missing
         self.trace_ = result.trace
         self.log_posterior_ = float(result.trace.log_posterior[-1])
         self.n_iter_ = len(result.trace)
         self.interrupted_ = result.interrupted
         self.backend_ = backend
+        self.notes_ = notes_on(mixture, result.trace, read)
+        for note in self.notes_:
+            warnings.warn(note, UserWarning, stacklevel=3)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row."""
@@ -188,59 +277,89 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self.mixture_.save(path)
 
-    def _rows(self, X: Any) -> FloatArray:
+    def _rows(self, X: Any) -> Any:
+        """New rows as the fitted mixture takes them."""
         check_is_fitted(self)
-        rows: FloatArray = validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
-        return rows
+        if self.mixture_.family == "mixed":
+            return mixed_rows(self, X)
+        if self.mixture_.family == "multinomial":
+            return read_counts(self, X, reset=False)
+        gaps: Any = "allow-nan" if self.mixture_.family != "full" else True
+        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite=gaps)
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self) -> dict[str, Any]:
+        """Refuse what makes no sense; the settings that have an old name."""
         check_number("alpha", self.alpha, above=0.0)
-        for name, least in (("max_iter", 1), ("burnout", 1), ("checkpoint_every", 1), ("workers", 0)):
+        given = {new: self._current(old, new) for old, new in RENAMED.items()}
+        for name, least in (("max_iter", 1), ("checkpoint_every", 1), ("workers", 0)):
             check_whole(name, getattr(self, name), least)
-        for name in ("max_clusters", "fresh_start_after"):
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), 1)
+        check_whole("min_cluster_age", given["min_cluster_age"], 1)
+        for name, value in (("max_clusters", self.max_clusters), ("restart_after", given["restart_after"])):
+            if value is not None:
+                check_whole(name, value, 1)
         weight = self.outlier_weight
         if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < 1:
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
-        if self.merge_ratio not in MERGE_RATIOS:
-            raise ValueError(f"merge_ratio should be one of {', '.join(MERGE_RATIOS)}, not {self.merge_ratio!r}")
+        check_among("acceptance_ratio", given["acceptance_ratio"], ACCEPTANCE_RATIOS)
+        check_among("family", self.family, FAMILIES)
+        check_among("covariance_type", self.covariance_type, COVARIANCE_TYPES)
+        if self.family != "mixed" and self.categorical is not None:
+            raise ValueError("categorical columns need the family mixed")
+        if self.family != "gaussian" and self.covariance_type not in ("auto", "diag"):
+            raise ValueError(f"covariance_type is for the family gaussian, not {self.family}")
+        return given
 
-    def _backend(self) -> Backend:
+    def _current(self, old: str, new: str) -> Any:
+        """A setting by its new name, or by its old one, which is said."""
+        value = getattr(self, old)
+        if isinstance(value, str) and value == DEPRECATED:
+            return getattr(self, new)
+        warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
+        return value
+
+    def _backend(self, acceptance_ratio: str) -> Backend:
         return make_backend(
             self.backend,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-            merge_ratio=self.merge_ratio,
+            acceptance_ratio=acceptance_ratio,
             workers=self.workers > 0 or self.machines is not None,
+            family=self.family if self.covariance_type in ("auto", "full") else self.covariance_type,
         )
 
-    def _initializer(self) -> Initializer:
-        if self.init == "splitnet":
-            return make_initializer("splitnet", device=self.device, alpha=float(self.alpha))
-        return make_initializer(self.init)
+    def _initializer(self, prior: Any) -> Initializer:
+        gaussian = prior.family in ("full", "diag", "spherical")
+        start = self.init
+        if isinstance(start, str) and start == "auto":
+            start = "splitnet" if gaussian else "kmeans"
+        if isinstance(start, str) and start == "splitnet":
+            if not gaussian:
+                raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
+            return make_initializer("splitnet", device=self.device)
+        return make_initializer(start)
 
-    def _first_clusters(self, X: Float32Array, seed: int, backend: str) -> int | IntArray:
+    def _first_clusters(self, X: Any, prior: Any, seed: int, backend: str, ratio: str) -> int | IntArray:
         first = self.init_clusters
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
-            splits_suffice = backend == "native" and self.merge_ratio in FULL_RATIOS
-            return 1 if first == "auto" and splits_suffice else many_clusters(X, seed)
+            splits_suffice = backend == "native" and ratio in FULL_RATIOS
+            if first == "auto" and splits_suffice:
+                return 1
+            shape_needs = X.shape[1] if prior.family == "full" else 1
+            return many_clusters(X, seed, prior.embedder(X), shape_needs)
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
-            return min(int(first), len(X))
-        return truth_labels(first, len(X), name="init_clusters")
+            return min(int(first), int(X.shape[0]))
+        return truth_labels(first, X.shape[0], name="init_clusters")
 
-    def _outlier_prior(self, X: Float32Array, prior: NIW, offset: Float64Array) -> NIW | None:
+    def _outlier_prior(self, read: Read, prior: Any) -> Any:
         if self.outlier_weight == 0:
             return None
-        if self.outlier_prior is not None:
-            return resolve_prior(self.outlier_prior, X, offset)
-        # Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects.
-        moments = Statistics.of(X)
-        covariance = moments.scatters[0] / len(X) + np.diag(np.diagonal(prior.scale)) * 1e-6
-        strength = float(len(X))
-        return NIW(moments.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)
+        if self.outlier_prior is None:
+            return prior.outliers(read.points)
+        if type(self.outlier_prior) is not type(prior):
+            raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
+        return self.outlier_prior.shifted(read.offset)
 
     def _progress(self, progress: Progress | None) -> Progress | None:
         if progress is not None or not self.verbose:
@@ -265,32 +384,9 @@ def check_whole(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} should be a whole number of at least {least}, not {value!r}")
 
 
-def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
-    """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
-    if X.dtype == np.float32:
-        return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
-    offset = X.mean(axis=0)
-    points = np.empty(X.shape, np.float32)
-    for begin in range(0, len(X), CHUNK):
-        np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
-    if not np.isfinite(points).all():
-        raise ValueError("the data span more than single precision holds (about 3e38); rescale them")
-    return points, offset
-
-
-def resolve_prior(prior: NIW | str | None, X: Float32Array, offset: Float64Array) -> NIW:
-    """The prior in the coordinates of X, from which `offset` has been taken off."""
-    if prior is None or prior == "data":
-        return NIW.from_data(X)
-    if isinstance(prior, str):
-        if prior != "reference":
-            raise ValueError(f"prior should be data, reference or an NIW, not {prior!r}")
-        prior = NIW.reference(X.shape[1])
-    if not isinstance(prior, NIW):
-        raise ValueError(f"prior should be data, reference or an NIW, not {prior!r}")
-    if prior.mean.shape != (X.shape[1],):
-        raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {X.shape[1]}")
-    return prior.shifted(offset)
+def check_among(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} should be one of {', '.join(choices)}, not {value!r}")
 
 
 def truth_labels(labels: Any, rows: int, name: str = "truth") -> IntArray:

@@ -12,11 +12,13 @@ from numpy.random import Generator
 from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.families.gaussian import FIELDS, NIW, Statistics
+from dpmmwrap.families import prior_from_fields, prior_named
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.columns import Columns
 from dpmmwrap.files import InputError, read_arrays, write_npz
 
 CHUNK = 1 << 13
-FORMAT = "dpmmwrap mixture 1"
+FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
 
 
 @dataclass(frozen=True)
@@ -25,30 +27,40 @@ class Mixture:
 
     counts: Float64Array
     """Points in each cluster."""
-    posterior: NIW
-    """One normal-inverse-Wishart per cluster; the outlier component's, if there is one, comes last."""
+    posterior: Any
+    """A batch of the family's distributions, one per cluster; the outlier component's, if there is one, comes last."""
     outlier_weight: float = 0.0
+    columns: Columns | None = None
+    """Of a mixed table: which columns it had, and the levels of the categorical ones."""
 
     @classmethod
     def from_labels(
         cls,
-        X: FloatArray,
+        X: Points,
         labels: IntArray,
-        prior: NIW,
+        prior: Prior,
         outlier_weight: float = 0.0,
-        outlier_prior: NIW | None = None,
+        outlier_prior: Prior | None = None,
+        columns: Columns | None = None,
     ) -> Mixture:
         """The mixture that a clustering of X implies under a prior."""
-        statistics = Statistics.of(X, labels)
-        posterior = prior.posterior(statistics)
-        if outlier_prior is not None:
-            outliers = outlier_prior.posterior(Statistics.of(X, np.where(labels < 0, 0, -1), 1))
-            posterior = NIW(*(np.concatenate([getattr(posterior, name), getattr(outliers, name)]) for name in FIELDS))
-        return cls(statistics.counts, posterior, outlier_weight)
+        count = int(labels.max(initial=-1)) + 1
+        if outlier_prior is None:
+            statistics = prior.statistics(X, labels, count)
+            return cls(statistics.counts, prior.posterior(statistics), outlier_weight, columns)
+        # The outlier component as one cluster more, after the others.
+        statistics = prior.statistics(X, np.where(labels < 0, count, labels), count + 1)
+        special = outlier_prior.posterior(type(statistics)(*(array[count:] for array in statistics)))
+        posterior = prior.posterior(statistics).replaced(np.array([count]), special)
+        return cls(statistics.counts[:count], posterior, outlier_weight, columns)
 
     def shifted(self, offset: FloatArray) -> Mixture:
         """The same mixture for data from which `offset` has been subtracted."""
-        return Mixture(self.counts, self.posterior.shifted(offset), self.outlier_weight)
+        return Mixture(self.counts, self.posterior.shifted(offset), self.outlier_weight, self.columns)
+
+    @property
+    def family(self) -> str:
+        return str(self.posterior.family)
 
     @property
     def n_clusters(self) -> int:
@@ -56,7 +68,7 @@ class Mixture:
 
     @property
     def dim(self) -> int:
-        return self.posterior.dim
+        return int(self.posterior.dim)
 
     @cached_property
     def weights(self) -> Float64Array:
@@ -65,11 +77,13 @@ class Mixture:
 
     @property
     def means(self) -> Float64Array:
-        return self.posterior.mean[: self.n_clusters]
+        """The mean of each cluster's numeric features."""
+        return np.asarray(self.posterior.mean)[: self.n_clusters]
 
     @cached_property
     def covariances(self) -> Float64Array:
-        return self.posterior.mean_covariance()[: self.n_clusters]
+        """The expected covariances (K, D, D) of each cluster, or variances (K, D) of a diagonal family."""
+        return np.asarray(self.posterior.mean_covariance())[: self.n_clusters]
 
     @cached_property
     def _log_weights(self) -> Float64Array:
@@ -83,61 +97,74 @@ class Mixture:
         names[self.n_clusters :] = -1
         return names
 
-    def _log_densities(self, X: FloatArray) -> Float64Array:
-        """log of weight times predictive density, (components, rows)."""
-        return np.asarray(self._log_weights + self.posterior.log_predictive(X))
+    def _points(self, X: Any) -> Any:
+        """Rows as the family stores them."""
+        return X if self.columns is None else self.columns.points(X)
 
-    def predict(self, X: FloatArray) -> IntArray:
+    def _log_densities(self, points: Points) -> Float64Array:
+        """log of weight times predictive density, (components, rows)."""
+        return np.asarray(self._log_weights + self.posterior.log_predictive(points))
+
+    def predict(self, X: Any) -> IntArray:
         """The most probable cluster of each row; -1 for outliers."""
-        labels = np.empty(len(X), np.int32)
-        for rows in chunks(len(X)):
-            labels[rows] = self._names[self._log_densities(X[rows]).argmax(axis=0)]
+        points = self._points(X)
+        labels = np.empty(points.shape[0], np.int32)
+        for rows in chunks(len(labels)):
+            labels[rows] = self._names[self._log_densities(points[rows]).argmax(axis=0)]
         return labels
 
-    def predict_proba(self, X: FloatArray) -> Float64Array:
+    def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each component for each row; the outlier component, if any, is the last column."""
-        probabilities = np.empty((len(X), len(self._log_weights)))
-        for rows in chunks(len(X)):
-            densities = self._log_densities(X[rows])
+        points = self._points(X)
+        probabilities = np.empty((points.shape[0], len(self._log_weights)))
+        for rows in chunks(len(probabilities)):
+            densities = self._log_densities(points[rows])
             probabilities[rows] = np.exp(densities - logsumexp(densities, axis=0)).T
         return probabilities
 
-    def score_samples(self, X: FloatArray) -> Float64Array:
+    def score_samples(self, X: Any) -> Float64Array:
         """log predictive density of each row."""
-        scores = np.empty(len(X))
-        for rows in chunks(len(X)):
-            scores[rows] = logsumexp(self._log_densities(X[rows]), axis=0)
+        points = self._points(X)
+        scores = np.empty(points.shape[0])
+        for rows in chunks(len(scores)):
+            scores[rows] = logsumexp(self._log_densities(points[rows]), axis=0)
         return scores
 
-    def sample(self, n_samples: int, rng: Generator) -> tuple[Float64Array, IntArray]:
+    def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
         """New points from the predictive mixture, and the cluster of each."""
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
-        freedom = np.asarray(self.posterior.degrees_of_freedom) - self.dim + 1
-        strength = np.asarray(self.posterior.mean_strength)
-        spread = np.sqrt((strength + 1) / (strength * freedom))[:, None, None] * self.posterior.cholesky
-        normal = rng.standard_normal((n_samples, self.dim))
-        tails = np.sqrt(freedom[components] / rng.chisquare(freedom[components]))
-        steps = np.einsum("nij,nj->ni", spread[components], normal * tails[:, None])
-        return self.posterior.mean[components] + steps, self._names[components]
+        points = self.posterior.sample(components, rng)
+        return points if self.columns is None else self.columns.table(points), self._names[components]
 
     def save(self, path: str | Path) -> None:
         """Write the mixture as plain arrays (.npz): loading it cannot execute code."""
-        arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in FIELDS}
-        arrays |= {"format": np.array(FORMAT), "counts": self.counts, "outlier_weight": self.outlier_weight}
+        arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
+        arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
+        arrays |= {"outlier_weight": self.outlier_weight}
+        arrays |= {} if self.columns is None else self.columns.arrays()
         write_npz(path, arrays)
 
 
 def load(path: str | Path) -> Mixture:
     """Read a mixture that `save` wrote; a damaged file is refused with one sentence."""
-    arrays = read_arrays(path, required=("format", "counts", "outlier_weight", *FIELDS))
-    if str(arrays["format"]) != FORMAT:
-        raise InputError(f"{path} should be a {FORMAT!r} file, not {str(arrays['format'])!r}")
+    head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
+    if str(head["format"]) not in (FORMAT, OLD_FORMAT):
+        raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")
+    family = str(head.get("family", "full"))
     try:
-        posterior = NIW(*(arrays[name] for name in FIELDS))
-        mixture = Mixture(arrays["counts"], posterior, float(arrays["outlier_weight"]))
+        names = prior_named(family).FIELDS
+    except KeyError:
+        raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
+    arrays = read_arrays(path, required=names)
+    try:
+        columns = Columns.read(path) if family == "mixed" else None
+        posterior = prior_from_fields(family, [arrays[name] for name in names])
+        mixture = Mixture(head["counts"], posterior, float(head["outlier_weight"]), columns)
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
-        if posterior.mean.shape[0] != expected or not np.isfinite(posterior.half_log_determinant).all():
+        finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
+        factor = getattr(posterior, "half_log_determinant", np.zeros(1))
+        if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
             raise ValueError("its arrays do not belong together")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path} is a damaged model file: {error}") from error

@@ -1,4 +1,4 @@
-"""Random numbers, compiled by numba: many at a time, each from a key and its own place. Imports nothing of ours.
+"""Random numbers, compiled by numba: many at a time, each from a key and its own place.
 
 NumPy draws one number after the other, with branches that no vector unit can take: a normal variable takes it 7
 nanoseconds and a gamma variable 60, the functions here one and ten. That is a third of what an iteration of the
@@ -12,69 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
 
-# Contracted and reordered sums, but infinities and NaNs keep their meaning.
-OPTIONS: Any = {
-    "cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}  # fmt: skip
-compiled: Any = njit(**OPTIONS)
-untyped_intrinsic: Any = intrinsic
+from dpmmwrap.special import compiled, log_float32
 
 
-@untyped_intrinsic
-def _float_from_bits(typing_context: Any, bits: Any) -> Any:
-    """The float32 with these 32 bits, without leaving the vector registers."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
-
-
-@untyped_intrinsic
-def _bits_from_float(typing_context: Any, value: Any) -> Any:
-    """The 32 bits of a float32."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.int32))
-
-    return types.int32(types.float32), generate
-
-
-@compiled
-def exp_float32(x: Any) -> Any:
-    """exp of a float32 at or below 0, to about 2 units in the last place; what is below e^-86 becomes e^-86."""
-    x = max(x, np.float32(-86.0))
-    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
-    r = (x - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
-    p = np.float32(1.0 / 720)
-    p = p * r + np.float32(1.0 / 120)
-    p = p * r + np.float32(1.0 / 24)
-    p = p * r + np.float32(1.0 / 6)
-    p = p * r + np.float32(0.5)
-    p = p * r + np.float32(1.0)
-    p = p * r + np.float32(1.0)
-    return p * _float_from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
-
-
-@compiled
-def log_float32(x: Any) -> Any:
-    """log of a positive float32, to about 2 units in the last place: of its power of two, and by the series of the
-    inverse hyperbolic tangent of the rest, which lies between 2/3 and 4/3."""
-    bits = _bits_from_float(x)
-    power = (bits - np.int32(0x3F2AAAAB)) >> np.int32(23)
-    m = _float_from_bits(bits - (power << np.int32(23)))
-    s = (m - np.float32(1)) / (m + np.float32(1))
-    s2 = s * s
-    p = np.float32(2.0 / 9)
-    p = p * s2 + np.float32(2.0 / 7)
-    p = p * s2 + np.float32(2.0 / 5)
-    p = p * s2 + np.float32(2.0 / 3)
-    p = p * s2 + np.float32(2.0)
-    return p * s + np.float32(power) * np.float32(0.69314718)
+def derived_key(key: Any, index: int) -> Any:
+    """What `key_from` gives, for callers in Python: a compiled function would hand back an int, not a uint64."""
+    return np.uint64((int(key) + index * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
 
 
 @compiled

@@ -34,7 +34,6 @@ from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.data import draw_parameters
 from dpmmwrap.starts import make_initializer
 
 SIZES = ((2, 20, 50), (5, 20, 10), (10, 20, 10), (20, 20, 10))
@@ -58,9 +57,9 @@ def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10)
     """A chain at the true clusters, after a few iterations."""
     settings = Settings(
         10.0, NIW.from_data(X), make_initializer("random"), 10**6, 5, 0, init_clusters=y, n_jobs=n_jobs,
-        fresh_start_after=10,
+        restart_after=10,
     )  # fmt: skip
-    settings.initializer.bind(X)
+    settings.bind(X, settings.full_ratio)
     chain = Chain(X, settings)
     chain.begin()
     for _ in range(warm):
@@ -99,11 +98,12 @@ def warm_up() -> None:
 def sweep_row(dim: int, clusters: int, spread: float) -> Row:
     data = generate(dim, clusters, 20_000, spread, 0)
     chain = settled_chain(data.X, data.y)
-    parameters = draw_parameters(chain.model, chain.evidence, np.random.default_rng(0))
+    own = chain.context.data
+    tables = own.draw_parameters(chain.context.model, chain.state, np.uint64(0))
     floor, swept = fastest(
-        whitening_product(data.X, clusters), lambda: chain.points.sweep(parameters, np.uint64(1), False)
+        whitening_product(data.X, clusters), lambda: own.sweep(chain.state, tables, np.uint64(1), False)
     )
-    plain, inside = chain.points.sweep, 0.0
+    plain, inside = own.sweep, 0.0
 
     def timed(*arguments: Any) -> Any:
         nonlocal inside
@@ -112,7 +112,7 @@ def sweep_row(dim: int, clusters: int, spread: float) -> Row:
         inside += time.perf_counter() - start
         return result
 
-    chain.points.sweep = timed  # type: ignore[method-assign]
+    own.sweep = timed  # type: ignore[method-assign]
     begun = time.perf_counter()
     for _ in range(200):
         chain.iterate()
@@ -135,7 +135,7 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
     many = BayesianGaussianMixture(n_components=100, max_iter=1000, random_state=0)
     methods = {
         "built in, one first cluster": ours(1),
-        "built in, one first cluster, the reference's ratio": ours(1, merge_ratio="reference"),
+        "built in, one first cluster, the reference's ratio": ours(1, acceptance_ratio="reference"),
         "built in, many first clusters": ours("many"),
         "built in, many first clusters, 50 iterations": ours("many", 50),
         "built in, one first cluster, 30 iterations": ours(1, 30),
@@ -174,11 +174,11 @@ def timed_fit(fit: Callable[[np.ndarray], Any], X: np.ndarray) -> tuple[Any, flo
 
 
 def ours(
-    init_clusters: int | str | np.ndarray, iterations: int = 200, merge_ratio: str = "auto"
+    init_clusters: int | str | np.ndarray, iterations: int = 200, acceptance_ratio: str = "auto"
 ) -> Callable[[np.ndarray], np.ndarray]:
     return DPMM(
         init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, backend="native", n_jobs=1,
-        merge_ratio=merge_ratio,
+        acceptance_ratio=acceptance_ratio, covariance_type="full",
     ).fit_predict  # fmt: skip
 
 

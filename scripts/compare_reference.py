@@ -22,8 +22,8 @@ DATA = Path(__file__).parents[1] / "tests" / "data"
 def ours(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[int, float, float]:
     """The reference's settings: one first cluster, random starts, its prior, no fresh starts."""
     model = DPMM(
-        init="random", init_clusters=1, burnout=5, max_iter=100, prior="reference", backend="native",
-        fresh_start_after=None, merge_ratio="reference", random_state=seed,
+        init="random", init_clusters=1, min_cluster_age=5, max_iter=100, prior="reference", backend="native",
+        restart_after=None, acceptance_ratio="reference", random_state=seed,
     ).fit(X, truth=y)  # fmt: skip
     return model.n_clusters_, model.log_posterior_, float(model.trace_.nmi[-1])
 

@@ -142,7 +142,7 @@ def test_many_first_clusters_merge_down(data: Any) -> None:
 
 @pytest.mark.parametrize(("ratio", "most"), [("auto", 1), ("jain-neal", 1), ("reference", 150)])
 def test_auto_begins_with_one_cluster_where_splits_find_the_rest(data: Any, ratio: str, most: int) -> None:
-    first = quick(init_clusters="auto", merge_ratio=ratio, max_iter=1).fit(data.X).trace_.n_clusters[0]
+    first = quick(init_clusters="auto", acceptance_ratio=ratio, max_iter=1).fit(data.X).trace_.n_clusters[0]
     assert first == 1 if most == 1 else 20 < first <= most
 
 
@@ -180,7 +180,7 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"alpha": -1.0}, "alpha should be a finite number above 0, not -1.0"),
         ({"alpha": "much"}, "alpha should be"),
         ({"max_iter": 0}, "max_iter should be a whole number of at least 1, not 0"),
-        ({"burnout": 2.5}, "burnout should be"),
+        ({"min_cluster_age": 2.5}, "min_cluster_age should be"),
         ({"init": "magic"}, "init should be one of random, kmeans, splitnet or a callable, not 'magic'"),
         ({"backend": "fortran"}, "backend should be auto, native or julia"),
         ({"prior": NIW.reference(7)}, "the prior has 7 dimensions, but the data have 3"),
@@ -188,7 +188,7 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"init_clusters": "some"}, "init_clusters should be auto, many"),
         ({"init_clusters": np.zeros(3)}, "init_clusters should be 2000 labels"),
         ({"outlier_weight": 1.0}, "outlier_weight should be"),
-        ({"merge_ratio": "own"}, "merge_ratio should be one of auto, jain-neal, reference, printed"),
+        ({"acceptance_ratio": "own"}, "acceptance_ratio should be one of auto, jain-neal, reference, printed"),
         ({"max_clusters": 0}, "max_clusters should be"),
         ({"init": lambda points: np.zeros(3)}, "should return 2000 sublabels"),
         ({"init": lambda points: np.full(len(points), 2)}, "sublabels 0 or 1 only"),

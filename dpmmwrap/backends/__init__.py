@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.starts import Initializer
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it."""
 
-MergeRatio = Literal["auto", "jain-neal", "reference", "printed"]
-MERGE_RATIOS: tuple[str, ...] = get_args(MergeRatio)
+AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
+ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
-"""What the reference package can do; what the built-in sampler takes for counting the chance of a proposal."""
+"""What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
+JULIA_FAMILIES = ("gaussian",)
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,20 @@ class Settings:
     """Everything that decides a fit, apart from the data."""
 
     alpha: float
-    prior: NIW
+    prior: Prior
     initializer: Initializer
     max_iter: int
-    burnout: int
+    min_cluster_age: int
+    """Iterations before a new cluster may split or merge."""
     seed: int
     init_clusters: int | IntArray = 1
     """A number of clusters to begin with, or a label per point ("auto" and "many" have been resolved)."""
     max_clusters: int | None = None
     outlier_weight: float = 0.0
-    outlier_prior: NIW | None = None
-    merge_ratio: MergeRatio = "auto"
-    """How splits and merges are judged (see the README); "auto" is what suits the backend."""
-    fresh_start_after: int | None = None
+    outlier_prior: Prior | None = None
+    acceptance_ratio: AcceptanceRatio = "auto"
+    """How splits and merges are accepted (see the README); "auto" is what suits the backend."""
+    restart_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     n_jobs: int = 1
     truth: IntArray | None = None
@@ -54,13 +56,11 @@ class Settings:
     @property
     def full_ratio(self) -> bool:
         """Whether the built-in sampler counts the chance of proposing a split."""
-        return self.merge_ratio in FULL_RATIOS
+        return self.acceptance_ratio in FULL_RATIOS
 
-    def bind(self, X: Float32Array, full_ratio: bool) -> None:
-        """Show the data to the initializer and, if it wants to know, say by what ratio its splits will be judged."""
-        if hasattr(self.initializer, "full_ratio"):
-            self.initializer.full_ratio = full_ratio
-        self.initializer.bind(X)
+    def bind(self, X: Points, full_ratio: bool) -> None:
+        """Show the initializer the data, and by what its splits will be accepted."""
+        self.initializer.bind(X, SplitCriterion(self.prior, self.alpha, full_ratio))
 
 
 @dataclass
@@ -74,15 +74,20 @@ class Result:
 
 
 class Backend(Protocol):
-    """A sampler: the data (N, D) as float32 and the settings in, labels and a trace out."""
+    """A sampler: the data as their family stores them and the settings in, labels and a trace out."""
 
     name: str
 
-    def fit(self, X: Float32Array, settings: Settings) -> Result: ...
+    def fit(self, X: Points, settings: Settings) -> Result: ...
 
 
 def make_backend(
-    name: str, *, checkpoint: Path | None = None, merge_ratio: str = "auto", workers: bool = False
+    name: str,
+    *,
+    checkpoint: Path | None = None,
+    acceptance_ratio: str = "auto",
+    workers: bool = False,
+    family: str = "gaussian",
 ) -> Backend:
     """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
 
@@ -93,29 +98,31 @@ def make_backend(
     if name == "native" and workers:
         raise ValueError("worker processes need the Julia backend: backend should be julia")
     if name == "julia" or workers:
-        check_julia_can(checkpoint, merge_ratio)
-    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, merge_ratio)):
+        check_julia_can(checkpoint, acceptance_ratio, family)
+    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, acceptance_ratio, family)):
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend()
-    from dpmmwrap.sampler.chain import NativeBackend
+    from dpmmwrap.backends.native import NativeBackend
 
     return NativeBackend()
 
 
-def check_julia_can(checkpoint: Path | None, merge_ratio: str) -> None:
+def check_julia_can(checkpoint: Path | None, acceptance_ratio: str, family: str = "gaussian") -> None:
     """Refuse what only the built-in sampler can do."""
     if checkpoint is not None:
         raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
-    if merge_ratio not in JULIA_RATIOS:
+    if acceptance_ratio not in JULIA_RATIOS:
         raise ValueError(
-            f"merge_ratio {merge_ratio} needs the built-in sampler: backend should be native, without workers"
+            f"acceptance_ratio {acceptance_ratio} needs the built-in sampler: backend should be native, without workers"
         )
+    if family not in JULIA_FAMILIES:
+        raise ValueError(f"the family {family} needs the built-in sampler: backend should be native, without workers")
 
 
-def _julia_serves(checkpoint: Path | None, merge_ratio: str) -> bool:
+def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str) -> bool:
     """For "auto": can Julia do what is asked, here and now? It works in the main thread only."""
-    if checkpoint is not None or merge_ratio not in JULIA_RATIOS:
+    if checkpoint is not None or acceptance_ratio not in JULIA_RATIOS or family not in JULIA_FAMILIES:
         return False
     from dpmmwrap.backends import julia
 

@@ -51,7 +51,7 @@ class JuliaBackend:
         self.bridge = start_julia()
 
     def fit(self, X: Float32Array, settings: Settings) -> Result:
-        check_julia_can(settings.checkpoint, settings.merge_ratio)
+        check_julia_can(settings.checkpoint, settings.acceptance_ratio)
         if len(X) > MOST_POINTS:
             warnings.warn(
                 f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_POINTS:,} points",
@@ -181,10 +181,10 @@ def julia_settings(bridge: Any, settings: Settings) -> Any:
         "α": settings.alpha,
         "prior": julia_prior(bridge, settings.prior),
         "iterations": settings.max_iter,
-        "burnout": settings.burnout,
+        "burnout": settings.min_cluster_age,
         "seed": settings.seed,
         "outlier_weight": settings.outlier_weight,
-        "fresh_start_after": settings.fresh_start_after or 0,
+        "fresh_start_after": settings.restart_after or 0,
     }
     if settings.max_clusters is not None:
         named["max_clusters"] = settings.max_clusters

@@ -22,11 +22,11 @@ POSITIVE = click.IntRange(min=1)
 SAME_NAME = (
     *(
         "backend",
-        "burnout",
+        "min_cluster_age",
         "init_clusters",
         "max_clusters",
         "outlier_weight",
-        "merge_ratio",
+        "acceptance_ratio",
         "n_jobs",
         "device",
     ),
@@ -98,9 +98,9 @@ def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
     "is used, by which splits do not find clusters that overlap.",
 )
 @click.option("--max-clusters", type=POSITIVE, help="Never have more clusters than this.")
-@click.option("--burnout", type=POSITIVE, help="Iterations before a new cluster may split or merge.")
+@click.option("--min-cluster-age", type=POSITIVE, help="Iterations before a new cluster may split or merge.")
 @click.option(
-    "--merge-ratio",
+    "--acceptance-ratio",
     type=click.Choice(["auto", "jain-neal", "reference", "printed"]),
     default="auto",
     show_default=True,
@@ -212,7 +212,7 @@ def make_start(options: dict[str, Any]) -> Any:
         return options["init"]
     from dpmmwrap.starts import make_initializer
 
-    return make_initializer("splitnet", weights=options["weights"], device=options["device"], alpha=options["alpha"])
+    return make_initializer("splitnet", weights=options["weights"], device=options["device"])
 
 
 def make_prior(prior: str, dim: int) -> str | NIW:

@@ -98,7 +98,7 @@ def subclusters(start: str, backend: str) -> Method:
 def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> Any:
     from dpmmwrap.starts import make_initializer
 
-    options = {"weights": settings.weights, "alpha": settings.alpha} if start == "splitnet" else {}
+    options = {"weights": settings.weights} if start == "splitnet" else {}
     kind: type[DPMM] = DPMM
     if settings.watch and backend == "native":
         from dpmmwrap.evaluation.watching import WatchedDPMM

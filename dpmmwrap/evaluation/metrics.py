@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.arrays import Float64Array, IntArray
 
 if TYPE_CHECKING:
-    from dpmmwrap.families.gaussian import NIW
+    from dpmmwrap.families.base import Points, Prior
 
 
 def ari_of_table(table: IntArray) -> float:
@@ -27,16 +27,14 @@ def pairs(counts: Float64Array) -> float:
     return float((counts * (counts - 1)).sum() / 2)
 
 
-def log_posterior(X: FloatArray, labels: IntArray, alpha: float, prior: NIW) -> float:
+def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> float:
     """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
     from scipy.special import gammaln
 
-    from dpmmwrap.families.gaussian import Statistics
-
     found = np.unique(labels, return_inverse=True)[1]
-    clusters = Statistics.of(X, found)
+    clusters = prior.statistics(X, found)
     tables = np.log(alpha) + gammaln(clusters.counts)
-    total = gammaln(alpha) - gammaln(len(X) + alpha)
+    total = gammaln(alpha) - gammaln(len(found) + alpha)
     return float(total + (prior.log_marginal_likelihood(clusters) + tables).sum())
 
 

@@ -12,8 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_sets, split_log_hastings
-from dpmmwrap.starts import Initializer, make_initializer
+from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 
 Splitter = Callable[[Float32Array], Sequence[UInt8Array]]
 """Sets (count, n, D) in, 0/1 labels of each out."""
@@ -43,7 +44,7 @@ PARTS: dict[str, dict[str, object]] = {
 
 def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[str, Splitter]:
     """The methods by name, in the order of the table."""
-    options: dict[str, object] = {"alpha": TEST_CONCENTRATION, "weights": weights}
+    options: dict[str, object] = {"weights": weights}
     found = {
         "random": by_start(make_initializer("random"), seed),
         "2-means": by_start(make_initializer("kmeans"), seed),
@@ -61,7 +62,7 @@ def by_start(start: Initializer, seed: int) -> Splitter:
 
     def split(sets: Float32Array) -> list[UInt8Array]:
         count, n, dim = sets.shape
-        start.bind(sets.reshape(-1, dim))
+        start.bind(sets.reshape(-1, dim), SplitCriterion(NIW.reference(dim), TEST_CONCENTRATION))
         members: list[IntArray] = list(np.arange(count * n).reshape(count, n))
         return start(members, np.random.default_rng(seed))
 

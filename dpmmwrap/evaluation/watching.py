@@ -15,7 +15,7 @@ from dpmmwrap.backends import Backend, Result, Settings
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.kernels import labels as bookkeeping
+from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.trace import Iteration
 
 
@@ -36,20 +36,20 @@ class WatchedBackend:
 
         def watch(number: int, iteration: Iteration) -> None:
             table = np.zeros((int(truth.max()) + 1, iteration.n_clusters), np.int64)
-            bookkeeping.contingency(truth, chain.points.labels, table)
+            contingency(truth, chain.state.labels, table)
             self.ari.append(ari_of_table(table))
 
-        chain.settings = replace(settings, progress=watch)
+        chain.context = chain.context._replace(settings=replace(settings, progress=watch))
         try:
             return chain.run()
         finally:
-            chain.points.close()
+            chain.context.data.close()
 
 
 class WatchedDPMM(DPMM):
     """DPMM on the built-in sampler, with `aris_`: the ARI of each iteration."""
 
-    def _backend(self) -> Backend:
+    def _backend(self, acceptance_ratio: str) -> Backend:
         self.aris_: list[float] = []
         backend = WatchedBackend()
         backend.ari = self.aris_

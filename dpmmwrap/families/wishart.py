@@ -1,6 +1,6 @@
-"""The loops of the conjugate maths, compiled by numba: many small matrices at a time.
+"""The loops of the normal-inverse-Wishart, compiled by numba: many small matrices at a time.
 
-`dpmmwrap.families.gaussian` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so
+`gaussian.py` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so
 that one step of a factorisation is one vectorised loop over all clusters: at D = 20 that is four times as fast as one
 small matrix after the other.
 """
@@ -8,43 +8,69 @@ small matrix after the other.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dpmmwrap.variates import OPTIONS, key_from, standard_gammas, standard_normals
+from dpmmwrap.dirichlet_process import fill_weight_shapes, log_weights_of
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+from dpmmwrap.variates import key_from, standard_gammas, standard_normals
 
 LOG_2_PI = math.log(2 * math.pi)
-# Sums in any order, so that they are vectorised; what is not a number stays so.
-compiled: Any = njit(**OPTIONS | {"fastmath": {"reassoc", "contract"}})
+
+
+class Statistics(NamedTuple):
+    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
+
+    counts: Any
+    means: Any
+    scatters: Any
+
+
+class PriorFields(NamedTuple):
+    """One normal-inverse-Wishart distribution."""
+
+    mean: Any
+    strength: Any
+    scale: Any
+    freedom: Any
+    log_normaliser: Any
+
+
+class Posteriors(NamedTuple):
+    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+    factors: Any
+    """Lower Cholesky factors of the scales (D, D, K)."""
+    halves: Any
+    """Half the log determinants of the scales."""
+    log_normalisers: Any
+
+
+class Gaussians(NamedTuple):
+    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
+
+    means: Any
+    precision_factors: Any
+    log_peak_densities: Any
+    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+
+
+class Computed(NamedTuple):
+    """What `compute_posteriors` finds."""
+
+    clusters: Any
+    posterior: Any
+    log_marginal: Any
 
 
 @compiled
-def log_gamma(x: Any) -> Any:
-    """log Gamma(x), by Stirling's series where it is exact to double precision: three times as fast as lgamma."""
-    if x < 12.0:
-        return math.lgamma(x)
-    square = 1.0 / (x * x)
-    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / x
-    return (x - 0.5) * math.log(x) - x + 0.9189385332046727 + series
-
-
-@compiled
-def log_joint(alpha: Any, counts: Any, log_marginal: Any) -> Any:
-    """log probability of a seating with these numbers of guests per table in the Chinese restaurant process, and of
-    the tables' data."""
-    total, guests = log_gamma(alpha), 0.0
-    for k in range(len(counts)):
-        total += log_marginal[k]
-        if counts[k] > 0.0:
-            total += math.log(alpha) + log_gamma(counts[k])
-            guests += counts[k]
-    return total - log_gamma(alpha + guests)
-
-
-@compiled
-def log_partition(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
+def log_normaliser(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
     """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2), less a constant power of pi: what the data can change."""
     total = -freedom * half - 0.5 * dim * math.log(strength)
     for j in range(dim):
@@ -53,10 +79,10 @@ def log_partition(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
 
 
 @compiled
-def log_partitions(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any:
+def log_normalisers(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any:
     totals = np.empty(len(halves))
     for k in range(len(halves)):
-        totals[k] = log_partition(freedoms[k], strengths[k], halves[k], dim)
+        totals[k] = log_normaliser(freedoms[k], strengths[k], halves[k], dim)
     return totals
 
 
@@ -82,15 +108,15 @@ def factorise(matrices: Any) -> Any:
 
 
 @compiled
-def posteriors(prior: Any, counts: Any, means: Any, scatters: Any) -> Any:
-    """Means, strengths, scales and degrees of freedom given each cluster's statistics, and the scales' factors,
-    their half log determinants and the log partitions. O(K D^3)."""
-    mean, strength, scale, freedom = prior
+def posteriors(prior: Any, statistics: Any) -> Any:
+    """The posterior of each cluster given its statistics. O(K D^3)."""
+    counts, means, scatters = statistics.counts, statistics.means, statistics.scatters
+    mean, strength, scale = prior.mean, prior.strength, prior.scale
     count, dim = means.shape
     strengths, freedoms = np.empty(count), np.empty(count)
     centres, scales, gap = np.empty((count, dim)), np.empty((count, dim, dim)), np.empty(dim)
     for k in range(count):
-        strengths[k], freedoms[k] = strength + counts[k], freedom + counts[k]
+        strengths[k], freedoms[k] = strength + counts[k], prior.freedom + counts[k]
         share = counts[k] / strengths[k]
         for i in range(dim):
             gap[i] = means[k, i] - mean[i]
@@ -100,20 +126,21 @@ def posteriors(prior: Any, counts: Any, means: Any, scatters: Any) -> Any:
             for j in range(dim):
                 scales[k, i, j] = scale[i, j] + scatters[k, i, j] + pull * gap[j]
     factors, halves = factorise(scales)
-    return centres, strengths, scales, freedoms, factors, halves, log_partitions(freedoms, strengths, halves, dim)
+    normalisers = log_normalisers(freedoms, strengths, halves, dim)
+    return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers)
 
 
 @compiled
 def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
-    """Means (K, D) and whitening factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
+    """Means (K, D) and precision_factors factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
 
     Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
     row, and then the steps from the centres. O(K D^3).
     """
     count, dim = centres.shape
-    log_normalisers, rest = np.zeros(count), np.empty(count)
+    log_peak_densities, rest = np.zeros(count), np.empty(count)
     rows, steps = np.empty((dim, count)), np.empty((dim, count))
-    means, whitening = np.empty((count, dim)), np.zeros((count, dim, dim))
+    means, precision_factors = np.empty((count, dim)), np.zeros((count, dim, dim))
     place = 0
     for i in range(dim):
         for k in range(count):
@@ -135,105 +162,80 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
                 rest[k] -= rows[m, k] * steps[m, k]
         for k in range(count):
             steps[i, k] = rest[k] / rows[i, k]
-            log_normalisers[k] += math.log(rows[i, k]) - 0.5 * LOG_2_PI
+            log_peak_densities[k] += math.log(rows[i, k]) - 0.5 * LOG_2_PI
             means[k, i] = centres[k, i] + steps[i, k] / math.sqrt(strengths[k])
             for j in range(i + 1):
-                whitening[k, i, j] = rows[j, k]
-    return means, whitening, log_normalisers
+                precision_factors[k, i, j] = rows[j, k]
+    return Gaussians(means, precision_factors, log_peak_densities)
 
 
 @compiled
 def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
-    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `drawn` reads them.
-
-    Dir(N_1, ..., N_K, alpha), then Dir(N_l + alpha/2, N_r + alpha/2) for each cluster, then the halved chi-squares of
-    `bartlett`, feature by feature.
-    """
-    first = len(counts) + 1
-    rest = first + 2 * len(sides)
-    shapes = np.empty(rest + dim * len(freedoms))
-    for k in range(len(counts)):
-        shapes[k] = counts[k]
-    shapes[len(counts)] = alpha
-    for k in range(len(sides)):
-        for side in range(2):
-            shapes[first + 2 * k + side] = sides[k, side] + 0.5 * alpha
+    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads them: of
+    the weights, then the halved chi-squares of `bartlett`, feature by feature."""
+    shapes = np.empty(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
+    first = fill_weight_shapes(shapes, alpha, counts, sides)
     for i in range(dim):
         for k in range(len(freedoms)):
-            shapes[rest + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
+            shapes[first + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
     return shapes
 
 
 @compiled
-def drawn(
-    key: Any, alpha: Any, counts: Any, sides: Any, freedoms: Any, centres: Any, strengths: Any, factors: Any
-) -> Any:
-    """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and what `bartlett` finds for
-    K clusters and their 2K subclusters."""
-    count, dim = centres.shape
-    gammas = standard_gammas(key, gamma_shapes(alpha, counts, sides, freedoms, dim))
+def draw_parameters(key: Any, alpha: Any, counts: Any, sides: Any, posterior: Any) -> Any:
+    """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and of the Gaussians of K
+    clusters and their 2K subclusters."""
+    count, dim = posterior.means.shape
+    gammas = standard_gammas(key, gamma_shapes(alpha, counts, sides, posterior.freedoms, dim))
     # Another key, by a number that no place comes near to.
     normals = standard_normals(key_from(key, 1 << 40), dim * (dim + 1) // 2 * count).reshape(-1, count)
     masses = len(gammas) - dim * count
-    log_weights, log_subweights = dirichlets(gammas[:masses], len(sides))
+    log_weights, log_subweights = log_weights_of(gammas[:masses], len(sides))
     squares = gammas[masses:].reshape(dim, count)
-    means, whitening, log_normalisers = bartlett(centres, strengths, factors, squares, normals)
-    return log_weights, log_subweights, means, whitening, log_normalisers
+    return (
+        log_weights,
+        log_subweights,
+        bartlett(posterior.means, posterior.strengths, posterior.factors, squares, normals),
+    )
 
 
 @compiled
-def dirichlets(masses: Any, clusters: Any) -> Any:
-    """log weights and (clusters, 2) log subweights from their gamma variables."""
-    # A variable of a small shape may come out as zero.
-    smallest = 1e-300
-    first, total = len(masses) - 2 * clusters, 0.0
-    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
-    for k in range(first):
-        total += masses[k]
-    for k in range(first - 1):
-        weights[k] = math.log(max(masses[k], smallest) / total)
-    for k in range(clusters):
-        left, right = max(masses[first + 2 * k], smallest), max(masses[first + 2 * k + 1], smallest)
-        subweights[k, 0] = math.log(left / (left + right))
-        subweights[k, 1] = math.log(right / (left + right))
-    return weights, subweights
-
-
-@compiled
-def evidence(prior: Any, prior_log_partition: Any, counts: Any, means: Any, scatters: Any) -> Any:
-    """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, what
-    `posteriors` says and the log marginal likelihoods."""
-    every = with_unions(counts, means, scatters)
-    posterior = posteriors(prior, every[0], every[1], every[2])
-    constant = 0.5 * means.shape[1] * math.log(math.pi)
-    log_marginal = np.empty(len(every[0]))
+def compute_posteriors(prior: Any, subclusters: Any) -> Any:
+    """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, the
+    posteriors and the log marginal likelihoods."""
+    every = with_unions(subclusters)
+    posterior = posteriors(prior, every)
+    constant = 0.5 * every.means.shape[1] * math.log(math.pi)
+    log_marginal = np.empty(len(every.counts))
     for k in range(len(log_marginal)):
-        log_marginal[k] = posterior[6][k] - prior_log_partition - constant * every[0][k]
-    own = len(counts) // 2
-    return (every[0][:own], every[1][:own], every[2][:own]), posterior, log_marginal
+        log_marginal[k] = posterior.log_normalisers[k] - prior.log_normaliser - constant * every.counts[k]
+    own = len(subclusters.counts) // 2
+    clusters = Statistics(every.counts[:own], every.means[:own], every.scatters[:own])
+    return Computed(clusters, posterior, log_marginal)
 
 
 @compiled
-def with_unions(counts: Any, means: Any, scatters: Any) -> Any:
+def with_unions(halves: Any) -> Any:
     """Statistics of K clusters, then of their 2K subclusters, from the latter (Chan, Golub and LeVeque's update)."""
+    counts, means, scatters = halves.counts, halves.means, halves.scatters
     pairs, dim = len(counts) // 2, means.shape[1]
-    every = np.empty(3 * pairs), np.empty((3 * pairs, dim)), np.empty((3 * pairs, dim, dim))
+    every = Statistics(np.empty(3 * pairs), np.empty((3 * pairs, dim)), np.empty((3 * pairs, dim, dim)))
     for k in range(2 * pairs):
-        every[0][pairs + k] = counts[k]
+        every.counts[pairs + k] = counts[k]
         for i in range(dim):
-            every[1][pairs + k, i] = means[k, i]
+            every.means[pairs + k, i] = means[k, i]
             for j in range(dim):
-                every[2][pairs + k, i, j] = scatters[k, i, j]
+                every.scatters[pairs + k, i, j] = scatters[k, i, j]
     for k in range(pairs):
         left, right = 2 * k, 2 * k + 1
         total = counts[left] + counts[right]
-        every[0][k] = total
+        every.counts[k] = total
         share = counts[right] / max(total, 1.0)
         for i in range(dim):
             gap = means[right, i] - means[left, i]
-            every[1][k, i] = means[left, i] + share * gap
+            every.means[k, i] = means[left, i] + share * gap
             weight = counts[left] * share * gap
             for j in range(dim):
                 between = weight * (means[right, j] - means[left, j])
-                every[2][k, i, j] = scatters[left, i, j] + scatters[right, i, j] + between
+                every.scatters[k, i, j] = scatters[left, i, j] + scatters[right, i, j] + between
     return every

@@ -1,42 +1,101 @@
-"""Where the chain stands: the subclusters' statistics, and a record of what has happened to each cluster."""
+"""Everything a chain is: labels, statistics, ages, concentration. One object, saved and restored whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import SFC64, Generator
 
-from dpmmwrap.arrays import IntArray
-from dpmmwrap.families.gaussian import Statistics, concatenate
+from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.dirichlet_process import log_joint
+from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
+from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 RECORD = np.dtype(
     [
-        ("formed", np.int64),
-        ("begun", np.int64),
-        ("risen", np.int64),
+        ("born_at", np.int64),
+        ("subclusters_born_at", np.int64),
+        ("improved_at", np.int64),
         ("best_ratio", np.float64),
-        ("failures", np.int64),
-        ("log_chance", np.float64),
+        ("failed_restarts", np.int64),
+        ("proposal_log_prob", np.float64),
     ]
 )
 
 
+@dataclass(frozen=True)
+class Model:
+    """What the chain samples from, but for the concentration: the prior, and the outlier component (always cluster 0)
+    if there is one."""
+
+    prior: Prior
+    outlier_weight: float = 0.0
+    outlier_prior: Prior | None = None
+
+    @cached_property
+    def outliers(self) -> int:
+        """How many of the first clusters are outlier components: 0 or 1."""
+        return int(self.outlier_weight > 0)
+
+
+class ClusterPosteriors(NamedTuple):
+    """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
+
+    clusters: Statistics
+    subclusters: Statistics
+    posterior: Any
+    """A batch of the K clusters' posteriors, then of the 2K subclusters'."""
+    log_marginal: Float64Array
+    """log marginal likelihoods in the same order."""
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters.counts)
+
+    @property
+    def sides(self) -> Float64Array:
+        """Number of points left and right: (K, 2)."""
+        sides: Float64Array = self.subclusters.counts.reshape(-1, 2)
+        return sides
+
+
 @dataclass
 class State:
-    """Where the chain stands, apart from the labels in `Points`."""
+    """Where a chain stands."""
 
+    alpha: float
+    labels: IntArray
+    sublabels: UInt8Array
     subclusters: Statistics
     """Of the left and right subcluster of each cluster in turn."""
     records: Any
-    """One per cluster. formed: the iteration in which it was. begun: the one in which its subclusters were. risen: the
-    one in which the log Hastings ratio of its split last rose above best_ratio. failures: starts in a row that led
-    nowhere. log_chance: log probability with which its sublabels were drawn, 0 for a start's."""
+    """One per cluster. born_at: the iteration in which it was formed. subclusters_born_at: the one in which its
+    subclusters were. improved_at: the one in which the log Hastings ratio of its split last rose above best_ratio.
+    failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
+    drawn, 0 for a start's."""
     iteration: int = 0
+    posteriors: ClusterPosteriors | None = None
+    """What the statistics say: computed again whenever they change, never saved."""
+    by_label: LabelOrder | None = None
+    """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
 
     @property
     def n_clusters(self) -> int:
         return len(self.records)
+
+    @property
+    def known(self) -> ClusterPosteriors:
+        """The posteriors, which are there once the first subclusters are."""
+        assert self.posteriors is not None
+        return self.posteriors
+
+    @property
+    def log_posterior(self) -> float:
+        """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
+        return float(log_joint(self.alpha, self.known.clusters.counts, self.known.log_marginal))
 
     @property
     def new_record(self) -> tuple[int, int, int, float, int, float]:
@@ -48,25 +107,24 @@ class State:
         records[:] = self.new_record
         return records
 
-    def begin_subclusters(self, clusters: IntArray) -> None:
-        """Note that these clusters' subclusters begin anew, as the last ones led nowhere."""
+    def begin_subclusters(self, clusters: IntArray, subclusters: Statistics) -> None:
+        """Put new subclusters in the place of some that led nowhere."""
+        self.replace(clusters, subclusters)
         fresh = self.new_records(len(clusters))
-        fresh["formed"] = self.records["formed"][clusters]
-        fresh["failures"] = self.records["failures"][clusters] + 1
+        fresh["born_at"] = self.records["born_at"][clusters]
+        fresh["failed_restarts"] = self.records["failed_restarts"][clusters] + 1
         self.records[clusters] = fresh
 
     def replace(self, clusters: IntArray, subclusters: Statistics) -> None:
         """Overwrite the statistics of both subclusters of these clusters."""
-        places = np.repeat(2 * clusters, 2)
-        places[1::2] += 1
-        own = self.subclusters
-        own.counts[places], own.means[places] = subclusters.counts, subclusters.means
-        own.scatters[places] = subclusters.scatters
+        rows = np.repeat(2 * clusters, 2)
+        rows[1::2] += 1
+        put(self.subclusters, rows, subclusters)
 
     def merge(self, clusters: IntArray, left: Statistics, right: Statistics) -> None:
         """Form these clusters anew, with these subclusters."""
         in_turn = np.arange(2 * len(clusters)).reshape(2, -1).T.ravel()
-        self.replace(clusters, concatenate([left, right])[in_turn])
+        self.replace(clusters, take(concatenate([left, right]), in_turn))
         self.records[clusters] = self.new_record
 
     def split(self, clusters: IntArray, subclusters: Statistics) -> None:
@@ -75,8 +133,8 @@ class State:
         `subclusters` has the subclusters of the former, then of the latter.
         """
         count = len(clusters)
-        self.replace(clusters, subclusters[: 2 * count])
-        self.subclusters = concatenate([self.subclusters, subclusters[2 * count :]])
+        self.replace(clusters, take(subclusters, slice(0, 2 * count)))
+        self.subclusters = concatenate([self.subclusters, take(subclusters, slice(2 * count, None))])
         records = self.new_records(self.n_clusters + count)
         records[: self.n_clusters] = self.records
         records[clusters] = self.new_record
@@ -85,4 +143,14 @@ class State:
     def keep(self, which: Any) -> None:
         """Go on without the clusters that are not marked."""
         self.records = self.records[which]
-        self.subclusters = self.subclusters[np.repeat(which, 2)]
+        self.subclusters = take(self.subclusters, np.repeat(which, 2))
+
+
+def next_key(rng: Generator) -> Any:
+    """A key for the random numbers of one step."""
+    return np.uint64(rng.bit_generator.random_raw())
+
+
+def generator(key: Any) -> Generator:
+    """A generator of NumPy's for steps that call Python code, from a step's key."""
+    return Generator(SFC64(int(key)))

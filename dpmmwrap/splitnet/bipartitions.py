@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array
-from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.families.gaussian import NIW, union
+from dpmmwrap.families.wishart import Statistics
 
 LARGEST_PEEL = 6
 """Components in a peel at most: beyond that its complement, or a smaller peel, scores better."""
@@ -17,7 +18,7 @@ def log_hastings(prior: NIW, left: Statistics, right: Statistics, alpha: float) 
 
     A pair with an empty side is no split: minus infinity.
     """
-    whole = left + right
+    whole = union(left, right)
     sizes = gammaln(np.maximum(left.counts, 1e-9)) + gammaln(np.maximum(right.counts, 1e-9))
     marginals = prior.log_marginal_likelihood(left) + prior.log_marginal_likelihood(right)
     ratio = np.log(alpha) + sizes - gammaln(whole.counts) + marginals - prior.log_marginal_likelihood(whole)

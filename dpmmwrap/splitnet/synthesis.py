@@ -8,7 +8,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.families.gaussian import NIW, Gaussians, Statistics
+from dpmmwrap.families.base import take
+from dpmmwrap.families.gaussian import NIW, covariances_of, gaussians_of, statistics_from_sums
+from dpmmwrap.families.wishart import Gaussians
 from dpmmwrap.splitnet.bipartitions import log_hastings
 
 LEVELS = ("easy", "medium", "hard")
@@ -68,20 +70,19 @@ class Mixtures:
 
     @property
     def covariances(self) -> Float64Array:
-        return self.gaussians.covariances.reshape(*self.weights.shape, self.dim, self.dim)
+        return covariances_of(self.gaussians).reshape(*self.weights.shape, self.dim, self.dim)
 
     def __getitem__(self, sets: IntArray) -> Mixtures:
         count, components = self.weights.shape
         rows = np.arange(count * components).reshape(count, components)[sets].ravel()
-        chosen = Gaussians(self.gaussians.means[rows], self.gaussians.whitening[rows])
-        return Mixtures(self.weights[sets], chosen)
+        return Mixtures(self.weights[sets], take(self.gaussians, rows))
 
     def sample(self, rng: Generator, n: int) -> tuple[Float64Array, IntArray]:
         """n points of each mixture (B, n, D), in random order, and the component of each (B, n)."""
         count, components = self.weights.shape
         X = rng.standard_normal((count, n, self.dim))
         labels = np.empty((count, n), dtype=np.int64)
-        spread = np.linalg.inv(self.gaussians.whitening).reshape(count, components, self.dim, self.dim)
+        spread = np.linalg.inv(self.gaussians.precision_factors).reshape(count, components, self.dim, self.dim)
         means = self.means
         for b in range(count):
             sizes = rng.multinomial(n, self.weights[b])
@@ -94,15 +95,15 @@ class Mixtures:
     def responsibilities(self, X: Float64Array) -> Float64Array:
         """The probability of each component at each point, (B, K, n), for points (B, n, D)."""
         count, components = self.weights.shape
-        whitening = self.gaussians.whitening.reshape(count, components, self.dim, self.dim)
-        log_normalisers = self.gaussians.log_normalisers.reshape(count, components)
+        factors = self.gaussians.precision_factors.reshape(count, components, self.dim, self.dim)
+        log_peaks = self.gaussians.log_peak_densities.reshape(count, components)
         means = self.means
         log_densities = np.full((count, components, X.shape[1]), -np.inf)
         for b in range(count):
             for k in np.flatnonzero(self.weights[b]):
-                whitened = (X[b] - means[b, k]) @ whitening[b, k].T
+                whitened = (X[b] - means[b, k]) @ factors[b, k].T
                 squares = np.einsum("ij,ij->i", whitened, whitened)
-                log_densities[b, k] = np.log(self.weights[b, k]) + log_normalisers[b, k] - 0.5 * squares
+                log_densities[b, k] = np.log(self.weights[b, k]) + log_peaks[b, k] - 0.5 * squares
         log_densities -= log_densities.max(axis=1, keepdims=True)
         densities = np.exp(log_densities)
         return np.asarray(densities / densities.sum(axis=1, keepdims=True))
@@ -156,7 +157,7 @@ def draw_crowds(rng: Generator, dim: int, count: int, crowds: CrowdRange | None 
     means = rng.standard_normal((count, most, dim)) * np.sqrt(spread)[:, None, None]
     weights = rng.standard_gamma(np.exp(rng.uniform(0.0, np.log(30.0), size=(count, 1))), size=(count, most))
     weights[np.arange(most) >= sizes[:, None]] = 0.0
-    gaussians = Gaussians(means.reshape(-1, dim), prior.draw(rng).whitening)
+    gaussians = gaussians_of(means.reshape(-1, dim), prior.draw(rng).precision_factors)
     return Mixtures(weights / weights.sum(axis=1, keepdims=True), gaussians)
 
 
@@ -168,7 +169,7 @@ def draw_splittable_pairs(
     A set that does not is drawn again with its own knobs: the mixture of difficulties stays what was asked.
     """
     mixtures = draw_pairs(rng, dim, knobs)
-    means, whitening = mixtures.gaussians.means, mixtures.gaussians.whitening
+    means, factors = mixtures.gaussians.means, mixtures.gaussians.precision_factors
     X, labels = mixtures.sample(rng, n)
     poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
     for _ in range(MOST_REDRAWS):
@@ -178,10 +179,10 @@ def draw_splittable_pairs(
         X[poor], labels[poor] = again.sample(rng, n)
         mixtures.weights[poor] = again.weights
         rows = (2 * poor[:, None] + np.arange(2)).ravel()
-        means[rows], whitening[rows] = again.gaussians.means, again.gaussians.whitening
+        means[rows], factors[rows] = again.gaussians.means, again.gaussians.precision_factors
         poor = poor[split_log_hastings(X[poor], labels[poor], alpha) <= threshold]
     # New ones: what the first draw knew of its Gaussians does not hold for those that took their place.
-    return Mixtures(mixtures.weights, Gaussians(means, whitening)), X, labels
+    return Mixtures(mixtures.weights, gaussians_of(means, factors)), X, labels
 
 
 def split_log_hastings(X: Float64Array, labels: IntArray, alpha: float, prior: NIW | None = None) -> Float64Array:
@@ -191,8 +192,13 @@ def split_log_hastings(X: Float64Array, labels: IntArray, alpha: float, prior: N
     sizes = indicator.sum(axis=2)
     sums = indicator @ X
     squares = np.stack([np.swapaxes(X * indicator[:, k, :, None], 1, 2) @ X for k in range(2)], axis=1)
-    parts = Statistics.from_sums(sizes.ravel(), sums.reshape(-1, dim), squares.reshape(-1, dim, dim), np.zeros(dim))
-    return log_hastings(NIW.reference(dim) if prior is None else prior, parts[0::2], parts[1::2], alpha)
+    parts = statistics_from_sums(sizes.ravel(), sums.reshape(-1, dim), squares.reshape(-1, dim, dim), np.zeros(dim))
+    return log_hastings(
+        NIW.reference(dim) if prior is None else prior,
+        take(parts, slice(0, None, 2)),
+        take(parts, slice(1, None, 2)),
+        alpha,
+    )
 
 
 def draw_test_sets(

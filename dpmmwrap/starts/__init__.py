@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.families.base import Points, Prior
+
+
+class SplitCriterion(NamedTuple):
+    """By what the sampler will accept the split that a start proposes."""
+
+    prior: Prior
+    """The family, with its prior."""
+    alpha: float
+    full_ratio: bool = True
+    """Whether the Hastings ratio counts the probability of proposing just these sublabels."""
 
 
 @runtime_checkable
 class Initializer(Protocol):
     """Proposes the subclusters of newly formed clusters."""
 
-    def bind(self, X: Float32Array) -> None:
-        """Once per fit: see the data. A GPU initializer uploads it here, once."""
+    def bind(self, X: Points, criterion: SplitCriterion) -> None:
+        """Once per fit: see the data, and what splits are accepted by. A GPU initializer uploads the data here, once."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         """For each cluster (the row numbers of its points), a 0/1 sublabel per member."""

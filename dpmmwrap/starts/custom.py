@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.families.base import Points
+from dpmmwrap.starts import SplitCriterion
 
 
 class CallableStart:
@@ -16,7 +18,7 @@ class CallableStart:
         self.function = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
 
-    def bind(self, X: Float32Array) -> None:
+    def bind(self, X: Points, criterion: SplitCriterion) -> None:
         self.X = X
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:

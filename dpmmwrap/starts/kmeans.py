@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.families.base import Points
+from dpmmwrap.starts import SplitCriterion
 
 CHUNK = 1 << 16
-SAMPLE = 10_000
 
 
 class KMeansStart:
     """2-means on at most `sample` points of a cluster; the rest go to the nearer of the two centres.
 
-    Distances are taken with each feature divided by its deviation over the data, so that units do not matter.
+    Distances are taken in the coordinates that the family embeds its points in: each feature by its deviation over the
+    data for Gaussians, roots of proportions for counts. So units do not matter.
     """
 
     name = "kmeans"
@@ -25,11 +29,9 @@ class KMeansStart:
         self.sample = sample
         self.iterations = iterations
 
-    def bind(self, X: Float32Array) -> None:
+    def bind(self, X: Points, criterion: SplitCriterion) -> None:
         self.X = X
-        some = np.asarray(X[:: max(1, len(X) // SAMPLE)], dtype=np.float64)
-        deviations = some.std(axis=0)
-        self.precision = np.where(deviations > 0, deviations, 1.0) ** -2.0
+        self.embed = criterion.prior.embedder(X)
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         return [self.start(rows, rng) for rows in members]
@@ -38,32 +40,43 @@ class KMeansStart:
         if len(rows) < 2:
             return np.zeros(len(rows), np.uint8)
         few = rows if len(rows) <= self.sample else rng.choice(rows, self.sample, replace=False)
-        centres = two_means(np.asarray(self.X[np.sort(few)], dtype=np.float64), self.precision, self.iterations, rng)
+        centres = two_means(self.embed(self.X[np.sort(few)]), self.iterations, rng)
         sides = np.empty(len(rows), np.uint8)
         for begin in range(0, len(rows), CHUNK):
-            sides[begin : begin + CHUNK] = nearer(self.X[rows[begin : begin + CHUNK]], centres, self.precision)
+            sides[begin : begin + CHUNK] = nearer(self.embed(self.X[rows[begin : begin + CHUNK]]), centres)
         return sides
 
 
-def nearer(points: Float32Array | Float64Array, centres: Float64Array, precision: Float64Array) -> UInt8Array:
-    """1 for points nearer to the second centre than to the first."""
-    axis = precision * (centres[1] - centres[0])
+def nearer(points: Any, centres: Float64Array) -> UInt8Array:
+    """1 for points (dense or sparse) nearer to the second centre than to the first."""
+    axis = centres[1] - centres[0]
     middle = (centres[1] + centres[0]) / 2
-    return np.asarray((points - middle) @ axis > 0, dtype=np.uint8)
+    return np.asarray(points @ axis > middle @ axis, dtype=np.uint8)
 
 
-def two_means(points: Float64Array, precision: Float64Array, iterations: int, rng: Generator) -> Float64Array:
+def two_means(points: Any, iterations: int, rng: Generator) -> Float64Array:
     """Lloyd's algorithm for two centres, begun as k-means++ does: a point, and one far from it."""
-    first = points[rng.integers(len(points))]
-    squares = (precision * (points - first) ** 2).sum(axis=1)
-    if not squares.sum() > 0:
+    first = row(points, int(rng.integers(points.shape[0])))
+    lengths = np.asarray((points.multiply(points) if hasattr(points, "multiply") else points * points).sum(axis=1))
+    squares = np.maximum(lengths.ravel().astype(np.float64) - 2 * (points @ first) + first @ first, 0.0)
+    # What is left of rounding is no distance.
+    squares[squares < 1e-6 * max(float(squares.max()), 1e-30)] = 0.0
+    if not squares.sum() > 1e-6 * max(float(first @ first), 1e-30):
         return np.stack([first, first])
-    centres = np.stack([first, points[rng.choice(len(points), p=squares / squares.sum())]])
+    far = rng.choice(points.shape[0], p=squares / squares.sum())
+    centres = np.stack([first, row(points, int(far))])
     previous = None
     for _ in range(iterations):
-        right = nearer(points, centres, precision).astype(bool)
+        right = nearer(points, centres).astype(bool)
         if right.all() or not right.any() or (previous is not None and (right == previous).all()):
             break
-        centres = np.stack([points[~right].mean(axis=0), points[right].mean(axis=0)])
+        sides = (points[~right], points[right])
+        centres = np.stack([np.asarray(side.mean(axis=0), dtype=np.float64).ravel() for side in sides])
         previous = right
     return centres
+
+
+def row(points: Any, number: int) -> Float64Array:
+    """One row as a dense vector."""
+    chosen = points[[number]]
+    return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64).ravel()

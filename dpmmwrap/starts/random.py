@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.families.base import Points
+from dpmmwrap.starts import SplitCriterion
 
 
 class RandomStart:
     name = "random"
 
-    def bind(self, X: Float32Array) -> None:
+    def bind(self, X: Points, criterion: SplitCriterion) -> None:
         """Nothing to see: the coin does not look at the data."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:

@@ -21,6 +21,7 @@ from dpmmwrap.splitnet.frame import Frame, frame_of
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.network import SplitNet
 from dpmmwrap.splitnet.weights_io import load_weights, network_dim, shipped_dims, shipped_path
+from dpmmwrap.starts import SplitCriterion
 
 NETWORK_POINTS = 96
 """Points of the context that the network reads."""
@@ -114,9 +115,9 @@ class SplitNetStart:
     shells : whether the core against the shell is proposed, too.
     refine : EM steps of a candidate; 0 leaves it as proposed.
     polish : whether the chosen split is refined some more.
-    alpha : the concentration by which Hastings ratios are computed.
-    full_ratio : whether the sampler's ratio counts the chance of proposing a split. Then two overlapping halves are
-        worth the likelihood of their mixture; if not, only a cut that pays is worth anything.
+
+    Where the sampler's ratio counts the probability of proposing a split, two overlapping halves are worth the
+    likelihood of their mixture; if not, only a cut that pays is worth anything.
     """
 
     name = "splitnet"
@@ -133,8 +134,6 @@ class SplitNetStart:
         shells: bool = True,
         refine: int = 6,
         polish: bool = True,
-        alpha: float = 10.0,
-        full_ratio: bool = True,
     ) -> None:
         if context < 16:
             raise ValueError(f"context should be at least 16 points, not {context}")
@@ -142,19 +141,18 @@ class SplitNetStart:
             raise ValueError("peels, axes and refine should not be negative")
         if not (network or peels or axes or shells):
             raise ValueError("a start needs at least one kind of candidate: network, peels, axes or shells")
-        if not alpha > 0:
-            raise ValueError(f"alpha should be positive, not {alpha}")
         self.device = choose_device(device)
         self.context, self.peels, self.axes, self.shells = context, peels, axes, shells
-        self.refine, self.polish, self.alpha, self.full_ratio = refine, polish, alpha, full_ratio
+        self.refine, self.polish = refine, polish
         self.with_network = network
         # Asked for by name, so refused at once if it is not what it should be.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = None
 
-    def bind(self, X: Float32Array) -> None:
+    def bind(self, X: Float32Array, criterion: SplitCriterion) -> None:
         """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
         self.X = X
+        self.alpha, self.full_ratio = criterion.alpha, criterion.full_ratio
         self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
         self.network = self.own_network
         if self.network is not None and self.network.sizes.dim != X.shape[1]:

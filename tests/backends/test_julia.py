@@ -154,7 +154,7 @@ def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
     with_labels = fit(X, init_clusters=truth, max_iter=8)
     assert with_labels.trace.n_clusters[0] == 5
     assert nmi(with_labels, truth) > 0.99
-    with_number = fit(X, init_clusters=12, max_iter=1, burnout=5)
+    with_number = fit(X, init_clusters=12, max_iter=1, min_cluster_age=5)
     assert with_number.trace.n_clusters[0] <= 12
     auto = DPMM(backend="julia", init_clusters="auto", max_iter=60, random_state=0).fit(X)
     assert auto.trace_.n_clusters[0] > 50
@@ -164,7 +164,7 @@ def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
 def test_same_seed_same_labels_and_other_parameters_between(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = data
     first = fit(X, seed=3)
-    limited = fit(X, seed=4, max_clusters=3, alpha=100.0, burnout=2)
+    limited = fit(X, seed=4, max_clusters=3, alpha=100.0, min_cluster_age=2)
     again = fit(X, seed=3)
     assert limited.trace.n_clusters.max() <= 3
     assert (first.labels == again.labels).all()
@@ -316,7 +316,7 @@ def test_other_threads_run_while_julia_does(data: tuple[np.ndarray, np.ndarray])
     assert ticks[0] - begun[0] > 4 * len(longest)
 
 
-@pytest.mark.parametrize("changes", [{"merge_ratio": "printed"}, {"checkpoint": Path("x")}])
+@pytest.mark.parametrize("changes", [{"acceptance_ratio": "printed"}, {"checkpoint": Path("x")}])
 def test_what_the_package_cannot_do_is_said(data: tuple[np.ndarray, np.ndarray], changes: Any) -> None:
     with pytest.raises(ValueError, match="needs the built-in sampler"):
         fit(data[0], **changes)

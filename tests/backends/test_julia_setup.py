@@ -132,8 +132,8 @@ def in_another_thread(function: Callable[[], Any]) -> Any:
 def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) -> None:
     assert is_set_up()
     assert make_backend("auto", checkpoint=project / "checkpoint").name == "native"
-    assert make_backend("auto", merge_ratio="printed").name == "native"
-    assert make_backend("auto", merge_ratio="jain-neal").name == "native"
+    assert make_backend("auto", acceptance_ratio="printed").name == "native"
+    assert make_backend("auto", acceptance_ratio="jain-neal").name == "native"
     assert in_another_thread(lambda: make_backend("auto")).name == "native"
 
 
@@ -141,8 +141,8 @@ def test_what_cannot_go_together_is_said_before_julia_is_started(project: Path) 
     for name in ("auto", "julia"):
         with pytest.raises(ValueError, match="a checkpoint needs the built-in sampler"):
             make_backend(name, checkpoint=project / "checkpoint", workers=True)
-    with pytest.raises(ValueError, match="merge_ratio printed needs the built-in sampler"):
-        make_backend("julia", merge_ratio="printed")
+    with pytest.raises(ValueError, match="acceptance_ratio printed needs the built-in sampler"):
+        make_backend("julia", acceptance_ratio="printed")
     with pytest.raises(ValueError, match="worker processes need the Julia backend"):
         make_backend("native", workers=True)
     with pytest.raises(ValueError, match="backend should be auto, native or julia, not 'r'"):

@@ -148,10 +148,10 @@ def test_the_files_are_written_though_the_reader_of_the_table_has_left(data: Pat
 
 def test_all_ratios_can_be_chosen() -> None:
     """Named twice, because asking the samplers' room for them would make --help slow."""
-    from dpmmwrap.backends import MERGE_RATIOS
+    from dpmmwrap.backends import ACCEPTANCE_RATIOS
 
-    (option,) = (option for option in fit_module.command.params if option.name == "merge_ratio")
-    assert tuple(option.type.choices) == MERGE_RATIOS  # type: ignore[attr-defined]
+    (option,) = (option for option in fit_module.command.params if option.name == "acceptance_ratio")
+    assert tuple(option.type.choices) == ACCEPTANCE_RATIOS  # type: ignore[attr-defined]
 
 
 def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     monkeypatch.setattr(dpmmwrap.estimator, "DPMM", Spy)
     options = {
         "--init": "kmeans", "--alpha": 2.5, "--iterations": 7, "--seed": 5, "--backend": "native",
-        "--prior": "reference", "--burnout": 3, "--init-clusters": 2, "--max-clusters": 9,
-        "--outlier-weight": 0.1, "--merge-ratio": "printed", "--n-jobs": 2,
+        "--prior": "reference", "--min_cluster_age": 3, "--init-clusters": 2, "--max-clusters": 9,
+        "--outlier-weight": 0.1, "--acceptance-ratio": "printed", "--n-jobs": 2,
         "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
         "--machines": tmp_path / "m",
     }  # fmt: skip
@@ -179,7 +179,7 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     seen.clear()
     run("fit", data)
     # What is not asked for keeps the estimator's default.
-    assert "burnout" not in seen
+    assert "min_cluster_age" not in seen
     assert "n_jobs" not in seen
     assert seen["init"] == fit_module.DEFAULT_INIT
 
@@ -264,7 +264,7 @@ def test_bad_files_end_in_one_sentence(run, tmp_path: Path) -> None:
         (("--max-clusters", 0), "--max-clusters"),
         (("--outlier-weight", 1), "--outlier-weight"),
         (("--backend", "fortran"), "--backend"),
-        (("--merge-ratio", "mine"), "--merge-ratio"),
+        (("--acceptance-ratio", "mine"), "--acceptance-ratio"),
         (("--weights", "w.safetensors", "--init", "random"), "--weights is for --init splitnet"),
         (("--checkpoint-every", 5), "--checkpoint-every needs --checkpoint"),
         (("--example",), "either a file of points or --example"),

@@ -60,7 +60,7 @@ def consistent(chain: Chain) -> None:
 @pytest.mark.parametrize("init", ["random", "kmeans"])
 def test_the_state_stays_consistent_through_splits_and_merges(easy: Any, init_clusters: int, init: str) -> None:
     settings = settings_for(
-        easy.X, initializer=make_initializer(init), init_clusters=init_clusters, burnout=2, fresh_start_after=2
+        easy.X, initializer=make_initializer(init), init_clusters=init_clusters, min_cluster_age=2, restart_after=2
     )
     settings.initializer.bind(easy.X)
     chain = Chain(easy.X, settings)
@@ -181,7 +181,7 @@ def test_the_number_of_clusters_is_distributed_nearly_as_the_posterior_says(poin
     for ratio in ("jain-neal", "reference"):
         start = make_initializer("random")
         settings = settings_for(
-            X, alpha=1.0, prior=prior, initializer=start, max_iter=10**6, burnout=1, merge_ratio=ratio
+            X, alpha=1.0, prior=prior, initializer=start, max_iter=10**6, min_cluster_age=1, acceptance_ratio=ratio
         )
         chain = Chain(X, settings)
         chain.begin()
@@ -219,7 +219,9 @@ def test_overlapping_clusters_are_found_from_one() -> None:
     data = generate(dim=2, clusters=40, points=10_000, spread=50, seed=1)
     start = make_initializer("random")
     found = {
-        ratio: fit(data.X, initializer=start, max_iter=150, burnout=3, merge_ratio=ratio, truth=data.y).trace.nmi[-1]
+        ratio: fit(
+            data.X, initializer=start, max_iter=150, min_cluster_age=3, acceptance_ratio=ratio, truth=data.y
+        ).trace.nmi[-1]
         for ratio in ("jain-neal", "reference")
     }
     assert found["jain-neal"] > 0.8
@@ -243,7 +245,7 @@ class FirstThenRandom:
 def test_a_start_is_told_what_its_splits_are_judged_by(easy: Any, ratio: str, full: bool) -> None:
     start = FirstThenRandom(np.arange(len(easy.X)) % 2)
     start.full_ratio = not full  # type: ignore[attr-defined]
-    fit(easy.X, initializer=start, merge_ratio=ratio, max_iter=2)
+    fit(easy.X, initializer=start, acceptance_ratio=ratio, max_iter=2)
     assert start.full_ratio == full  # type: ignore[attr-defined]
 
 
@@ -269,8 +271,8 @@ def test_more_first_clusters_than_points() -> None:
     assert count <= 10 and set(labels) == set(range(count))
 
 
-@pytest.mark.parametrize(("fresh_start_after", "starts_anew"), [(None, False), (3, True)])
-def test_subclusters_that_have_settled_begin_anew(fresh_start_after: int | None, starts_anew: bool) -> None:
+@pytest.mark.parametrize(("restart_after", "starts_anew"), [(None, False), (3, True)])
+def test_subclusters_that_have_settled_begin_anew(restart_after: int | None, starts_anew: bool) -> None:
     """Halves of one Gaussian keep both sides and are never accepted: only fresh starts call the start again."""
     X = np.random.default_rng(0).normal(size=(3000, 2)).astype(np.float32)
     calls = []
@@ -280,7 +282,7 @@ def test_subclusters_that_have_settled_begin_anew(fresh_start_after: int | None,
         return points[:, 0] > np.median(points[:, 0])
 
     result = fit(
-        X, initializer=make_initializer(halves), max_iter=100, burnout=2, fresh_start_after=fresh_start_after
+        X, initializer=make_initializer(halves), max_iter=100, min_cluster_age=2, restart_after=restart_after
     )  # fmt: skip
     assert result.trace.n_clusters[-1] == 1
     assert (len(calls) > 1) == starts_anew
@@ -298,7 +300,7 @@ def test_fresh_starts_free_a_blocked_cluster() -> None:
         far = np.abs(points.sum(axis=1))
         return far > np.median(far) if len(calls) == 1 else points[:, 0] > 0
 
-    fresh = fit(X, initializer=make_initializer(start), max_iter=60, burnout=2, fresh_start_after=3)
+    fresh = fit(X, initializer=make_initializer(start), max_iter=60, min_cluster_age=2, restart_after=3)
     assert len(calls) > 1
     assert fresh.trace.n_clusters[-1] == 2
 
@@ -330,7 +332,7 @@ def test_ends_no_worse_than_the_reference() -> None:
         X, y = data[f"X_{name}"], data[f"y_{name}"]
         prior = NIW.reference(X.shape[1])
         start = make_initializer("random")
-        settings = {"prior": prior, "initializer": start, "max_iter": 100, "truth": y, "merge_ratio": "reference"}
+        settings = {"prior": prior, "initializer": start, "max_iter": 100, "truth": y, "acceptance_ratio": "reference"}
         runs = [fit(X, seed=seed, **settings).trace for seed in range(8)]
         ours = np.array([run.log_posterior[-1] for run in runs])
         spread = np.std(theirs["log_posterior"])

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dpmmwrap.variates import OPTIONS, compiled, exp_float32, random_bits, uniform
+from dpmmwrap.special import OPTIONS, compiled, exp_float32
+from dpmmwrap.variates import random_bits, uniform
 
 LANES = 64
 BUFFER = 4 * LANES
@@ -32,7 +33,7 @@ def padded(dim: Any) -> Any:
 
 @compiled
 def new_block(dim: Any) -> Any:
-    """Room for a block (rows, LANES), and the same numbers in one row."""
+    """Space for a block (rows, LANES), and the same numbers in one row."""
     flat = np.zeros(padded(dim) * LANES, np.float32)
     return flat.reshape(padded(dim), LANES), flat
 
@@ -59,24 +60,24 @@ def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 
 
 @inlined
-def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: Any, out: Any) -> None:
-    """out = log height - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
+def log_densities(factor: Any, offset: Any, log_peak: Any, flat: Any, z: Any, out: Any) -> None:
+    """out = log peak - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
 
     Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; the first
     rows, before which there is no column, in one pass. A block's features are LANES apart in `flat`: the compiler can
     tell that they do not overlap.
     """
     if len(offset) == 2:
-        w00, w10, w11 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
+        w00, w10, w11 = factor[0, 0], factor[1, 0], factor[1, 1]
         o0, o1 = offset[0], offset[1]
         for b in range(LANES):
             t0 = w00 * flat[b] - o0
             t1 = w10 * flat[b] + w11 * flat[LANES + b] - o1
-            out[b] = log_height - np.float32(0.5) * (t0 * t0 + t1 * t1)
+            out[b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1)
     else:
-        w00, w10, w11 = whitening[0, 0], whitening[1, 0], whitening[1, 1]
-        w20, w21, w22 = whitening[2, 0], whitening[2, 1], whitening[2, 2]
-        w30, w31, w32, w33 = whitening[3, 0], whitening[3, 1], whitening[3, 2], whitening[3, 3]
+        w00, w10, w11 = factor[0, 0], factor[1, 0], factor[1, 1]
+        w20, w21, w22 = factor[2, 0], factor[2, 1], factor[2, 2]
+        w30, w31, w32, w33 = factor[3, 0], factor[3, 1], factor[3, 2], factor[3, 3]
         o0, o1, o2, o3 = offset[0], offset[1], offset[2], offset[3]
         for b in range(LANES):
             y0, y1, y2, y3 = flat[b], flat[LANES + b], flat[2 * LANES + b], flat[3 * LANES + b]
@@ -84,12 +85,12 @@ def log_densities(whitening: Any, offset: Any, log_height: Any, flat: Any, z: An
             t1 = w10 * y0 + w11 * y1 - o1
             t2 = w20 * y0 + w21 * y1 + w22 * y2 - o2
             t3 = w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3 - o3
-            out[b] = log_height - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+            out[b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
         for i in range(4, len(offset), 4):
             o0, o1, o2, o3 = offset[i], offset[i + 1], offset[i + 2], offset[i + 3]
             for b in range(LANES):
                 z[b], z[LANES + b], z[2 * LANES + b], z[3 * LANES + b] = -o0, -o1, -o2, -o3
-            v0, v1, v2, v3 = whitening[i], whitening[i + 1], whitening[i + 2], whitening[i + 3]
+            v0, v1, v2, v3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
             for j in range(0, i, 4):
                 y = flat[j * LANES : (j + 4) * LANES]
                 w00, w01, w02, w03 = v0[j], v0[j + 1], v0[j + 2], v0[j + 3]
@@ -136,7 +137,7 @@ def draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any,
 
 
 @inlined
-def log_chance(drawn: Any, t: Any, total: Any, count: Any) -> Any:
+def proposal_log_prob(drawn: Any, t: Any, total: Any, count: Any) -> Any:
     """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
     and total = 1 + e^-|t|: that is -log total for the likelier side, and |t| less for the other. One log a block."""
     product, against = np.float32(1), np.float32(0)

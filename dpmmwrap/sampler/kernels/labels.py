@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.variates import compiled
+from dpmmwrap.special import compiled
+
+
+class LabelOrder(NamedTuple):
+    """The rows of each chunk in order of their labels."""
+
+    rows: Any
+    """Within their chunk (N,)."""
+    starts: Any
+    """Where each cluster begins (chunks, K + 1)."""
+
+
+@compiled
+def sort_by_label(labels: Any, starts: Any, order: Any) -> None:
+    """Counting sort of a chunk: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
+    for k in range(len(starts)):
+        starts[k] = 0
+    for row in range(len(labels)):
+        starts[labels[row] + 1] += 1
+    for k in range(1, len(starts)):
+        starts[k] += starts[k - 1]
+    for row in range(len(labels)):
+        k = labels[row]
+        order[starts[k]] = row
+        starts[k] += 1
+    for k in range(len(starts) - 1, 0, -1):
+        starts[k] = starts[k - 1]
+    starts[0] = 0
+
+
+@compiled
+def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
+    """Put the rows of each chunk in order of their labels. O(n + K)."""
+    for chunk in range(len(bounds) - 1):
+        begin, end = bounds[chunk], bounds[chunk + 1]
+        sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
 
 
 @compiled
@@ -42,22 +77,24 @@ def contingency(first: Any, second: Any, table: Any) -> None:
 
 
 @compiled
-def settled(records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, burnout: Any) -> Any:
+def find_stalled(
+    records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, min_age: Any
+) -> Any:
     """Note whose split has become clearly better, by more than a few draws differ and by a thousandth; mark the others
     whose subclusters are to begin anew. O(K).
 
     `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
     doubles with each start that led nowhere, up to `longest` times.
     """
-    chosen = np.zeros(len(records), np.bool_)
+    stalled = np.zeros(len(records), np.bool_)
     for k in range(len(records)):
         best = records[k]["best_ratio"]
         if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):
             records[k]["best_ratio"] = ratios[k]
-            records[k]["risen"] = iteration
+            records[k]["improved_at"] = iteration
         left, right = sides[k, 0], sides[k, 1]
         one_sided = min(left, right) == 0.0
-        waits = patience[1 if one_sided else 0] * min(2.0 ** records[k]["failures"], longest)
-        chosen[k] = left + right > 1.0 and iteration - records[k]["risen"] >= waits
-        chosen[k] &= one_sided or iteration - records[k]["begun"] > burnout
-    return chosen
+        waits = patience[1 if one_sided else 0] * min(2.0 ** records[k]["failed_restarts"], longest)
+        stalled[k] = left + right > 1.0 and iteration - records[k]["improved_at"] >= waits
+        stalled[k] &= one_sided or iteration - records[k]["subclusters_born_at"] > min_age
+    return stalled

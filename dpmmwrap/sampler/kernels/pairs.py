@@ -3,47 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.wishart import evidence, log_gamma, log_partition
+from dpmmwrap.dirichlet_process import log_merge_ratio, split_ratios
+from dpmmwrap.families.wishart import compute_posteriors, log_normaliser
 from dpmmwrap.sampler.kernels.blocks import (
     CUTOFF,
     LANES,
     gather,
-    log_chance,
     log_densities,
     new_block,
     padded,
+    proposal_log_prob,
 )
-from dpmmwrap.variates import compiled, exp_float32
+from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, SubclusterTables, Tables
+from dpmmwrap.special import compiled, exp_float32, log_gamma
 
 
 @compiled
-def neighbour_tables(log_weights: Any, means: Any, whitening: Any, log_normalisers: Any) -> Any:
-    """Whitening factors and log heights of the clusters, and what each one's points need to know of the others.
+def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any) -> Any:
+    """Precision factors and log peaks of the clusters, and what each one's points need to know of the others.
 
     That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
     matter. Factors and offsets are filled up with zeros to the rows that a block has. O(K^2 D^2).
 
     A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
     distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
-    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + height_k - height_c, up to the smaller
+    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + log_peak_k - log_peak_c, up to the smaller
     root in r.
     """
     count, dim = len(log_weights), means.shape[1]
-    own, log_heights = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
+    own, log_peaks = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
     origins = np.empty((count, dim), np.float32)
-    # Clusters along the last axis, as in `conjugate`: one step of the arithmetic serves all neighbours.
+    # Clusters along the last axis, as in `wishart`: one step of the arithmetic serves all neighbours.
     centres, factors = np.empty((dim, count)), np.empty((dim, dim, count))
     for k in range(count):
-        log_heights[k] = log_weights[k] + log_normalisers[k]
+        log_peaks[k] = log_weights[k] + log_peak_densities[k]
         for i in range(dim):
             origins[k, i] = means[k, i]
             centres[i, k] = means[k, i]
             for j in range(i + 1):
-                own[k, i, j] = factors[i, j, k] = whitening[k, i, j]
+                own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
     offsets = np.zeros((count, count, padded(dim)), np.float32)
     radii = np.empty((count, count), np.float32)
     gap, pull = np.empty((dim, count)), np.empty((dim, count))
@@ -68,15 +70,15 @@ def neighbour_tables(log_weights: Any, means: Any, whitening: Any, log_normalise
         for i in range(dim - 1, -1, -1):
             for j in range(i + 1, dim):
                 for k in range(count):
-                    pull[i, k] -= whitening[c, j, i] * pull[j, k]
+                    pull[i, k] -= precision_factors[c, j, i] * pull[j, k]
             for k in range(count):
-                pull[i, k] /= whitening[c, i, i]
+                pull[i, k] /= precision_factors[c, i, i]
                 sigma2[k] += pull[i, k] * pull[i, k]
         for k in range(count):
-            needed = 2.0 * (CUTOFF + log_heights[k] - log_heights[c])
+            needed = 2.0 * (CUTOFF + log_peaks[k] - log_peaks[c])
             radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
         radii[c, c] = -1.0
-    return (own, log_heights), (origins, offsets, radii)
+    return ClusterTables(own, log_peaks), origins, offsets, radii
 
 
 @compiled
@@ -94,48 +96,61 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 
 
 @compiled
-def subcluster_tables(log_subweights: Any, means: Any, whitening: Any, log_normalisers: Any, origins: Any) -> Any:
-    """Whitening factors, offsets W (m - origin) and log heights of each cluster's two subclusters. O(K D^2).
+def subcluster_tables(
+    log_subweights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, origins: Any
+) -> Any:
+    """Precision factors, offsets W (m - origin) and log peaks of each cluster's two subclusters. O(K D^2).
 
     Filled up with zeros as the clusters' are.
     """
     count, dim = origins.shape
     factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
     offsets = np.zeros((count, 2, padded(dim)), np.float32)
-    log_heights = np.empty((count, 2), np.float32)
+    log_peaks = np.empty((count, 2), np.float32)
     for c in range(count):
         for side in range(2):
             k = count + 2 * c + side
-            log_heights[c, side] = log_subweights[c, side] + log_normalisers[k]
+            log_peaks[c, side] = log_subweights[c, side] + log_peak_densities[k]
             for i in range(dim):
                 total = 0.0
                 for j in range(dim):
-                    factors[c, side, i, j] = whitening[k, i, j]
-                    total += whitening[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
+                    factors[c, side, i, j] = precision_factors[k, i, j]
+                    total += precision_factors[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
                 offsets[c, side, i] = total
-    return factors, offsets, log_heights
+    return SubclusterTables(factors, offsets, log_peaks)
+
+
+def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any) -> Tables:
+    """The drawn parameters (`wishart.Gaussians`) as the kernels take them."""
+    clusters, origins, offsets, radii = neighbour_tables(
+        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities
+    )
+    subclusters = subcluster_tables(
+        log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, origins
+    )
+    return Tables(clusters, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii), subclusters)
 
 
 @compiled
-def charge_partings(
-    X: Any, bounds: Any, sorting: Any, clusters: Any, neighbours: Any, one: Any, other: Any, lead: Any, charged: Any
+def add_reverse_proposal_log_prob(
+    X: Any, bounds: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any, total_margin: Any
 ) -> None:
-    """Add to each pair's lead the log probability that the points of the two clusters got the one of these two labels
+    """Add to each pair's margin the log probability that the points of the two clusters got the one of these two labels
     that they have.
 
     By the sweep's own parameters and order. A sum that has fallen below zero is not gone on with. O(n D^2) a pair.
     """
-    whitening, log_heights = clusters
-    origins, offsets = neighbours[0], neighbours[1]
-    order, starts = sorting
+    factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
+    origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
+    rows_in_order, starts = by_label.rows, by_label.starts
     dim = origins.shape[1]
     rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
     block, flat = new_block(dim)
     logs = np.empty((2, LANES), np.float32)
-    # Of the two sides of a coin that `log_chance` knows, every point shows the one that is not its rival.
+    # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
-        total = lead[pair]
+        total = margin[pair]
         for step in range(2 * (len(bounds) - 1)):
             if total < 0.0:
                 break
@@ -143,71 +158,69 @@ def charge_partings(
             c = one[pair] if step % 2 == 0 else other[pair]
             rival = one[pair] + other[pair] - c
             part = X[bounds[chunk] : bounds[chunk + 1]]
-            its_order = order[bounds[chunk] : bounds[chunk + 1]]
+            its_rows = rows_in_order[bounds[chunk] : bounds[chunk + 1]]
             for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
                 if total < 0.0:
                     break
                 n = min(LANES, starts[chunk, c + 1] - first)
-                gather(part, its_order, first, n, origins[c], rows, block)
+                gather(part, its_rows, first, n, origins[c], rows, block)
                 for side in range(2):
                     k = rival if side else c
-                    log_densities(whitening[k], offsets[c, k], log_heights[k], flat, z, logs[side])
+                    log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, logs[side])
                 for b in range(LANES):
                     t = logs[1, b] - logs[0, b]
                     logs[0, b] = t
                     logs[1, b] = np.float32(1) + exp_float32(-abs(t))
-                total += log_chance(shown, logs[0], logs[1], n)
-        charged[pair] = total
-
-
-@compiled
-def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
-    """log H of splitting each of K clusters into its subclusters (the paper's equation for H_split).
-
-    `sides` counts the points left and right; `log_marginal` has the K clusters, then their 2K subclusters. Minus
-    infinity where a side is empty.
-    """
-    count = len(sides)
-    ratios = np.empty(count)
-    for k in range(count):
-        ratios[k] = -np.inf
-        left, right = sides[k, 0], sides[k, 1]
-        if left > 0.0 and right > 0.0:
-            gain = log_marginal[count + 2 * k] + log_marginal[count + 2 * k + 1] - log_marginal[k]
-            ratios[k] = math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right) + gain
-    return ratios
-
-
-@compiled
-def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> Any:
-    """log H of merging two clusters, where gain = log f(both) - log f(one) - log f(other).
-
-    `printed` is the paper's, one over the split's. The other is what DPMMSubClusters.jl computes, which also charges
-    the merged cluster for the sublabels that it gets.
-    """
-    n = n1 + n2
-    ratio = gain - math.log(alpha) + log_gamma(n) - log_gamma(n1) - log_gamma(n2)
-    if printed:
-        return ratio
-    half = 0.5 * alpha
-    sublabels = log_gamma(alpha) - log_gamma(n + alpha) - 2.0 * log_gamma(half)
-    return ratio + sublabels + log_gamma(n1 + half) + log_gamma(n2 + half)
+                total += proposal_log_prob(shown, logs[0], logs[1], n)
+        total_margin[pair] = total
 
 
 @compiled
 def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
-    """A bound above on what `log_partition` has beside the determinant: the log gamma function is convex, so its D
+    """A bound above on what `log_normaliser` has beside the determinant: the log gamma function is convex, so its D
     values are bounded by the outer two."""
     outer = log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1))
     return 0.5 * dim * (outer - math.log(strength))
 
 
+class Rules(NamedTuple):
+    """How moves are accepted."""
+
+    outliers: Any
+    """How many of the first clusters are outlier components, which do not move."""
+    alpha: Any
+    printed: Any
+    """Whether the merge ratio is the inverse of the split's, not the reference package's."""
+    full: Any
+    """Whether the probability of the proposed sublabels is counted."""
+    latest: Any
+    """Clusters that have been as they are since this iteration may move."""
+
+
+class MoveCandidates(NamedTuple):
+    """The moves that their own statistics accept."""
+
+    split_ratios: Any
+    """log H of splitting each cluster; minus infinity where a side is empty."""
+    splits: Any
+    """The clusters that split."""
+    splits_proposed: Any
+    one: Any
+    other: Any
+    """The pairs that may merge."""
+    margins: Any
+    """By how much their log H is above -neg_log_uniform, the probability of the reverse proposal left out."""
+    merges_proposed: Any
+    empty: Any
+    """How many clusters have no points."""
+
+
 @compiled
 def merge_ratios(
-    candidates: Any, alpha: Any, printed: Any, luck: Any, prior: Any, prior_log_partition: Any, clusters: Any,
-    posterior: Any,
+    candidates: Any, alpha: Any, printed: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any,
+    log_marginal: Any,
 ) -> Any:  # fmt: skip
-    """The pairs of candidates whose log H plus their luck is above zero, and by how much.
+    """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much.
 
     Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
 
@@ -220,28 +233,29 @@ def merge_ratios(
     of points. So it is at most the mean of what it would be for either cluster with its own double (`doubles`): no
     gamma function for the pairs that two rows can tell apart.
     """
-    prior_strength, prior_freedom = prior[1], prior[3]
-    counts, means, scatters = clusters
-    strengths, centres, scales, factors, log_marginal = posterior
+    counts, means, scatters = clusters.counts, clusters.means, clusters.scatters
+    strengths, centres = posterior.strengths, posterior.means
+    scales, factors = posterior.scales, posterior.factors
     count, dim = means.shape
     rest, doubles = np.zeros((count, dim + 1)), np.empty(count)
     constant = 0.5 * dim * math.log(math.pi)
     for k in candidates:
         for r in range(dim - 1, -1, -1):
             rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
-        gain = log_gammas(prior_freedom + 2 * counts[k], prior_strength + 2 * counts[k], dim)
-        gain -= prior_log_partition + 2 * (constant * counts[k] + log_marginal[k])
+        gain = log_gammas(prior.freedom + 2 * counts[k], prior.strength + 2 * counts[k], dim)
+        gain -= prior.log_normaliser + 2 * (constant * counts[k] + log_marginal[k])
         doubles[k] = log_merge_ratio(alpha, counts[k], counts[k], gain, printed)
     factor, gap = np.empty((dim, dim)), np.empty(dim)
-    first, second, lead = np.empty(len(luck), np.int64), np.empty(len(luck), np.int64), np.empty(len(luck))
+    most_pairs = len(candidates) * (len(candidates) - 1) // 2
+    first, second, margins = np.empty(most_pairs, np.int64), np.empty(most_pairs, np.int64), np.empty(most_pairs)
     found, pair = 0, -1
     for a in range(len(candidates)):
         for b in range(a + 1, len(candidates)):
             pair += 1
             i, j = candidates[a], candidates[b]
             n = counts[i] + counts[j]
-            strength, freedom = prior_strength + n, prior_freedom + n
-            most = (0.5 * (doubles[i] + doubles[j]) + luck[pair]) / freedom
+            strength, freedom = prior.strength + n, prior.freedom + n
+            most = (0.5 * (doubles[i] + doubles[j]) + neg_log_uniform[pair]) / freedom
             weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
             base, half = 0.0, 0.0
             for r in range(dim):
@@ -256,57 +270,60 @@ def merge_ratios(
                 if half + remaining > most:
                     break
                 if r == min(1, dim - 1):
-                    gain = -prior_log_partition - constant * n - log_marginal[i] - log_marginal[j]
+                    gain = -prior.log_normaliser - constant * n - log_marginal[i] - log_marginal[j]
                     base = log_merge_ratio(alpha, counts[i], counts[j], gain, printed)
-                    most = (base + log_gammas(freedom, strength, dim) + luck[pair]) / freedom
+                    most = (base + log_gammas(freedom, strength, dim) + neg_log_uniform[pair]) / freedom
                     if half + remaining > most:
                         break
             else:
-                above = base + log_partition(freedom, strength, half, dim) + luck[pair]
+                above = base + log_normaliser(freedom, strength, half, dim) + neg_log_uniform[pair]
                 if above > 0.0:
-                    first[found], second[found], lead[found] = i, j, above
+                    first[found], second[found], margins[found] = i, j, above
                     found += 1
-    return first[:found], second[:found], lead[:found]
+    return first[:found], second[:found], margins[:found]
 
 
 @compiled
-def likely_moves(model: Any, records: Any, latest: Any, luck: Any, sides: Any, clusters: Any, posterior: Any) -> Any:
-    """The log H of all splits; the clusters that split and how many could; the pairs that may merge and how many could;
-    how many clusters are empty.
+def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
+    """log H of all splits; the clusters that split and how many could; those that may merge; how many are empty.
 
-    Those move whose log H plus `luck` is above zero and that have been as they are since the iteration `latest`; each
-    cluster's split has its own luck, and then each pair. What splits does not merge. With the full ratio the chance of
-    the proposed sublabels is counted; that of the labels of a pair is left to the caller.
+    Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
+    With the full ratio the probability of the proposed sublabels is counted. O(K).
     """
-    outliers, alpha, printed, full, prior, prior_log_partition = model
-    counts = clusters[0]
-    ratios = split_ratios(alpha, sides, posterior[4])
+    ratios = split_ratios(rules.alpha, sides, log_marginal)
     splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
     found, others, proposed, empty = 0, 0, 0, 0
-    for k in range(outliers, len(counts)):
+    for k in range(rules.outliers, len(counts)):
         empty += counts[k] == 0.0
-        if full:
-            ratios[k] -= records[k]["log_chance"]
-        if counts[k] > 0.0 and records[k]["begun"] <= latest:
+        if rules.full:
+            ratios[k] -= records[k]["proposal_log_prob"]
+        if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
             proposed += 1
-            if ratios[k] + luck[k] > 0.0:
+            if ratios[k] + neg_log_uniform[k] > 0.0:
                 splits[found] = k
                 found += 1
                 continue
-        if counts[k] > 0.0 and records[k]["formed"] <= latest:
+        if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
             candidates[others] = k
             others += 1
-    merges = merge_ratios(
-        candidates[:others], alpha, printed, luck[len(counts) :], prior, prior_log_partition, clusters, posterior
-    )
-    return ratios, splits[:found], proposed, merges, others * (others - 1) // 2, empty
+    return ratios, splits[:found], proposed, candidates[:others], empty
 
 
 @compiled
-def examined(model: Any, records: Any, latest: Any, luck: Any, counts: Any, means: Any, scatters: Any) -> Any:
-    """What the statistics of the subclusters say (`wishart.evidence`), and what moves they make likely."""
-    found = evidence(model[4], model[5], counts, means, scatters)
-    clusters, worked_out, log_marginal = found
-    posterior = (worked_out[1], worked_out[0], worked_out[2], worked_out[4], log_marginal)
-    sides = counts.reshape(len(counts) // 2, 2)
-    return found, likely_moves(model, records, latest, luck, sides, clusters, posterior)
+def evaluate_moves(rules: Any, prior: Any, records: Any, neg_log_uniform: Any, subclusters: Any) -> Any:
+    """What the statistics of the subclusters say (`wishart.compute_posteriors`), and what moves they accept.
+
+    Each cluster's split has its own neg_log_uniform, and then each pair's merge.
+    """
+    found = compute_posteriors(prior, subclusters)
+    counts = found.clusters.counts
+    sides = subclusters.counts.reshape(len(counts), 2)
+    ratios, splits, proposed, candidates, empty = accept_splits(
+        rules, records, neg_log_uniform, counts, sides, found.log_marginal
+    )
+    one, other, margins = merge_ratios(
+        candidates, rules.alpha, rules.printed, neg_log_uniform[len(counts) :], prior, found.clusters,
+        found.posterior, found.log_marginal,
+    )  # fmt: skip
+    pairs = len(candidates) * (len(candidates) - 1) // 2
+    return found, MoveCandidates(ratios, splits, proposed, one, other, margins, pairs, empty)

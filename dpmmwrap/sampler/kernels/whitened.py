@@ -17,10 +17,11 @@ All sums over points run in an order that depends on the data's shape alone, nev
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.families.wishart import Statistics
 from dpmmwrap.sampler.kernels.blocks import (
     BUFFER,
     CUTOFF,
@@ -29,49 +30,103 @@ from dpmmwrap.sampler.kernels.blocks import (
     draw,
     draw_uniforms,
     gather,
-    log_chance,
     log_densities,
     new_block,
+    proposal_log_prob,
     set_aside,
 )
-from dpmmwrap.variates import compiled, exp_float32, key_from
+from dpmmwrap.sampler.kernels.labels import sort_by_label
+from dpmmwrap.special import compiled, exp_float32
+from dpmmwrap.variates import key_from
+
+
+class ClusterTables(NamedTuple):
+    """Drawn parameters of the clusters as the kernels take them, filled up with zeros to whole blocks."""
+
+    factors: Any
+    """Lower triangular W (K, D, D), with W'W the precision."""
+    log_peaks: Any
+    """log of weight times density at the mean (K,)."""
+
+
+class Neighbours(NamedTuple):
+    """What the points of each cluster need to know of the others."""
+
+    origins: Any
+    """float32 means (K, D), to which points are taken relative."""
+    offsets: Any
+    """W_k (m_k - origin_c), (K, K, D)."""
+    order: Any
+    """Each cluster's neighbours, the nearest first (K, K)."""
+    radii: Any
+    """The squared radius about c up to which k cannot matter (K, K)."""
+
+
+class SubclusterTables(NamedTuple):
+    """The same of each cluster's two subclusters: (K, 2, ...)."""
+
+    factors: Any
+    offsets: Any
+    log_peaks: Any
+
+
+class Tables(NamedTuple):
+    """All drawn parameters of a sweep."""
+
+    clusters: ClusterTables
+    neighbours: Neighbours
+    subclusters: SubclusterTables
+
+
+class Sums(NamedTuple):
+    """What a sweep adds up for each group of chunks, cluster and side, relative to the clusters' origins."""
+
+    counts: Any
+    sums: Any
+    squares: Any
+    proposal_log_probs: Any
+    """log probability with which each cluster's sublabels came up."""
+
+
+class Workspace(NamedTuple):
+    """Arrays that are written anew for every block."""
+
+    rows: Any
+    block: Any
+    flat: Any
+    z: Any
+    logs: Any
+    uniforms: Any
+    log_likelihoods: Any
+    total: Any
+    chosen: Any
+    survivors: Any
+    lanes: Any
+    points: Any
 
 
 @compiled
-def _sort_by_label(labels: Any, starts: Any, order: Any) -> None:
-    """Counting sort of a chunk: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
-    for k in range(len(starts)):
-        starts[k] = 0
-    for row in range(len(labels)):
-        starts[labels[row] + 1] += 1
-    for k in range(1, len(starts)):
-        starts[k] += starts[k - 1]
-    for row in range(len(labels)):
-        k = labels[row]
-        order[starts[k]] = row
-        starts[k] += 1
-    for k in range(len(starts) - 1, 0, -1):
-        starts[k] = starts[k - 1]
-    starts[0] = 0
-
-
-@compiled
-def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
-    """Put the rows of each chunk in order of their labels. O(n + K)."""
-    for chunk in range(len(bounds) - 1):
-        begin, end = bounds[chunk], bounds[chunk + 1]
-        _sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
+def new_workspace(count: Any, dim: Any) -> Any:
+    block, flat = new_block(dim)
+    return Workspace(
+        np.empty(LANES, np.uint64), block, flat, np.empty(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
+        np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
+        np.empty(LANES, np.int32), np.empty(count + 1, np.int32), np.empty((2, LANES), np.uint64),
+        np.empty((2, dim, BUFFER)),
+    )  # fmt: skip
 
 
 @compiled
 def _draw_labels(
-    X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, room: Any
+    X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any
 ) -> None:
     """New labels for the rows of a chunk that are in order of their old ones."""
-    whitening, log_heights = clusters
-    origins, offsets, order, radii = neighbours
-    log_likelihoods, rows, block, flat, z, best, uniforms, total, chosen, survivors = room
-    count = len(log_heights)
+    factors, log_peaks = clusters.factors, clusters.log_peaks
+    origins, offsets, order, radii = neighbours.origins, neighbours.offsets, neighbours.order, neighbours.radii
+    rows, block, flat, z, uniforms = work.rows, work.block, work.flat, work.z, work.uniforms
+    log_likelihoods, best, total = work.log_likelihoods, work.logs[0], work.total
+    chosen, survivors = work.chosen, work.survivors
+    count = len(log_peaks)
     for c in range(count):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
@@ -84,20 +139,20 @@ def _draw_labels(
             while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
                 value = log_likelihoods[found]
-                log_densities(whitening[k], offsets[c, k], log_heights[k], flat, z, value)
-                lead = np.float32(0)
+                log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, value)
+                margin = np.float32(0)
                 if rank == 0:
                     lowest = np.float32(np.inf)
                     for b in range(LANES):
                         best[b] = value[b]
                         lowest = min(lowest, value[b])
-                    farthest = np.float32(2) * (log_heights[k] - lowest)
+                    farthest = np.float32(2) * (log_peaks[k] - lowest)
                 else:
-                    lead = np.float32(-np.inf)
+                    margin = np.float32(-np.inf)
                     for b in range(LANES):
-                        lead = max(lead, value[b] - best[b])
+                        margin = max(margin, value[b] - best[b])
                         best[b] = max(best[b], value[b])
-                if lead > np.float32(-CUTOFF):
+                if margin > np.float32(-CUTOFF):
                     survivors[found] = k
                     found += 1
                 rank += 1
@@ -120,15 +175,16 @@ def _draw_labels(
 @compiled
 def _draw_sublabels(
     X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
-    room: Any, statistics: Any,
+    work: Any, own: Any,
 ) -> None:  # fmt: skip
     """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels.
 
-    Each cluster's entry of `log_chances` is lowered by the log probability with which its sublabels came up.
+    The log probability with which each cluster's sublabels came up is added to its entry of proposal_log_probs.
     """
-    whitening, offsets, log_heights = subclusters
-    counts, sums, squares, log_chances = statistics
-    rows, block, flat, z, logs, uniforms, lanes, points = room
+    factors, offsets, log_peaks = subclusters.factors, subclusters.offsets, subclusters.log_peaks
+    counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
+    rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
+    uniforms, lanes, points = work.uniforms, work.lanes, work.points
     filled = np.zeros(2, np.int64)
     found = np.zeros(2, np.int64)
     for c in range(len(origins)):
@@ -136,7 +192,7 @@ def _draw_sublabels(
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins[c], rows, block)
             for side in range(2):
-                log_densities(whitening[c, side], offsets[c, side], log_heights[c, side], flat, z, logs[side])
+                log_densities(factors[c, side], offsets[c, side], log_peaks[c, side], flat, z, logs[side])
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -150,7 +206,7 @@ def _draw_sublabels(
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
                 logs[0, b] = t
                 logs[1, b] = np.float32(1) + odds
-            log_chances[c] += log_chance(uniforms, logs[0], logs[1], n)
+            proposal_log_probs[c] += proposal_log_prob(uniforms, logs[0], logs[1], n)
             right = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
@@ -173,38 +229,28 @@ def _draw_sublabels(
 
 @compiled
 def sweep(
-    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, sorting: Any, clusters: Any, neighbours: Any,
-    subclusters: Any, key: Any, greedy: Any, statistics: Any,
+    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any, greedy: Any,
+    sums: Any,
 ) -> None:  # fmt: skip
     """Labels, sublabels and statistics of groups of chunks, one after the other.
 
-    Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group sums
-    into statistics of its own. `sorting` is the order by label, of the old labels and then of the new.
+    Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group adds
+    up sums of its own. `by_label` is the order by label, of the old labels and then of the new.
     """
-    count, dim = neighbours[0].shape
-    counts, sums, squares, log_chances = statistics
-    order, starts = sorting
-    rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
-    block, flat = new_block(dim)
-    logs, uniforms = np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
-    label_room = (
-        np.empty((count + 1, LANES), np.float32), rows, block, flat, z, logs[0], uniforms,
-        np.empty(LANES, np.float32), np.empty(LANES, np.int32), np.empty(count + 1, np.int32),
-    )  # fmt: skip
-    lanes, points = np.empty((2, LANES), np.uint64), np.empty((2, dim, BUFFER))
-    sublabel_room = (rows, block, flat, z, logs, uniforms, lanes, points)
+    clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
+    count, dim = neighbours.origins.shape
+    work = new_workspace(count, dim)
     for group in range(len(groups) - 1):
-        own = (counts[group], sums[group], squares[group], log_chances[group])
+        own = Sums(sums.counts[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
-            its_starts, its_order, its_key = starts[chunk], order[begin:end], key_from(key, begin)
-            _draw_labels(part, its_labels, its_starts, its_order, clusters, neighbours, its_key, greedy, label_room)
-            _sort_by_label(its_labels, its_starts, its_order)
+            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
+            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work)
+            sort_by_label(its_labels, its_starts, its_rows)
             _draw_sublabels(
-                part, its_sublabels, its_starts, its_order, neighbours[0], subclusters, its_key, greedy,
-                sublabel_room, own,
-            )  # fmt: skip
+                part, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key, greedy, work, own
+            )
 
 
 @compiled
@@ -255,4 +301,4 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
                 scatters[k, j, i] = scatters[k, i, j]
         for i in range(dim):
             means[k, i] = means[k, i] / max(total[k], 1.0) + np.float64(origins[c, i])
-    return total, means, scatters
+    return Statistics(total, means, scatters)

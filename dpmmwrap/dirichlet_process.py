@@ -1,0 +1,102 @@
+"""The Dirichlet process over clusters: the Chinese restaurant's log joint, the weights, and what splits and merges cost.
+
+Compiled by numba, as every iteration asks for it. Marginal likelihoods come from the family.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+from dpmmwrap.variates import standard_gammas
+
+
+@compiled
+def log_joint(alpha: Any, counts: Any, log_marginal: Any) -> Any:
+    """log probability of a seating with these numbers of guests per table in the Chinese restaurant process, and of
+    the tables' data."""
+    total, guests = log_gamma(alpha), 0.0
+    for k in range(len(counts)):
+        total += log_marginal[k]
+        if counts[k] > 0.0:
+            total += math.log(alpha) + log_gamma(counts[k])
+            guests += counts[k]
+    return total - log_gamma(alpha + guests)
+
+
+@compiled
+def fill_weight_shapes(shapes: Any, alpha: Any, counts: Any, sides: Any) -> Any:
+    """Write the shapes of the gamma variables behind Dir(N_1, ..., N_K, alpha), and behind Dir(N_l + alpha/2,
+    N_r + alpha/2) for each cluster; how many they are."""
+    first = len(counts) + 1
+    for k in range(len(counts)):
+        shapes[k] = counts[k]
+    shapes[len(counts)] = alpha
+    for k in range(len(sides)):
+        for side in range(2):
+            shapes[first + 2 * k + side] = sides[k, side] + 0.5 * alpha
+    return first + 2 * len(sides)
+
+
+@compiled
+def log_weights_of(masses: Any, clusters: Any) -> Any:
+    """log weights and (clusters, 2) log subweights from their gamma variables."""
+    # A variable of a small shape may come out as zero.
+    smallest = 1e-300
+    first, total = len(masses) - 2 * clusters, 0.0
+    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
+    for k in range(first):
+        total += masses[k]
+    for k in range(first - 1):
+        weights[k] = math.log(max(masses[k], smallest) / total)
+    for k in range(clusters):
+        left, right = max(masses[first + 2 * k], smallest), max(masses[first + 2 * k + 1], smallest)
+        subweights[k, 0] = math.log(left / (left + right))
+        subweights[k, 1] = math.log(right / (left + right))
+    return weights, subweights
+
+
+@compiled
+def draw_weights(key: Any, alpha: Any, counts: Any, sides: Any) -> Any:
+    """Draws of log weights ~ Dir(N_1, ..., N_K, alpha) and (K, 2) log subweights."""
+    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
+    fill_weight_shapes(shapes, alpha, counts, sides)
+    return log_weights_of(standard_gammas(key, shapes), len(sides))
+
+
+@compiled
+def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
+    """log H of splitting each of K clusters into its subclusters (the paper's equation for H_split).
+
+    `sides` counts the points left and right; `log_marginal` has the K clusters, then their 2K subclusters. Minus
+    infinity where a side is empty.
+    """
+    count = len(sides)
+    ratios = np.empty(count)
+    for k in range(count):
+        ratios[k] = -np.inf
+        left, right = sides[k, 0], sides[k, 1]
+        if left > 0.0 and right > 0.0:
+            gain = log_marginal[count + 2 * k] + log_marginal[count + 2 * k + 1] - log_marginal[k]
+            ratios[k] = math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right) + gain
+    return ratios
+
+
+@compiled
+def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> Any:
+    """log H of merging two clusters, where gain = log f(both) - log f(one) - log f(other).
+
+    `printed` is the paper's, one over the split's. The other is what DPMMSubClusters.jl computes, which also charges
+    the merged cluster for the sublabels that it gets.
+    """
+    n = n1 + n2
+    ratio = gain - math.log(alpha) + log_gamma(n) - log_gamma(n1) - log_gamma(n2)
+    if printed:
+        return ratio
+    half = 0.5 * alpha
+    sublabels = log_gamma(alpha) - log_gamma(n + alpha) - 2.0 * log_gamma(half)
+    return ratio + sublabels + log_gamma(n1 + half) + log_gamma(n2 + half)

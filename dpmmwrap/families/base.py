@@ -1,0 +1,89 @@
+"""What a family of distributions has to offer: a likelihood with its conjugate prior.
+
+A family is a class whose instances are its priors, `NIW` for one. An instance may stand for one distribution over the
+parameters of a cluster, or for a batch of them, one per cluster, as `posterior` returns it: then every field has a
+leading axis.
+
+Statistics of clusters are NamedTuples of arrays with a leading axis of clusters, the number of points first: compiled
+loops take them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.cells import Embedder
+
+Points = Any
+"""The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `MixedPoints`."""
+Statistics = Any
+"""A NamedTuple of arrays, one row per cluster, `counts` first."""
+SomeStatistics = TypeVar("SomeStatistics", bound=tuple[Any, ...])
+
+
+class Prior(Protocol):
+    """A conjugate prior, or a batch of posteriors, one per cluster."""
+
+    family: ClassVar[str]
+    """The name by which the family is kept in files."""
+    FIELDS: ClassVar[tuple[str, ...]]
+    """The hyperparameters' names: all that a file needs to hold."""
+
+    @property
+    def dim(self) -> int:
+        """Features of a point."""
+
+    def posterior(self, statistics: Statistics) -> Any:
+        """The posteriors given each cluster's statistics, as one batch."""
+
+    def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
+        """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+
+    def log_predictive(self, X: Points) -> Float64Array:
+        """log density of each distribution's posterior predictive at each row: (K, N)."""
+
+    def sample(self, components: IntArray, rng: Generator) -> Any:
+        """A new point from the predictive of each of these distributions of the batch."""
+
+    def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+        """Of rows grouped by label (negative labels are left out); of one cluster without labels."""
+
+    def replaced(self, rows: IntArray, other: Any) -> Any:
+        """This batch with other distributions in some rows."""
+
+    def shifted(self, offset: FloatArray) -> Any:
+        """The same prior for data from which `offset` has been subtracted."""
+
+    def embedder(self, X: Points) -> Embedder:
+        """From rows of the data to coordinates (dense or sparse) in which k-means makes sense."""
+
+    def outliers(self, X: Points) -> Any:
+        """A broad prior for a component that collects outliers."""
+
+
+def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
+    """The rows of some clusters."""
+    return type(statistics)(*(array[index] for array in statistics))
+
+
+def concatenate(parts: Sequence[SomeStatistics]) -> SomeStatistics:
+    """The rows of several statistics, one after the other."""
+    return type(parts[0])(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def put(statistics: tuple[Any, ...], rows: Any, others: tuple[Any, ...]) -> None:
+    """Overwrite the rows of some clusters."""
+    for own, other in zip(statistics, others, strict=True):
+        own[rows] = other
+
+
+def put_rows(values: Any, rows: IntArray, others: Any) -> Any:
+    """A copy with other values in some rows."""
+    values = np.array(values)
+    values[rows] = others
+    return values

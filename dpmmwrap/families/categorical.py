@@ -1,0 +1,153 @@
+"""Categorical columns: the level of each column is drawn from proportions of its own, with a Dirichlet prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.families.base import put_rows
+from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+from dpmmwrap.variates import standard_gammas
+
+
+@dataclass(frozen=True)
+class CategoricalDirichlet:
+    """For each column proportions ~ Dir(concentration of its levels).
+
+    `levels` says how many levels each column has; concentrations of all columns' levels follow one another. Points are
+    codes (N, columns): the number of the level among all columns' levels, -1 where a value is missing.
+    """
+
+    levels: IntArray
+    concentration: Float64Array
+    family: ClassVar[str] = "categorical"
+    FIELDS: ClassVar[tuple[str, ...]] = ("levels", "concentration")
+
+    def __post_init__(self) -> None:
+        levels = np.ascontiguousarray(self.levels, dtype=np.int64)
+        concentration = np.ascontiguousarray(self.concentration, dtype=np.float64)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "concentration", concentration)
+        if levels.ndim != 1 or (levels < 1).any() or concentration.shape[-1] != levels.sum():
+            raise ValueError("a categorical prior needs a concentration for every level of every column")
+        if not (concentration > 0).all():
+            raise ValueError("the prior's concentration should be positive")
+
+    @property
+    def dim(self) -> int:
+        return len(self.levels)
+
+    @cached_property
+    def edges(self) -> IntArray:
+        """Where each column's levels begin, and where the last one's end."""
+        return np.concatenate([[0], np.cumsum(self.levels)])
+
+    @classmethod
+    def from_levels(cls, levels: IntArray) -> CategoricalDirichlet:
+        """The default prior: a uniform distribution over the proportions' simplex for two levels, and as sure as that
+        for more."""
+        levels = np.asarray(levels, dtype=np.int64)
+        return cls(levels, np.repeat(np.minimum(1.0, 2.0 / np.maximum(levels, 1)), levels))
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        found = log_marginals(self.concentration, self.edges, statistics.sums)
+        return Computed(self.posterior(statistics), found)
+
+    def posterior(self, statistics: LinearStatistics) -> CategoricalDirichlet:
+        made = object.__new__(CategoricalDirichlet)
+        made.__dict__.update(levels=self.levels, concentration=self.concentration + statistics.sums)
+        return made
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        return np.asarray(log_marginals(self.concentration, self.edges, statistics.sums))
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        return np.asarray(log_marginals(self.concentration, self.edges, statistics.sums[one] + statistics.sums[other]))
+
+    def draw_tables(self, key: Any) -> Any:
+        """log proportions (K, F) drawn from each distribution of the batch."""
+        return draw_log_proportions(key, self.edges, self.concentration)
+
+    def log_predictive(self, codes: IntArray) -> Float64Array:
+        """log probability of each row's levels under each distribution (K, N)."""
+        batch = self.concentration.reshape(-1, self.concentration.shape[-1])
+        shares = np.empty_like(batch)
+        for begin, end in zip(self.edges[:-1], self.edges[1:], strict=True):
+            shares[:, begin:end] = np.log(batch[:, begin:end] / batch[:, begin:end].sum(axis=1, keepdims=True))
+        # One more column, of zeros, is where -1 points to.
+        shares = np.concatenate([shares, np.zeros((len(batch), 1))], axis=1)
+        return np.asarray(shares[:, codes].sum(axis=2))
+
+    def sample(self, components: IntArray, rng: Generator) -> IntArray:
+        """Codes from the predictive of each of these distributions."""
+        batch = self.concentration.reshape(-1, self.concentration.shape[-1])
+        codes = np.empty((len(components), self.dim), np.int32)
+        for column, (begin, end) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
+            totals = np.cumsum(batch[components, begin:end], axis=1)
+            u = rng.random(len(components)) * totals[:, -1]
+            codes[:, column] = begin + (totals <= u[:, None]).sum(axis=1)
+        return codes
+
+    def statistics(
+        self, codes: IntArray, labels: IntArray | None = None, n_clusters: int | None = None
+    ) -> LinearStatistics:
+        labels, count = grouped(labels, len(codes), n_clusters)
+        kept = labels >= 0
+        counts, sums = np.zeros(count), np.zeros((count, int(self.levels.sum())))
+        np.add.at(counts, labels[kept], 1.0)
+        for column in range(codes.shape[1]):
+            known = kept & (codes[:, column] >= 0)
+            np.add.at(sums, (labels[known], codes[known, column]), 1.0)
+        return LinearStatistics(counts, sums)
+
+    def replaced(self, rows: IntArray, other: CategoricalDirichlet) -> CategoricalDirichlet:
+        made = object.__new__(CategoricalDirichlet)
+        made.__dict__.update(levels=self.levels, concentration=put_rows(self.concentration, rows, other.concentration))
+        return made
+
+    def outliers(self, codes: IntArray) -> CategoricalDirichlet:
+        """The proportions of all data, as sure of it as of the data."""
+        whole = self.statistics(codes)
+        return CategoricalDirichlet(self.levels, self.concentration + whole.sums[0])
+
+
+@compiled
+def log_marginals(prior: Any, edges: Any, sums: Any) -> Any:
+    """log marginal likelihood of each cluster's levels, column by column. O(K F)."""
+    found = np.empty(len(sums))
+    for k in range(len(sums)):
+        total = 0.0
+        for column in range(len(edges) - 1):
+            whole, n = 0.0, 0.0
+            for f in range(edges[column], edges[column + 1]):
+                whole += prior[f]
+                if sums[k, f] > 0.0:
+                    n += sums[k, f]
+                    total += log_gamma(prior[f] + sums[k, f]) - log_gamma(prior[f])
+            total += log_gamma(whole) - log_gamma(whole + n)
+        found[k] = total
+    return found
+
+
+@compiled
+def draw_log_proportions(key: Any, edges: Any, concentration: Any) -> Any:
+    """log proportions of each distribution (K, F), column by column, in float32."""
+    count, width = concentration.shape
+    found = np.empty((count, width), np.float32)
+    gammas = standard_gammas(key, concentration.ravel())
+    for k in range(count):
+        for column in range(len(edges) - 1):
+            total = 0.0
+            for f in range(edges[column], edges[column + 1]):
+                total += gammas[k * width + f]
+            for f in range(edges[column], edges[column + 1]):
+                found[k, f] = math.log(max(gammas[k * width + f], 1e-300) / max(total, 1e-290))
+    return found

@@ -1,0 +1,181 @@
+"""The diagonal Gaussian: every feature has a mean and a variance of its own, with a normal-inverse-gamma prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.families import inverse_gamma
+from dpmmwrap.families.base import put_rows
+from dpmmwrap.families.inverse_gamma import NumericTables, Posteriors
+from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
+
+CHUNK_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class NIG:
+    """Normal-inverse-gamma, feature by feature: variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~
+    N(mean, variance / mean_strength). For one feature it is the `NIW` of the same fields."""
+
+    mean: Float64Array
+    mean_strength: float | Float64Array
+    scale: Float64Array
+    degrees_of_freedom: float | Float64Array
+    family: ClassVar[str] = "diag"
+    tied: ClassVar[bool] = False
+    """Whether all features share one variance."""
+    FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
+
+    def __post_init__(self) -> None:
+        mean, scale = (np.ascontiguousarray(value, dtype=np.float64) for value in (self.mean, self.scale))
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "scale", scale)
+        if mean.ndim == 0 or mean.shape[-1] == 0:
+            raise ValueError(f"a prior needs a mean of D numbers, not one of shape {mean.shape}")
+        if mean.ndim == 1 and scale.shape != self._scale_shape():
+            raise ValueError(f"the prior's scale should have the shape {self._scale_shape()}, not {scale.shape}")
+        for name in ("mean_strength", "scale", "degrees_of_freedom"):
+            if not np.all(np.asarray(getattr(self, name)) > 0):
+                raise ValueError(f"the prior's {name} should be positive, not {getattr(self, name)}")
+
+    def _scale_shape(self) -> tuple[int, ...]:
+        return (self.dim,)
+
+    @property
+    def dim(self) -> int:
+        return int(self.mean.shape[-1])
+
+    @cached_property
+    def batch(self) -> Posteriors:
+        """As the compiled loops take it, with a leading axis even for one distribution."""
+        if self.mean.ndim > 1:
+            return Posteriors(self.mean, self.mean_strength, self.scale, self.degrees_of_freedom)
+        rows = (np.reshape(np.asarray(value, dtype=np.float64), (1, -1)) for value in self._values())
+        return Posteriors(*rows)
+
+    def _values(self) -> tuple[Any, ...]:
+        return self.mean, self.mean_strength, self.scale, self.degrees_of_freedom
+
+    @cached_property
+    def fields(self) -> Posteriors:
+        """Of one distribution, as the compiled loops take it."""
+        return Posteriors(*(rows[0] for rows in self.batch))
+
+    @classmethod
+    def _unchecked(cls, batch: Posteriors) -> Any:
+        made = object.__new__(cls)
+        made.__dict__.update(
+            mean=batch.means, mean_strength=batch.strengths, scale=batch.scales, degrees_of_freedom=batch.freedoms,
+            batch=batch,
+        )  # fmt: skip
+        return made
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+        batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
+        return Computed(self._unchecked(Posteriors(*batch)), log_marginal)
+
+    def posterior(self, statistics: LinearStatistics) -> Any:
+        return self.compute(statistics).posterior
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        return self.compute(statistics).log_marginal
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        """log marginal likelihoods of the unions of pairs of clusters."""
+        found: Float64Array = inverse_gamma.union_log_marginals(
+            self.fields, self.tied, statistics.counts, statistics.sums, one, other
+        )
+        return found
+
+    def draw_tables(self, key: Any, missing: bool) -> tuple[NumericTables, Float64Array]:
+        """A draw of each distribution of the batch as the kernels take it, and the log densities at the means."""
+        factors, offsets, terms, totals = inverse_gamma.draw(key, self.batch)
+        return NumericTables(factors, offsets, terms if missing else None), totals
+
+    def log_predictive(self, X: FloatArray) -> Float64Array:
+        """log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
+        means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
+        spread = scales * (strengths + 1) / strengths
+        constants = gammaln((freedoms + 1) / 2) - gammaln(freedoms / 2) - 0.5 * np.log(math.pi * spread)
+        found = np.empty((len(means), len(X)))
+        rows = np.asarray(X, dtype=np.float64)
+        for k in range(len(means)):
+            squares = (rows - means[k]) ** 2 / spread[k]
+            terms = constants[k] - 0.5 * (freedoms[k] + 1) * np.log1p(squares)
+            found[k] = np.nansum(terms, axis=1)
+        return found
+
+    def sample(self, components: IntArray, rng: Generator) -> Float64Array:
+        """A new point from the predictive of each of these distributions."""
+        means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
+        spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
+        return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
+
+    def statistics(
+        self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None
+    ) -> LinearStatistics:
+        return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
+
+    def replaced(self, rows: IntArray, other: Any) -> Any:
+        fields = (put_rows(mine, rows, theirs) for mine, theirs in zip(self.batch, other.batch, strict=True))
+        return self._unchecked(Posteriors(*fields))
+
+    def shifted(self, offset: FloatArray) -> Any:
+        return type(self)(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
+
+    def mean_covariance(self) -> Float64Array:
+        """The expected variances of each distribution (K, D) (the scale over nu where the mean does not exist)."""
+        _, _, scales, freedoms = self.batch
+        divisor = np.where(freedoms > 2, freedoms - 2, freedoms)
+        return np.array(np.broadcast_to(scales / divisor, self.batch.means.shape))
+
+    def embedder(self, X: FloatArray) -> Embedder:
+        """Each feature by its deviation over the data."""
+        return standardiser(X[sample_rows(len(X), 0)])
+
+    def outliers(self, X: FloatArray) -> Any:
+        """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
+        whole = numeric_statistics(X, None, 1, missing=True)
+        n, total, squares = (whole.sums[0, i * self.dim : (i + 1) * self.dim] for i in (2, 0, 1))
+        means = total / np.maximum(n, 1)
+        variances = np.maximum(squares / np.maximum(n, 1) - means**2, 1e-6 * np.broadcast_to(self.scale, self.dim))
+        strength = float(len(X))
+        return type(self)(means, strength, self.pooled(4 * strength * variances), strength + 2)
+
+    def pooled(self, scales: Float64Array) -> Float64Array:
+        """Scales of the features as this family has them."""
+        return scales
+
+
+def has_missing(X: FloatArray) -> bool:
+    """Whether any value is missing; NaN stands for it."""
+    return any(bool(np.isnan(X[begin : begin + CHUNK_ROWS]).any()) for begin in range(0, len(X), CHUNK_ROWS))
+
+
+def numeric_statistics(
+    X: FloatArray, labels: IntArray | None, n_clusters: int | None, missing: bool
+) -> LinearStatistics:
+    """Sums of x, of x^2 and, where values are missing, of observed values, by label."""
+    rows, dim = X.shape
+    labels, count = grouped(labels, rows, n_clusters)
+    counts, sums = np.zeros(count), np.zeros((count, (3 if missing else 2) * dim))
+    for begin in range(0, rows, CHUNK_ROWS):
+        part = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64)
+        its_labels = labels[begin : begin + CHUNK_ROWS]
+        present = np.nan_to_num(part) if missing else part
+        features = [present, present * present, ~np.isnan(part)] if missing else [present, present * present]
+        for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
+            members = its_labels == k
+            counts[k] += members.sum()
+            sums[k] += np.concatenate([feature[members].sum(axis=0) for feature in features])
+    return LinearStatistics(counts, sums)

@@ -1,0 +1,204 @@
+"""The multinomial: rows of counts, dense or sparse, with a Dirichlet prior over the proportions of a cluster."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.cells import Embedder
+from dpmmwrap.families.base import Points, put_rows
+from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+from dpmmwrap.variates import standard_gammas
+
+CHUNK_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial."""
+
+    concentration: Float64Array
+    family: ClassVar[str] = "multinomial"
+    FIELDS: ClassVar[tuple[str, ...]] = ("concentration",)
+
+    def __post_init__(self) -> None:
+        concentration = np.ascontiguousarray(self.concentration, dtype=np.float64)
+        object.__setattr__(self, "concentration", concentration)
+        if concentration.ndim == 0 or concentration.shape[-1] == 0 or not (concentration > 0).all():
+            raise ValueError("a Dirichlet prior needs a positive concentration for each feature")
+
+    @classmethod
+    def from_data(cls, X: Points) -> Dirichlet:
+        """The default prior: every feature alike."""
+        return cls(np.full(X.shape[1], 0.1))
+
+    @property
+    def dim(self) -> int:
+        return int(self.concentration.shape[-1])
+
+    @cached_property
+    def prior_terms(self) -> tuple[float, Float64Array]:
+        """log Gamma of the whole concentration, and of each feature's."""
+        return math.lgamma(float(self.concentration.sum())), np.asarray(gammaln(self.concentration))
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+        log_marginal = log_marginals(self.concentration, *self.prior_terms, statistics.sums)
+        return Computed(Dirichlet._unchecked(self.concentration + statistics.sums), log_marginal)
+
+    @classmethod
+    def _unchecked(cls, concentration: Float64Array) -> Dirichlet:
+        made = object.__new__(cls)
+        made.__dict__["concentration"] = concentration
+        return made
+
+    def posterior(self, statistics: LinearStatistics) -> Dirichlet:
+        return Dirichlet._unchecked(self.concentration + statistics.sums)
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        """log f of each cluster, without the multinomial coefficients of its rows, which no clustering changes."""
+        return np.asarray(log_marginals(self.concentration, *self.prior_terms, statistics.sums))
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        return np.asarray(union_log_marginals(self.concentration, *self.prior_terms, statistics.sums, one, other))
+
+    def draw_tables(self, key: Any) -> Any:
+        """log proportions (K, V) drawn from each distribution of the batch."""
+        return draw_log_proportions(key, self.concentration)
+
+    def log_predictive(self, X: Points) -> Float64Array:
+        """log probability of each row under each distribution's Dirichlet-multinomial (K, N)."""
+        batch = self.concentration.reshape(-1, self.dim)
+        totals = batch.sum(axis=1)
+        found = np.empty((len(batch), X.shape[0]))
+        for row in range(X.shape[0]):
+            places, values = entries(X, row)
+            n = values.sum()
+            coefficient = math.lgamma(n + 1) - gammaln(values + 1).sum()
+            rising = gammaln(batch[:, places] + values) - gammaln(batch[:, places])
+            found[:, row] = coefficient + gammaln(totals) - gammaln(totals + n) + rising.sum(axis=1)
+        return found
+
+    def sample(self, components: IntArray, rng: Generator) -> Float64Array:
+        """A row of as many counts as the mean row had for each of these distributions."""
+        batch = self.concentration.reshape(-1, self.dim)
+        rows = np.empty((len(components), self.dim))
+        for place, k in enumerate(components):
+            rows[place] = rng.multinomial(SAMPLED_LENGTH, rng.dirichlet(batch[k]))
+        return rows
+
+    def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+        labels, count = grouped(labels, X.shape[0], n_clusters)
+        counts, sums = np.zeros(count), np.zeros((count, X.shape[1]))
+        kept = labels >= 0
+        np.add.at(counts, labels[kept], 1.0)
+        for begin in range(0, X.shape[0], CHUNK_ROWS):
+            part, its_labels = X[begin : begin + CHUNK_ROWS], labels[begin : begin + CHUNK_ROWS]
+            for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
+                sums[k] += np.asarray(part[its_labels == k].sum(axis=0, dtype=np.float64)).ravel()
+        return LinearStatistics(counts, sums)
+
+    def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
+        others = other.concentration.reshape(-1, self.dim)
+        return Dirichlet._unchecked(put_rows(self.concentration, rows, others))
+
+    def shifted(self, offset: FloatArray) -> Dirichlet:
+        """Counts are never shifted."""
+        return self
+
+    def embedder(self, X: Points) -> Embedder:
+        """Roots of each row's proportions: then distances are Hellinger's."""
+        return root_proportions
+
+    def outliers(self, X: Points) -> Dirichlet:
+        """The proportions of all data, as sure of it as a row of ordinary length would be."""
+        total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() + self.concentration
+        return Dirichlet(total / total.sum() * float(X.sum()))
+
+
+SAMPLED_LENGTH = 100
+
+
+def entries(X: Points, row: int) -> tuple[IntArray, Float64Array]:
+    """Where a row has counts, and which."""
+    if hasattr(X, "indptr"):
+        begin, end = X.indptr[row], X.indptr[row + 1]
+        return X.indices[begin:end], np.asarray(X.data[begin:end], dtype=np.float64)
+    places = np.flatnonzero(X[row])
+    return places, np.asarray(X[row][places], dtype=np.float64)
+
+
+def root_proportions(X: Points) -> Any:
+    """Square roots of the proportions of each row; sparse rows stay sparse."""
+    totals = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    totals[totals == 0] = 1.0
+    if hasattr(X, "indptr"):
+        found = X.astype(np.float32)
+        found.data = np.sqrt(found.data / np.repeat(totals, np.diff(X.indptr))).astype(np.float32)
+        return found
+    return np.sqrt(X / totals[:, None]).astype(np.float32)
+
+
+@compiled
+def log_rising(prior: Any, prior_log_gamma: Any, count: Any) -> Any:
+    """log of Gamma(prior + count) / Gamma(prior)."""
+    return log_gamma(prior + count) - prior_log_gamma
+
+
+@compiled
+def log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any) -> Any:
+    """log marginal likelihood of each cluster's counts. O(K V), with gamma functions for what is there only."""
+    whole = 0.0
+    for v in range(len(prior)):
+        whole += prior[v]
+    found = np.empty(len(sums))
+    for k in range(len(sums)):
+        total, n = 0.0, 0.0
+        for v in range(len(prior)):
+            if sums[k, v] > 0.0:
+                n += sums[k, v]
+                total += log_rising(prior[v], log_gammas[v], sums[k, v])
+        found[k] = total + log_gamma_total - log_gamma(whole + n)
+    return found
+
+
+@compiled
+def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any, one: Any, other: Any) -> Any:
+    """log marginal likelihoods of the unions of pairs of clusters. O(V) a pair."""
+    whole = 0.0
+    for v in range(len(prior)):
+        whole += prior[v]
+    found = np.empty(len(one))
+    for pair in range(len(one)):
+        total, n = 0.0, 0.0
+        for v in range(len(prior)):
+            both = sums[one[pair], v] + sums[other[pair], v]
+            if both > 0.0:
+                n += both
+                total += log_rising(prior[v], log_gammas[v], both)
+        found[pair] = total + log_gamma_total - log_gamma(whole + n)
+    return found
+
+
+@compiled
+def draw_log_proportions(key: Any, concentration: Any) -> Any:
+    """log proportions of each distribution (K, V), drawn from their Dirichlet posteriors, in float32."""
+    count, dim = concentration.shape
+    found = np.empty((count, dim), np.float32)
+    gammas = standard_gammas(key, concentration.ravel())
+    for k in range(count):
+        total = 0.0
+        for v in range(dim):
+            total += gammas[k * dim + v]
+        for v in range(dim):
+            found[k, v] = math.log(max(gammas[k * dim + v], 1e-300) / total)
+    return found

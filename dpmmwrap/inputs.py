@@ -1,0 +1,111 @@
+"""Data in: arrays, sparse matrices and tables, checked and stored as a family wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
+from dpmmwrap.families.base import Points
+from dpmmwrap.families.columns import Columns, table_of
+from dpmmwrap.families.diagonal import has_missing
+
+CHUNK = 1 << 16
+
+
+class Read(NamedTuple):
+    """The data of a fit."""
+
+    points: Points
+    offset: Float64Array
+    """What was taken off the numeric features first, so that float64 data keep their digits in single precision."""
+    columns: Columns | None = None
+    """Of a mixed table: its columns."""
+    n_missing: int = 0
+
+
+def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
+    """Rows of numbers. NaN is a missing value where covariances are diagonal."""
+    # Stored as it came where it can be: a memory-mapped float32 array is never copied.
+    options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
+    full = covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
+    X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
+    missing = has_missing(X)
+    if missing and full:
+        raise ValueError(
+            "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
+            "or leave out the rows (--skip-missing on the command line)"
+        )
+    points, offset = as_float32(X)
+    return Read(points, offset, n_missing=int(np.isnan(points).sum()) if missing else 0)
+
+
+def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
+    """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
+    if X.dtype == np.float32:
+        return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
+    offset = X.mean(axis=0)
+    if np.isnan(offset).any():
+        present = ~np.isnan(X)
+        offset = np.where(present, X, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    points = np.empty(X.shape, np.float32)
+    for begin in range(0, len(X), CHUNK):
+        np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
+    if np.isinf(points).any():
+        raise ValueError("the data span more than single precision holds (about 3e38); rescale them")
+    return points, offset
+
+
+def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows of counts, dense or CSR, in single precision."""
+    options: dict[str, Any] = {"ensure_min_samples": 2} if reset else {}
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset, **options)
+    check_non_negative(X, "DPMM (family multinomial)")
+    return X.astype(np.float32, copy=False)
+
+
+def read_mixed(estimator: Any, X: Any, categorical: Any) -> Read:
+    """A table of numeric and categorical columns."""
+    table, named = checked_table(estimator, X, reset=True)
+    columns = Columns.learn(table, categorical, named)
+    points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
+    if len(points) < 2:
+        raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
+    numeric, offset = as_float32(points.numeric.astype(np.float64))
+    points = type(points)(numeric, points.codes)
+    n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
+    return Read(points, offset, columns, n_missing)
+
+
+def mixed_rows(estimator: Any, X: Any) -> Any:
+    """New rows of a table as the fitted mixture takes them."""
+    table, named = checked_table(estimator, X, reset=False)
+    return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
+
+
+def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:
+    """The columns of a table, after scikit-learn's checks of its shape and names."""
+    if isinstance(X, Mapping):
+        table, named = table_of(X)
+        if reset:
+            estimator.n_features_in_, estimator.feature_names_in_ = len(table), np.array(list(table), dtype=object)
+        return table, named
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        table, named = table_of(X)
+        if not table or not len(next(iter(table.values()))):
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={getattr(X, 'shape', None)}) while a minimum of 1 is required."
+            )
+        return table, named
+    array = np.asarray(X) if not hasattr(X, "toarray") else X
+    if getattr(array, "dtype", np.dtype(object)).kind in "OUS":
+        checked = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
+    else:
+        checked = validate_data(
+            estimator, X, dtype=[np.float32, np.float64], ensure_all_finite="allow-nan", reset=reset
+        )
+    return table_of(checked)

@@ -1,0 +1,454 @@
+"""Linear families: a cluster's log density at a point is a sum over columns, O(D) a point and cluster.
+
+A part is a kind of columns: numeric ones, counts (dense or sparse), categories. Each part has loops of its own that
+add to the log densities of a chunk's points and to the statistics; drawing labels is the same for all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.dirichlet_process import draw_weights, log_merge_ratio
+from dpmmwrap.families.base import Points, concatenate, take
+from dpmmwrap.families.diagonal import NIG, has_missing
+from dpmmwrap.families.linear import LinearStatistics, with_unions
+from dpmmwrap.families.mixed import Mixed
+from dpmmwrap.sampler.checkpoint import digest, rows_digest
+from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels import counts as count_loops
+from dpmmwrap.sampler.kernels import linear as kernels
+from dpmmwrap.sampler.kernels import numeric as numeric_loops
+from dpmmwrap.sampler.kernels.labels import sort_by_label
+from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules, accept_splits
+from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
+from dpmmwrap.sampler.whitened import with_outlier_weight
+from dpmmwrap.variates import derived_key
+
+PAIRS_PER_CLUSTER = 8
+"""With many clusters only so many nearest ones of each are tried for a merge."""
+ALL_PAIRS = 40
+"""With so many clusters or fewer, all pairs are."""
+ROWS_AT_ONCE = 1 << 12
+WEIGHTS_KEY = 1 << 48
+
+
+class Tables(NamedTuple):
+    """Drawn parameters of a sweep."""
+
+    log_peaks: Float32Array
+    """log weight and log density at the mode, of the clusters (K,)."""
+    subcluster_log_peaks: Float32Array
+    """Of the subclusters (2K,)."""
+    parts: tuple[Any, ...]
+    """Each part's own tables."""
+
+
+class Part(Protocol):
+    """A kind of columns, with the loops over them."""
+
+    bytes_per_row: int
+    width: int
+    """Sums of features that it keeps."""
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        """Parameters of the K clusters and 2K subclusters as the loops take them, and the log densities' constants."""
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        """Add the log densities (n, K) of the rows begin to end."""
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        """Add the log densities (n, 2) of each row's subclusters, for rows in order of their cluster."""
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        """Add the log densities (n, 2) of two clusters for any rows."""
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        """Add the features of rows in order of their group to that group's sums."""
+
+    def digest(self) -> str:
+        """A word that no other data have."""
+
+
+class LinearData(Data):
+    """Points of a linear family."""
+
+    def __init__(self, X: Points, prior: Any, n_jobs: int) -> None:
+        self.parts = make_parts(X, prior)
+        super().__init__(X.shape[0], sum(part.bytes_per_row for part in self.parts), n_jobs)
+        edges = [0, *itertools.accumulate(part.width for part in self.parts)]
+        self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
+        self.width = edges[-1]
+
+    def digest(self) -> str:
+        return " ".join(part.digest() for part in self.parts)
+
+    def compute_posteriors(self, model: Model, subclusters: LinearStatistics) -> ClusterPosteriors:
+        every = with_unions(subclusters)
+        prior: Any = model.prior
+        posterior, log_marginal = prior.compute(every)
+        clusters = take(every, slice(0, len(subclusters.counts) // 2))
+        if model.outlier_prior is not None:
+            rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
+            outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
+            special: Any = model.outlier_prior
+            found = special.compute(outliers)
+            log_marginal[rows] = found.log_marginal
+            posterior = posterior.replaced(rows, found.posterior)
+        return ClusterPosteriors(clusters, subclusters, posterior, log_marginal)
+
+    def evaluate_moves(
+        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
+    ) -> tuple[ClusterPosteriors, MoveCandidates]:
+        known = self.compute_posteriors(model, state.subclusters)
+        counts = known.clusters.counts
+        ratios, splits, proposed, candidates, empty = accept_splits(
+            rules, state.records, neg_log_uniform, counts, known.sides, known.log_marginal
+        )
+        one, other = pairs_to_try(known.clusters, candidates)
+        prior: Any = model.prior
+        margins = np.empty(0)
+        if len(one):
+            gains = prior.union_log_marginals(known.clusters, one, other)
+            gains -= known.log_marginal[one] + known.log_marginal[other]
+            sizes = zip(counts[one], counts[other], gains, strict=True)
+            margins = np.array([log_merge_ratio(rules.alpha, n1, n2, gain, rules.printed) for n1, n2, gain in sizes])
+            margins += neg_log_uniform[len(counts) : len(counts) + len(one)]
+            likely = margins > 0
+            tried, one, other, margins = len(one), one[likely], other[likely], margins[likely]
+        else:
+            tried = 0
+        return known, MoveCandidates(ratios, splits, proposed, one, other, margins, tried, empty)
+
+    def draw_parameters(self, model: Model, state: State, key: Any) -> Tables:
+        known = state.known
+        counts = known.clusters.counts[model.outliers :]
+        log_weights, log_subweights = draw_weights(derived_key(key, WEIGHTS_KEY), state.alpha, counts, known.sides)
+        log_weights = with_outlier_weight(model, log_weights)
+        constants = np.zeros(3 * known.n_clusters)
+        tables = []
+        for number, (part, posterior) in enumerate(zip(self.parts, parts_of(known.posterior), strict=True)):
+            found, its_constants = part.draw_tables(posterior, derived_key(key, number << 46), known.n_clusters)
+            tables.append(found)
+            constants += its_constants
+        log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
+        return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
+
+    def sweep(self, state: State, tables: Tables, key: Any, greedy: bool) -> tuple[LinearStatistics, Float64Array]:
+        count = len(tables.log_peaks)
+        by_label = self.sort(state)
+        groups = self.groups(2 * count * (self.width + 1))
+        parts = len(groups) - 1
+        counts, sums = np.zeros((parts, 2 * count)), np.zeros((parts, 2 * count, self.width))
+        log_probs = np.zeros((parts, count))
+
+        def sweep_part(first: int, last: int) -> None:
+            work = Workspace.of(self.bounds, count)
+            for group in range(first, last):
+                for chunk in range(groups[group], groups[group + 1]):
+                    self._sweep_chunk(
+                        state, tables, key, greedy, chunk, by_label, work, counts[group], sums[group], log_probs[group]
+                    )
+
+        self.run(sweep_part, parts, 4 * self.n_jobs)
+        return LinearStatistics(counts.sum(axis=0), sums.sum(axis=0)), log_probs.sum(axis=0)
+
+    def _sweep_chunk(
+        self, state: State, tables: Tables, key: Any, greedy: bool, chunk: int, by_label: Any, work: Workspace,
+        counts: Float64Array, sums: Float64Array, log_probs: Float64Array,
+    ) -> None:  # fmt: skip
+        begin, end = self.bounds[chunk], self.bounds[chunk + 1]
+        labels, sublabels = state.labels[begin:end], state.sublabels[begin:end]
+        rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
+        its_key = derived_key(key, int(begin))
+        scores, logs = work.scores[: end - begin], work.logs[: end - begin]
+        scores[:] = tables.log_peaks
+        for part, its_tables in zip(self.parts, tables.parts, strict=True):
+            part.add_scores(begin, end, its_tables, scores)
+        kernels.draw_labels(scores, its_key, greedy, labels)
+        sort_by_label(labels, starts, rows)
+        logs[:] = 0.0
+        for part, its_tables in zip(self.parts, tables.parts, strict=True):
+            part.add_subcluster_scores(begin, end, rows, starts, its_tables, logs)
+        kernels.draw_sublabels(logs, rows, starts, tables.subcluster_log_peaks, its_key, greedy, sublabels, log_probs)
+        kernels.sort_by_side(labels, sublabels, rows, starts, work.rows, work.side_starts)
+        counts += np.diff(work.side_starts)
+        for part, place in zip(self.parts, self.slices, strict=True):
+            part.add_statistics(begin, end, work.rows, work.side_starts, sums[:, place])
+
+    def add_reverse_proposal_log_prob(
+        self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Float64Array:
+        counts = state.known.clusters.counts
+        found = margins.copy()
+
+        def look_at(begin: int, end: int) -> None:
+            for pair in range(begin, end):
+                found[pair] += self._pair_log_prob(
+                    state, tables, int(one[pair]), int(other[pair]), counts, margins[pair]
+                )
+
+        self.sort(state)
+        self.run(look_at, len(one), len(one))
+        return found
+
+    def _pair_log_prob(
+        self, state: State, tables: Tables, one: int, other: int, counts: Float64Array, margin: float
+    ) -> float:
+        """log probability that the points of two clusters got the one of these two labels that they have; once it is
+        below -margin, no more is looked at."""
+        total = 0.0
+        odds = float(tables.log_peaks[other]) - float(tables.log_peaks[one])
+        for number, rows in enumerate(self.members(state, np.array([one, other]), counts)):
+            for begin in range(0, len(rows), ROWS_AT_ONCE):
+                if total + margin < 0:
+                    return total
+                some = rows[begin : begin + ROWS_AT_ONCE]
+                logs = np.zeros((len(some), 2), np.float32)
+                for part, its_tables in zip(self.parts, tables.parts, strict=True):
+                    part.add_pair_scores(some, one, other, its_tables, logs)
+                total += kernels.pair_log_prob(logs, len(some) if number == 0 else 0, odds)
+        return total
+
+    def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> LinearStatistics:
+        counts, sums = np.zeros(2 * len(members)), np.zeros((2 * len(members), self.width))
+
+        def start(begin: int, end: int) -> None:
+            for number in range(begin, end):
+                rows, its_sides = members[number], sides[number]
+                state.sublabels[rows] = its_sides
+                in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]])
+                left = int(np.count_nonzero(its_sides == 0))
+                starts = np.array([0, left, len(rows)])
+                place = slice(2 * number, 2 * number + 2)
+                counts[place] = np.diff(starts)
+                for part, columns in zip(self.parts, self.slices, strict=True):
+                    part.add_statistics(0, self.n_rows, in_order, starts, sums[place, columns])
+
+        self.run(start, len(members), len(members))
+        return LinearStatistics(counts, sums)
+
+
+class Workspace(NamedTuple):
+    """Arrays that are written anew for every chunk."""
+
+    scores: Float32Array
+    logs: Float32Array
+    rows: IntArray
+    side_starts: IntArray
+
+    @classmethod
+    def of(cls, bounds: IntArray, count: int) -> Workspace:
+        most = int(np.diff(bounds).max())
+        return cls(
+            np.empty((most, count), np.float32), np.empty((most, 2), np.float32), np.empty(most, np.int32),
+            np.empty(2 * count + 1, np.int64),
+        )  # fmt: skip
+
+
+def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntArray, IntArray]:
+    """The pairs of clusters that a merge is proposed for: all of a few, the nearest ones of many."""
+    if len(candidates) < 2:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if len(candidates) <= ALL_PAIRS:
+        i, j = np.triu_indices(len(candidates), 1)
+        return candidates[i], candidates[j]
+    means = clusters.sums[candidates] / np.maximum(clusters.counts[candidates], 1.0)[:, None]
+    scale = means.std(axis=0)
+    means = (means / np.where(scale > 0, scale, 1.0)).astype(np.float32)
+    squares = (means * means).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * means @ means.T
+    np.fill_diagonal(distances, np.inf)
+    near = np.argpartition(distances, PAIRS_PER_CLUSTER, axis=1)[:, :PAIRS_PER_CLUSTER]
+    i = np.repeat(np.arange(len(candidates)), PAIRS_PER_CLUSTER)
+    both = np.unique(np.sort(np.stack([i, near.ravel()], axis=1), axis=1), axis=0)
+    return candidates[both[:, 0]], candidates[both[:, 1]]
+
+
+def make_parts(X: Points, prior: Any) -> list[Part]:
+    """The kinds of columns that a family's points have."""
+    if isinstance(prior, Mixed):
+        return [NumericPart(X.numeric), CodePart(X.codes, prior.levels_total)]
+    if isinstance(prior, NIG):
+        return [NumericPart(X)]
+    return [SparseCountPart(X) if hasattr(X, "indptr") else DenseCountPart(X)]
+
+
+def parts_of(posterior: Any) -> list[Any]:
+    """The posterior of each part, in the order of `make_parts`."""
+    return [posterior.numeric, posterior.categorical] if isinstance(posterior, Mixed) else [posterior]
+
+
+def read_only(array: Any) -> Any:
+    """Always read-only: the kernels are then compiled once, for arrays and memory maps alike."""
+    array = array.view(np.ndarray)
+    array.setflags(write=False)
+    return array
+
+
+class NumericPart:
+    """Numeric columns with a variance each, or one for all; NaN stands for a missing value."""
+
+    def __init__(self, X: Float32Array) -> None:
+        self.X = read_only(X)
+        self.missing = has_missing(X)
+        self.width = (3 if self.missing else 2) * X.shape[1]
+        self.bytes_per_row = 4 * max(X.shape[1], 1)
+
+    def digest(self) -> str:
+        return rows_digest(self.X)
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        return posterior.draw_tables(key, self.missing)  # type: ignore[no-any-return]
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        numeric_loops.add_scores(self.X[begin:end], tables.factors, tables.offsets, tables.missing, scores)
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        clusters = len(starts) - 1
+        first = np.arange(clusters, 3 * clusters, 2)
+        numeric_loops.add_pair_scores(
+            self.X[begin:end], rows, starts, first, first + 1, tables.factors, tables.offsets, tables.missing, logs
+        )
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        numeric_loops.add_pair_scores(
+            self.X, rows, np.array([0, len(rows)]), np.array([one]), np.array([other]), tables.factors,
+            tables.offsets, tables.missing, logs,
+        )  # fmt: skip
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        numeric_loops.add_statistics(self.X[begin:end], rows, starts, self.missing, sums)
+
+
+class CountTables(NamedTuple):
+    """Drawn log proportions, less what all clusters (both subclusters) share: (features, clusters), or the other way
+    round for dense counts."""
+
+    clusters: Float32Array
+    subclusters: Float32Array
+
+
+def count_tables(log_proportions: Float32Array, clusters: int, by_feature: bool) -> CountTables:
+    own, halves = log_proportions[:clusters], log_proportions[clusters:]
+    # What is the same for all changes no label, but costs digits.
+    own = own - own.mean(axis=0)
+    middle = 0.5 * (halves[0::2] + halves[1::2])
+    halves = halves - np.repeat(middle, 2, axis=0)
+    if by_feature:
+        return CountTables(np.ascontiguousarray(own.T), np.ascontiguousarray(halves.T))
+    return CountTables(own, halves)
+
+
+def sides_of(starts: Any) -> tuple[IntArray, IntArray]:
+    """The columns of each cluster's left and right subcluster."""
+    first = np.arange(0, 2 * (len(starts) - 1), 2)
+    return first, first + 1
+
+
+class DenseCountPart:
+    """Rows of counts."""
+
+    def __init__(self, X: Float32Array) -> None:
+        self.X = read_only(X)
+        self.width = X.shape[1]
+        self.bytes_per_row = 4 * X.shape[1]
+
+    def digest(self) -> str:
+        return rows_digest(self.X)
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        return count_tables(posterior.draw_tables(key), clusters, by_feature=False), np.zeros(3 * clusters)
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        count_loops.add_dense_scores(self.X[begin:end], tables.clusters, scores)
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        count_loops.add_dense_pair_scores(self.X[begin:end], rows, starts, *sides_of(starts), tables.subclusters, logs)
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        pair = np.array([one]), np.array([other])
+        count_loops.add_dense_pair_scores(self.X, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        count_loops.add_dense_statistics(self.X[begin:end], rows, starts, sums)
+
+
+class SparseRows(NamedTuple):
+    """A sparse matrix by rows (CSR), as the loops take it."""
+
+    starts: IntArray
+    columns: IntArray
+    values: Float32Array
+
+
+class SparseCountPart:
+    """Sparse rows of counts: never made dense."""
+
+    def __init__(self, X: Any) -> None:
+        starts, columns = (np.ascontiguousarray(array) for array in (X.indptr, X.indices))
+        self.X = SparseRows(read_only(starts), read_only(columns), read_only(X.data.astype(np.float32, copy=False)))
+        self.width = X.shape[1]
+        self.bytes_per_row = max(4, 8 * X.nnz // max(X.shape[0], 1))
+
+    def digest(self) -> str:
+        return " ".join(digest(array) for array in self.X)
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        return count_tables(posterior.draw_tables(key), clusters, by_feature=True), np.zeros(3 * clusters)
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        count_loops.add_sparse_scores(self.X, begin, tables.clusters, scores)
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        count_loops.add_sparse_pair_scores(self.X, begin, rows, starts, *sides_of(starts), tables.subclusters, logs)
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        pair = np.array([one]), np.array([other])
+        count_loops.add_sparse_pair_scores(self.X, 0, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        count_loops.add_sparse_statistics(self.X, begin, rows, starts, sums)
+
+
+class CodePart:
+    """Categorical columns, as codes over all columns' levels."""
+
+    def __init__(self, codes: IntArray, levels: int) -> None:
+        self.codes = read_only(codes)
+        self.width = levels
+        self.bytes_per_row = 4 * codes.shape[1]
+
+    def digest(self) -> str:
+        return rows_digest(self.codes)
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        return count_tables(posterior.draw_tables(key), clusters, by_feature=True), np.zeros(3 * clusters)
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        count_loops.add_code_scores(self.codes[begin:end], tables.clusters, scores)
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        count_loops.add_code_pair_scores(
+            self.codes[begin:end], rows, starts, *sides_of(starts), tables.subclusters, logs
+        )
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        pair = np.array([one]), np.array([other])
+        count_loops.add_code_pair_scores(self.codes, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        count_loops.add_code_statistics(self.codes[begin:end], rows, starts, sums)

@@ -1,0 +1,63 @@
+"""Restarts: subclusters that lead nowhere begin anew. Not a Markov kernel of its own: it proposes, splits decide."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.dirichlet_process import split_ratios
+from dpmmwrap.families.base import Statistics
+from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.kernels.labels import find_stalled
+from dpmmwrap.sampler.state import State, generator
+from dpmmwrap.starts.random import RandomStart
+
+EVERY = 20
+"""Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
+LONGEST_PATIENCE = 16
+"""The wait for a fresh start doubles with each that led nowhere, up to so many times."""
+
+
+class RestartInfo(NamedTuple):
+    restarted: IntArray
+    """The clusters whose subclusters began anew."""
+
+
+def step(key: Any, state: State, context: Context) -> tuple[State, RestartInfo]:
+    """Begin anew the subclusters that have an empty side, or that have stalled in a rejected split.
+
+    They have stalled when the ratio of their split has not risen for a while: those that are still on their way,
+    as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
+    """
+    settings, known = context.settings, state.known
+    ratios = split_ratios(state.alpha, known.sides, known.log_marginal)
+    if settings.full_ratio:
+        ratios -= state.records["proposal_log_prob"]
+    patience = (float(settings.restart_after or np.inf), float(EVERY))
+    stalled = find_stalled(
+        state.records, ratios, known.sides, state.iteration, patience, LONGEST_PATIENCE, settings.min_cluster_age
+    )
+    stalled[: context.model.outliers] = False
+    which = stalled.nonzero()[0]
+    if len(which):
+        members = context.data.members(state, which, known.clusters.counts)
+        fresh = start_subclusters(state, context, members, np.zeros(len(which), bool), generator(key))
+        state.begin_subclusters(which, fresh)
+        state.posteriors = context.data.compute_posteriors(context.model, state.subclusters)
+    return state, RestartInfo(which)
+
+
+def start_subclusters(
+    state: State, context: Context, members: list[IntArray], at_random: Any, rng: Generator
+) -> Statistics:
+    """Subclusters for these clusters, by the initializer or at random; the subclusters' statistics."""
+    sides = [np.zeros(len(rows), np.uint8) for rows in members]
+    for initializer, chosen in ((RandomStart(), at_random), (context.settings.initializer, ~at_random)):
+        several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
+        proposed = initializer([members[number] for number in several], rng) if several else []
+        for number, found in zip(several, proposed, strict=True):
+            sides[number] = np.asarray(found, np.uint8)
+    return context.data.set_sublabels(state, members, sides)

@@ -1,0 +1,136 @@
+"""Full covariances: a point's density by its distance in a cluster's own metric, O(D^2) a point and cluster."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.families import wishart
+from dpmmwrap.families.base import concatenate, take
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.wishart import Computed, Statistics
+from dpmmwrap.sampler.checkpoint import rows_digest
+from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels import pairs
+from dpmmwrap.sampler.kernels import whitened as kernels
+from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
+from dpmmwrap.sampler.kernels.whitened import Sums, Tables
+from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
+
+
+class WhitenedData(Data):
+    """Points of full-covariance Gaussians."""
+
+    def __init__(self, X: Float32Array, n_jobs: int) -> None:
+        super().__init__(len(X), 4 * X.shape[1], n_jobs)
+        # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
+        self.X = X.view(np.ndarray)
+        self.X.setflags(write=False)
+
+    def digest(self) -> str:
+        return rows_digest(self.X)
+
+    def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
+        return with_outliers(model, subclusters, wishart.compute_posteriors(prior_fields(model), subclusters))
+
+    def evaluate_moves(
+        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
+    ) -> tuple[ClusterPosteriors, MoveCandidates]:
+        found, candidates = pairs.evaluate_moves(
+            rules, prior_fields(model), state.records, neg_log_uniform, state.subclusters
+        )
+        return with_outliers(model, state.subclusters, found), candidates
+
+    def draw_parameters(self, model: Model, state: State, key: Any) -> Tables:
+        """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their
+        normal-inverse-Wishart posteriors."""
+        known = state.known
+        log_weights, log_subweights, gaussians = wishart.draw_parameters(
+            key, state.alpha, known.clusters.counts[model.outliers :], known.sides, known.posterior.batch
+        )
+        return pairs.kernel_tables(with_outlier_weight(model, log_weights), log_subweights, gaussians)
+
+    def sweep(self, state: State, tables: Tables, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
+        count, dim = tables.neighbours.origins.shape
+        by_label = self.sort(state)
+        groups = self.groups(2 * count * (dim * dim + dim + 1))
+        parts = len(groups) - 1
+        sums = Sums(
+            np.zeros((parts, count, 2), np.int64), np.zeros((parts, count, 2, dim)),
+            np.zeros((parts, count, 2, dim, dim)), np.zeros((parts, count)),
+        )  # fmt: skip
+
+        def sweep_part(begin: int, end: int) -> None:
+            kernels.sweep(
+                self.X, state.labels, state.sublabels, self.bounds, groups[begin : end + 1], by_label, tables, key,
+                greedy, Sums(*(total[begin:end] for total in sums)),
+            )  # fmt: skip
+
+        self.run(sweep_part, parts, 4 * self.n_jobs)
+        statistics = kernels.collect_statistics(sums.counts, sums.sums, sums.squares, tables.neighbours.origins)
+        return statistics, sums.proposal_log_probs.sum(axis=0)
+
+    def add_reverse_proposal_log_prob(
+        self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Float64Array:
+        by_label = self.sort(state)
+        found = np.empty(len(one))
+
+        def look_at(begin: int, end: int) -> None:
+            pairs.add_reverse_proposal_log_prob(
+                self.X, self.bounds, by_label, tables, one[begin:end], other[begin:end], margins[begin:end],
+                found[begin:end],
+            )  # fmt: skip
+
+        self.run(look_at, len(one), len(one))
+        return found
+
+    def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> Statistics:
+        dim = self.X.shape[1]
+        # A point of each cluster (any will do), about which sums are taken.
+        near = np.array([self.X[rows[0]] if len(rows) else self.X[0] for rows in members])
+        rows, sides_of_rows = np.concatenate(members), np.concatenate(sides)
+        bounds = np.array([0, *itertools.accumulate(len(part) for part in members)])
+        sums_of = (
+            np.zeros((len(members), 2), np.int64),
+            np.zeros((len(members), 2, dim)),
+            np.zeros((len(members), 2, dim, dim)),
+        )
+
+        def start(begin: int, end: int) -> None:
+            kernels.start_subclusters(
+                self.X, state.sublabels, rows, sides_of_rows, bounds[begin : end + 1], near[begin:end],
+                *(total[begin:end] for total in sums_of),
+            )  # fmt: skip
+
+        # Clusters differ in size: many parts, so that no thread waits long for another.
+        self.run(start, len(members), len(members))
+        statistics: Statistics = kernels.collect_statistics(*(total[None] for total in sums_of), near)
+        return statistics
+
+
+def prior_fields(model: Model) -> wishart.PriorFields:
+    assert isinstance(model.prior, NIW)
+    return model.prior.fields
+
+
+def with_outliers(model: Model, subclusters: Statistics, found: Computed) -> ClusterPosteriors:
+    """What `wishart.compute_posteriors` found, with the outlier component by its own prior."""
+    clusters, posterior, log_marginal = Statistics(*found.clusters), NIW._unchecked(found.posterior), found.log_marginal
+    if model.outlier_prior is not None:
+        rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
+        outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
+        special = model.outlier_prior.posterior(outliers)
+        log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
+        posterior = posterior.replaced(rows, special)
+    return ClusterPosteriors(clusters, subclusters, posterior, log_marginal)
+
+
+def with_outlier_weight(model: Model, log_weights: Float64Array) -> Float64Array:
+    """The clusters' log weights after that of the outlier component, which is fixed."""
+    if not model.outliers:
+        return log_weights
+    return np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))
