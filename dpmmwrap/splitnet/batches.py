@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.splitnet.bipartitions import best_bipartitions
-from dpmmwrap.splitnet.frame import framed
+from dpmmwrap.splitnet.frame import to_frame
 from dpmmwrap.splitnet.synthesis import (
     LEVELS,
     TEST_CONCENTRATION,
@@ -46,7 +46,7 @@ def crowd_share(dim: int) -> float:
     return 0.3 if dim <= 5 else 0.2
 
 
-def training_batch(seed: int, step: int, dim: int, sets: int, reach: float) -> Batch:
+def training_batch(seed: int, step: int, dim: int, sets: int, progress: float) -> Batch:
     """The batch of one step. It depends on the seed and the step alone, so a run can be resumed exactly."""
     rng = np.random.default_rng((seed, step))
     n = int(np.exp(rng.uniform(*np.log(POINTS))))
@@ -57,17 +57,19 @@ def training_batch(seed: int, step: int, dim: int, sets: int, reach: float) -> B
         drawn = int(rng.integers(SMALLEST_DIM.get(dim, max(1, dim - 2)), dim + 1))
     crowded = int(rng.binomial(sets, crowd_share(dim)))
     n_frame = max(n, int(rng.integers(*FRAME_POINTS)))
-    knobs = curriculum(rng, drawn, sets - crowded, reach)
+    difficulties = curriculum(rng, drawn, sets - crowded, progress)
     parts = []
     if sets - crowded:
-        mixtures, X, _ = draw_splittable_pairs(rng, drawn, knobs, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION)
+        mixtures, X, _ = draw_splittable_pairs(
+            rng, drawn, difficulties, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION
+        )
         sides = np.zeros((sets - crowded, TARGETS, 2))
         sides[:, :, 0] = 1.0
-        parts.append(_framed(rng, mixtures, X, sides, n, dim))
+        parts.append(_in_frames(rng, mixtures, X, sides, n, dim))
     if crowded:
         mixtures, sides = draw_worthwhile_crowds(rng, drawn, crowded)
         X, _ = mixtures.sample(rng, n_frame)
-        parts.append(_framed(rng, mixtures, X, sides, n, dim))
+        parts.append(_in_frames(rng, mixtures, X, sides, n, dim))
     return Batch(torch.cat([part.X for part in parts]), torch.cat([part.targets for part in parts]))
 
 
@@ -87,11 +89,11 @@ def draw_worthwhile_crowds(rng: Generator, dim: int, count: int) -> tuple[Mixtur
     return mixtures[kept], sides
 
 
-def _framed(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int, dim: int) -> Batch:
+def _in_frames(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int, dim: int) -> Batch:
     """Pads to D with noise where fewer dimensions were drawn, frames all points, and keeps n of them."""
     targets = sides @ mixtures.responsibilities(X[:, :n])
     points = pad_with_noise(rng, _scaled(X), dim)
-    frames = framed(torch.from_numpy(points))
+    frames = to_frame(torch.from_numpy(points))
     return Batch(frames[:, :n].float(), torch.from_numpy(targets).float())
 
 
@@ -124,10 +126,10 @@ def validation_sets(seed: int, dim: int, sets: int = 48, n: int = 512) -> list[V
     found = []
     for level in LEVELS:
         _, X, labels = draw_test_sets(rng, dim, level, sets, n=2048 if dim >= 10 else 1024)
-        frames = framed(torch.from_numpy(_scaled(X)))
+        frames = to_frame(torch.from_numpy(_scaled(X)))
         found.append(Validation(level, frames[:, :n].float(), labels[:, :n]))
     mixtures, sides = draw_worthwhile_crowds(rng, dim, sets)
     X, components = mixtures.sample(rng, 1024)
     labels = np.take_along_axis(sides[:, 0].astype(np.int64), components, axis=1)
-    found.append(Validation("crowded", framed(torch.from_numpy(_scaled(X)))[:, :n].float(), labels[:, :n]))
+    found.append(Validation("crowded", to_frame(torch.from_numpy(_scaled(X)))[:, :n].float(), labels[:, :n]))
     return found

@@ -1,4 +1,4 @@
-"""Which bipartition of a crowded cluster is worth proposing: the log Hastings ratio of peels."""
+"""Which bipartition of a crowded cluster is worth proposing: the log Hastings ratio of groups."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dpmmwrap.arrays import Float64Array
 from dpmmwrap.families.gaussian import NIW, union
 from dpmmwrap.families.wishart import Statistics
 
-LARGEST_PEEL = 6
-"""Components in a peel at most: beyond that its complement, or a smaller peel, scores better."""
+LARGEST_GROUP = 6
+"""Components in a group at most: beyond that its complement, or a smaller group, scores better."""
 
 
 def log_hastings(prior: NIW, left: Statistics, right: Statistics, alpha: float) -> Float64Array:
@@ -28,12 +28,12 @@ def log_hastings(prior: NIW, left: Statistics, right: Statistics, alpha: float) 
 def best_bipartitions(
     weights: Float64Array, means: Float64Array, covariances: Float64Array, count: int
 ) -> tuple[Float64Array, Float64Array]:
-    """The `count` most worthwhile peels of each mixture: (B, count, K) as 0/1 and their gain per point (B, count).
+    """The `count` most worthwhile groups of each mixture: (B, count, K) as 0/1 and their gain per point (B, count).
 
     The gain is the limit of log H / N for many points,
         1/2 log|S| - p/2 log|S_l| - q/2 log|S_r| - h(p),
     of which the last term is what the Gamma functions cost. First among singles, then grown greedily as long
-    as another component makes the peel better.
+    as another component makes the group better.
     """
     sets, components = weights.shape
     singles = np.broadcast_to(np.eye(components, dtype=bool), (sets, components, components))
@@ -42,7 +42,7 @@ def best_bipartitions(
     found = np.take_along_axis(singles, order[:, :, None], axis=1)
     best = np.take_along_axis(gains, order, axis=1)
     grown, gain = found[:, 0].copy(), best[:, 0].copy()
-    for _ in range(LARGEST_PEEL - 1):
+    for _ in range(LARGEST_GROUP - 1):
         larger = grown[:, None, :] | singles
         gains = _gains(weights, means, covariances, larger)
         choice = gains.argmax(axis=1)

@@ -14,6 +14,8 @@ from torch import Tensor
 
 SMALLEST_VARIANCE = 1e-10
 LARGEST_WEIGHT = 5.0
+POWER_STEPS = 3
+"""Steps by which random directions are turned to the principal ones."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,19 @@ class Frame:
         return torch.bmm(X - self.mean, self.axes)
 
 
-def whitening(X: Tensor, present: Tensor | None = None) -> Frame:
-    """Mean zero and identity covariance; flat directions are left at (nearly) zero instead of blown up."""
+def whitening(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
+    """Mean zero and identity covariance; flat directions are left at (nearly) zero instead of blown up.
+
+    Where a covariance is expected (D, D), it counts as much as the points that a cluster lacks for one of its own.
+    """
     weights = _weights(X, present)
     mean = torch.bmm(weights[:, None, :], X)
     centred = X - mean
     covariance = torch.bmm((centred * weights[:, :, None]).transpose(1, 2), centred)
+    if expected is not None:
+        count = X.new_full((len(X),), X.shape[1]) if present is None else present.sum(dim=1).to(X.dtype)
+        share = lacking_share(count, X.shape[2])[:, None, None]
+        covariance = (1 - share) * covariance + share * expected
     variances, directions = torch.linalg.eigh(covariance)
     floor = variances[:, -1:].clamp_min(1e-30) * SMALLEST_VARIANCE
     # Variances come in rising order: the last direction is the longest.
@@ -49,8 +58,26 @@ def whitening(X: Tensor, present: Tensor | None = None) -> Frame:
     return Frame(mean, directions * variances.clamp_min(floor).rsqrt()[:, None, :], longest)
 
 
-def turned(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Turns whitened points to their invariant axes: the points and (B, D, D) axes, heavy-tailed axes first.
+def lacking_share(counts: Tensor, dim: int) -> Tensor:
+    """What the expected covariance counts for (B,): next to nothing from five points per dimension on."""
+    lacking = (5.0 * dim - counts).clamp_min(1e-6)
+    return lacking / (counts + lacking)
+
+
+def standardising(X: Tensor, present: Tensor, expected: Tensor) -> Frame:
+    """Mean zero and unit variances: a frame without directions of its own, for more dimensions than points can show.
+
+    Nothing is narrower than a thousandth of what is expected (D,), as a deviation.
+    """
+    weights = _weights(X, present)[:, :, None]
+    mean = (X * weights).sum(dim=1, keepdim=True)
+    variances = ((X - mean).square() * weights).sum(dim=1)
+    longest = torch.nn.functional.one_hot(variances.argmax(dim=1), X.shape[2])
+    return Frame(mean, torch.diag_embed(torch.maximum(variances, 1e-6 * expected).rsqrt()), longest.to(X))
+
+
+def rotate_to_ics(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Rotates whitened points to their invariant axes: the points and (B, D, D) axes, heavy-tailed axes first.
 
     Each axis points to its longer tail, so that mirror images look the same, too.
     """
@@ -66,16 +93,27 @@ def turned(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
     return Y * sign[:, None, :], axes * sign[:, None, :]
 
 
-def frame_of(X: Tensor, present: Tensor | None = None) -> Frame:
+def frame_of(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
     """The frames of B clusters with the points X (B, n, D)."""
-    white = whitening(X, present)
-    _, axes = turned(white(X).float(), present)
+    white = whitening(X, present, expected)
+    _, axes = rotate_to_ics(white(X).float(), present)
     return Frame(white.mean, white.axes @ axes.to(X), axes[:, -1])
 
 
-def framed(X: Tensor, present: Tensor | None = None) -> Tensor:
+def to_frame(X: Tensor, present: Tensor | None = None) -> Tensor:
     """The points of B clusters (B, n, D), each in the frame of its cluster."""
-    return turned(whitening(X, present)(X), present)[0]
+    return rotate_to_ics(whitening(X, present)(X), present)[0]
+
+
+def principal(Z: Tensor, directions: Tensor) -> Tensor:
+    """Centred points (B, n, D) along their first principal directions, as many as random ones are given (D, d).
+
+    By subspace iteration: what the points look like in more directions is not asked for.
+    """
+    basis = directions.to(Z).expand(len(Z), -1, -1)
+    for _ in range(POWER_STEPS):
+        basis = torch.linalg.qr(torch.bmm(Z.transpose(1, 2), torch.bmm(Z, basis)))[0]
+    return torch.bmm(Z, basis)
 
 
 def _weights(X: Tensor, present: Tensor | None) -> Tensor:

@@ -30,7 +30,7 @@ def proposal_loss(logits: Tensor, targets: Tensor, present: Tensor | None = None
 
     The first proposal learns the best split; of the others, the one that is nearest to a target learns it, so
     that they come to differ. Each loss is divided by the entropy of the target's proportions: answering with the
-    proportions alone costs 1 in every set, whether it is halved or a small group is peeled off.
+    proportions alone costs 1 in every set, whether it is halved or a small group is set apart.
     """
     proposals = logits.transpose(1, 2)
     share = targets.mean(dim=-1)

@@ -1,22 +1,27 @@
-"""Where candidate splits come from: the network, dense groups, shells and axes. Each gives (B, C, n) in 0...1."""
+"""Where candidate splits come from: 2-means, the network, balls, radii and projections. Each gives (B, C, n) in 0...1.
+
+All but 2-means look at a cluster in its view: whitened, rotated, and in 20 dimensions at most.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.random import Generator
+from scipy.special import gammaincinv
 from torch import Tensor
 
 from dpmmwrap.arrays import FloatArray, UInt8Array
-from dpmmwrap.splitnet.frame import framed, turned
+from dpmmwrap.splitnet.context import Context
+from dpmmwrap.splitnet.frame import rotate_to_ics, to_frame
 from dpmmwrap.splitnet.network import SplitNet
-from dpmmwrap.splitnet.refine import Context
 
-SMALLEST_PEEL, LARGEST_PEEL = 0.015, 0.25
+SMALLEST_BALL, LARGEST_BALL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
-SEEDS_PER_PEEL = 3
+SEEDS_PER_BALL = 3
 STANDARD_ERRORS = 3.0
 """Moments that differ from a Gaussian's by less do not stand out."""
 FEWEST_POINTS = (40, 0), (10, 200)
@@ -25,10 +30,15 @@ At these, one or two in a hundred of the paper's medium and hard pairs pass for 
 PURSUIT_STEPS = 4
 """Steps by which directions are turned towards extreme kurtosis."""
 SAMPLE = 192
-"""Points by which the reach of a neighbourhood is measured."""
+"""Points by which the radius of a neighbourhood is measured."""
+CLUMP_SAMPLE = 128
+CLOSE_PAIRS, CLOSE_DEVIATIONS = 0.02, 3.0
+"""Points among which clumps are looked for, the share of their pairs that are called close, and how many more of them
+may be there by chance."""
+TWO_MEANS_STEPS = 6
 
 
-def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
+def match_dim(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
     """Points in their cluster's frame, padded with noise or cut down to the dimension of a network.
 
     Cut down to the axes along which the cluster is least Gaussian: those with the most extreme weight in the
@@ -38,7 +48,7 @@ def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
     Y = Z
     if missing > 0:
         noise = rng.standard_normal((*Z.shape[:2], missing), dtype=np.float32)
-        Y, _ = turned(torch.cat([Z, torch.from_numpy(noise).to(Z)], dim=2), present)
+        Y, _ = rotate_to_ics(torch.cat([Z, torch.from_numpy(noise).to(Z)], dim=2), present)
     if missing < 0:
         weights = present.to(Y.dtype) / present.sum(dim=1, keepdim=True)
         radius = Y.square().mean(dim=2).clamp_max(5.0)
@@ -51,17 +61,22 @@ def fitted(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
 
 
 def looks_gaussian(context: Context) -> Tensor:
-    """Whether no skewness, no kurtosis along the cluster's axes nor of its radius stands out (B,).
+    """Whether the cluster looks like one of its family (B,): no skewness, no kurtosis along its axes nor of its radius
+    stands out, and no covariance that the family does not know.
 
     The moments are compared with their standard errors for a Gaussian. The axes were chosen for standing out, so
     more is allowed along them; how much was measured on Gaussians, and differs between heavy tails and two humps.
-    With few points per dimension there is no telling. Most clusters that a sampler asks about in its later
-    iterations are told by this at a fraction of a search's cost.
+    With few points per dimension, or where only some directions are seen, there is no telling: that counts as no.
+    Most clusters that a sampler asks about in its later iterations are told by this at a fraction of a search's cost.
     """
-    dim = context.dim
-    n = context.counts.to(context.Z.dtype)[:, None]
+    Z, longest = context.seen
+    dim = Z.shape[2]
+    plain = context.counts >= min(slope * dim + offset for slope, offset in FEWEST_POINTS)
+    if dim < context.model.dim or not plain.any():
+        return torch.zeros_like(plain)
+    n = context.counts.to(Z.dtype)[:, None]
     # Two groups side by side in many dimensions show along the longest axis before they show along the frame's.
-    Y = torch.cat([context.Z, torch.bmm(context.Z, context.longest[:, :, None])], dim=2)
+    Y = torch.cat([Z, torch.bmm(Z, longest[:, :, None])], dim=2)
     squares = Y.square()
     skewness = (squares * Y).sum(dim=1) / n / (6 / n).sqrt()
     kurtosis = (squares.square().sum(dim=1) / n - 3) / (24 / n).sqrt()
@@ -69,19 +84,44 @@ def looks_gaussian(context: Context) -> Tensor:
     spread = (radius.square().sum(dim=1) / n - dim * (dim + 2)) / (8 * dim * (dim + 2) / n).sqrt()
     # Skewness in any direction, be it none of the axes: for a Gaussian this is chi-square with D degrees of freedom
     # (Mori, Rohatgi and Szekely 1993). A quarter of the points beside the rest shows here, and not in the kurtosis.
-    lean = ((context.Z * radius).sum(dim=1) / n).square().sum(dim=1) * n[:, 0] / (2 * (dim + 2))
+    lean = ((Z * radius).sum(dim=1) / n).square().sum(dim=1) * n[:, 0] / (2 * (dim + 2))
     root = n.sqrt()
-    plain = context.counts >= min(slope * dim + offset for slope, offset in FEWEST_POINTS)
     plain &= (spread[:, 0].abs() < STANDARD_ERRORS) & (lean < dim + STANDARD_ERRORS * math.sqrt(2 * dim))
     plain &= (skewness.abs() < STANDARD_ERRORS * (1 + 0.7 * dim / root)).all(dim=1)
     plain &= (kurtosis < STANDARD_ERRORS * (1 + 3 * dim / root)).all(dim=1)
-    return plain & (kurtosis > -(1.2 + 0.07 * root)).all(dim=1)
+    plain &= (kurtosis > -(1.2 + 0.07 * root)).all(dim=1)
+    if plain.any():
+        plain &= ~looks_clumped(context) & context.model.fits_second_moments(context.Z, context.counts)
+    return plain
+
+
+def looks_clumped(context: Context) -> Tensor:
+    """Whether more points of a sample are close to each other than in a Gaussian (B,).
+
+    Many tight groups together may have a Gaussian's moments, but not its distances. Two points of a whitened Gaussian
+    are N(0, 2 I) apart; the variance of the number of close pairs is that of a U-statistic.
+    """
+    points = context.seen.points[:, :CLUMP_SAMPLE]
+    m, dim = context.present[:, :CLUMP_SAMPLE].sum(dim=1).to(points.dtype), points.shape[2]
+    # Padding is close to nothing, not even to itself.
+    points = points.masked_fill(~context.present[:, :CLUMP_SAMPLE, None], torch.nan)
+    close = torch.cdist(points, points) < close_distance(dim)
+    pairs, share = m * (m - 1) / 2, CLOSE_PAIRS
+    uneven = share**2 * (math.pow(4 / 3, dim / 2) - 1)
+    deviation = (m * (m - 1) * (m - 2) * uneven + pairs * share).sqrt()
+    return (close.sum(dim=(1, 2)) - m) / 2 > share * pairs + CLOSE_DEVIATIONS * deviation
+
+
+@lru_cache(maxsize=64)
+def close_distance(dim: int) -> float:
+    """The distance below which a share CLOSE_PAIRS of the pairs of points of a Gaussian are."""
+    return math.sqrt(4 * float(gammaincinv(dim / 2, CLOSE_PAIRS)))
 
 
 @torch.inference_mode()
-def network_proposals(network: SplitNet, context: Context, points: int, rng: Generator) -> Tensor:
+def network_candidates(network: SplitNet, context: Context, points: int, rng: Generator) -> Tensor:
     """What the network proposes for the first `points` of the context; the frame is that of all of it."""
-    Y = fitted(context.Z, context.present, network.sizes.dim, rng)[:, :points]
+    Y = match_dim(context.seen.points, context.present, network.sizes.dim, rng)[:, :points]
     present = context.present[:, :points]
     mask = None if bool(present.all()) else present
     return torch.sigmoid(network(Y.float(), mask)).transpose(1, 2) * present[:, None, :]
@@ -92,70 +132,103 @@ def first_proposal(network: SplitNet, X: FloatArray, rng: Generator) -> UInt8Arr
     """The network's first proposal for every point of one cluster (n, D): the network alone."""
     points = torch.as_tensor(np.asarray(X, dtype=np.float64))[None]
     present = torch.ones(points.shape[:2], dtype=torch.bool)
-    Y = fitted(framed(points, present).float(), present, network.sizes.dim, rng)
+    Y = match_dim(to_frame(points, present).float(), present, network.sizes.dim, rng)
     labels: UInt8Array = (network(Y)[0, :, 0] > 0).numpy().astype(np.uint8)
     return labels
 
 
-def peel_proposals(context: Context, count: int, rng: Generator) -> Tensor:
+def two_means_candidates(context: Context, metrics: Tensor, rng: Generator) -> Tensor:
+    """2-means with features in each of these units (M, D): what the simplest start would propose."""
+    assert context.centred is not None
+    points = (context.centred[:, None] * metrics[:, None, :]).flatten(0, 1)
+    groups = two_means(points, context.present.repeat_interleave(len(metrics), dim=0), rng)
+    return groups.view(-1, len(metrics), groups.shape[1])
+
+
+def two_means(points: Tensor, present: Tensor, rng: Generator) -> Tensor:
+    """Lloyd's algorithm for two centres, begun as k-means++ does, for B clusters: who goes to the second (B, n)."""
+    B = torch.arange(len(points), device=points.device)
+    there = present.to(points.dtype)
+    counts = there.sum(dim=1, keepdim=True)
+    total = torch.bmm(there[:, None, :], points)
+    first = points[B, (torch.from_numpy(rng.random(len(points))).to(points) * counts[:, 0]).long()][:, None]
+    squares = ((points - first).square().sum(dim=2) * there).cumsum(dim=1)
+    drawn = torch.from_numpy(rng.random((len(points), 1))).to(points) * squares[:, -1:]
+    second = points[B, torch.searchsorted(squares, drawn, right=True)[:, 0].clamp_max(points.shape[1] - 1)][:, None]
+    group = there
+    for _ in range(TWO_MEANS_STEPS):
+        axis = second - first
+        middle = ((second + first) * axis).sum(dim=2) / 2
+        nearer = (torch.bmm(points, axis.transpose(1, 2))[:, :, 0] > middle).to(points.dtype) * there
+        if torch.equal(nearer, group):
+            break
+        group = nearer
+        inside, count = torch.bmm(group[:, None, :], points), group.sum(dim=1, keepdim=True)
+        second = inside / count.clamp_min(1)[:, :, None]
+        first = (total - inside) / (counts - count).clamp_min(1)[:, :, None]
+    return group
+
+
+def ball_candidates(context: Context, count: int, rng: Generator) -> Tensor:
     """Dense groups: the neighbours of points with a crowded neighbourhood; their sizes vary.
 
     How far a neighbourhood of some size reaches is read off the first few points of the context, which are a
     random sample of it: that spares sorting all distances. What is sorted, numpy sorts ten times as fast as torch.
     """
-    B, _, dim = context.Z.shape
+    Z = context.seen.points
+    B, _, dim = Z.shape
     counts = context.counts.cpu().numpy()[:, None]
-    picks = (rng.random((B, count * SEEDS_PER_PEEL)) * counts).astype(np.int64)
-    shares = np.exp(rng.uniform(np.log(SMALLEST_PEEL), np.log(LARGEST_PEEL), size=count))
-    shares = np.clip(shares, (dim + 2) / counts, 0.5)
+    picks = (rng.random((B, count * SEEDS_PER_BALL)) * counts).astype(np.int64)
+    shares = np.exp(rng.uniform(np.log(SMALLEST_BALL), np.log(LARGEST_BALL), size=count))
+    shares = np.clip(shares, np.minimum((dim + 2) / counts, 0.5), 0.5)
     sample = np.minimum(counts, SAMPLE)
     ranks = np.clip(np.round(shares * sample).astype(np.int64), 1, sample - 1)
-    seeds = context.Z[torch.arange(B)[:, None], torch.from_numpy(picks)]
+    seeds = Z[torch.arange(B)[:, None], torch.from_numpy(picks)]
     few = context.head(SAMPLE)
-    distances = torch.cdist(seeds, few.Z).masked_fill(~few.present[:, None, :], torch.inf)
-    ordered = np.sort(distances.cpu().numpy(), axis=2).reshape(B, count, SEEDS_PER_PEEL, -1)
+    distances = torch.cdist(seeds, few.seen.points).masked_fill(~few.present[:, None, :], torch.inf)
+    ordered = np.sort(distances.cpu().numpy(), axis=2).reshape(B, count, SEEDS_PER_BALL, -1)
     radius = np.take_along_axis(ordered, ranks[:, :, None, None], axis=3)[..., 0]
-    # Each peel takes, of its few seeds, the one whose neighbourhood is the narrowest.
-    chosen = torch.from_numpy(np.arange(count) * SEEDS_PER_PEEL + radius.argmin(axis=2))
+    # Each ball takes, of its few seeds, the one whose neighbourhood is the narrowest.
+    chosen = torch.from_numpy(np.arange(count) * SEEDS_PER_BALL + radius.argmin(axis=2))
     narrowest = torch.from_numpy(radius.min(axis=2)).to(seeds)
-    near = torch.cdist(seeds[torch.arange(B)[:, None], chosen], context.Z)
-    return ((near <= narrowest[:, :, None]) & context.present[:, None, :]).to(context.Z.dtype)
+    near = torch.cdist(seeds[torch.arange(B)[:, None], chosen], Z)
+    return ((near <= narrowest[:, :, None]) & context.present[:, None, :]).to(Z.dtype)
 
 
-def shell_proposals(context: Context, shares: tuple[float, ...]) -> Tensor:
+def radial_candidates(context: Context, shares: tuple[float, ...]) -> Tensor:
     """The core of the cluster against its shell: two Gaussians of different width around one mean."""
-    radius = context.Z.square().sum(dim=2).masked_fill(~context.present, torch.inf)
+    Z = context.seen.points
+    radius = Z.square().sum(dim=2).masked_fill(~context.present, torch.inf)
     ranks = (context.counts.cpu().numpy()[:, None] * np.array(shares)).astype(np.int64).clip(1, radius.shape[1] - 1)
-    reach = np.take_along_axis(np.sort(radius.cpu().numpy(), axis=1), ranks, axis=1)
-    return (radius[:, None, :] <= torch.from_numpy(reach).to(radius)[:, :, None]).to(context.Z.dtype)
+    limits = np.take_along_axis(np.sort(radius.cpu().numpy(), axis=1), ranks, axis=1)
+    return (radius[:, None, :] <= torch.from_numpy(limits).to(radius)[:, :, None]).to(Z.dtype)
 
 
-def axis_proposals(context: Context, count: int, rng: Generator) -> Tensor:
+def projection_candidates(context: Context, count: int, rng: Generator) -> Tensor:
     """What lies beyond a cut along telling directions: tails and halves.
 
     The directions are the first and last axis of the cluster's frame, its longest one before whitening, and random
     ones; every other random one is turned towards extreme kurtosis, where two groups show in many dimensions.
     """
-    Z, present = context.Z, context.present
+    (Z, longest), present = context.seen, context.present
     B, _, dim = Z.shape
     directions = torch.from_numpy(rng.standard_normal((B, dim, count)).astype(np.float32)).to(Z)
-    directions[:, :, 3::2] = pursued(context, directions[:, :, 3::2])
+    directions[:, :, 3::2] = pursue_kurtosis(Z, context.counts, directions[:, :, 3::2])
     directions[:, :, :2] = 0
     directions[:, 0, 0] = 1
     directions[:, -1, 1:2] = 1
-    directions[:, :, 2:3] = context.longest[:, :, None]
+    directions[:, :, 2:3] = longest[:, :, None]
     directions /= directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
     signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(B, 1, count))).to(Z)
     cuts = torch.from_numpy(rng.uniform(-0.3, 1.6, size=(B, 1, count))).to(Z)
     return ((torch.bmm(Z, directions) * signs > cuts) & present[:, :, None]).to(Z.dtype).transpose(1, 2)
 
 
-def pursued(context: Context, directions: Tensor) -> Tensor:
+def pursue_kurtosis(Z: Tensor, counts: Tensor, directions: Tensor) -> Tensor:
     """Directions (B, D, C) after a few steps of the fixed-point iteration of FastICA, by kurtosis."""
-    Z = context.Z.transpose(1, 2)
-    n = context.counts.to(directions.dtype)[:, None, None]
+    n = counts.to(directions.dtype)[:, None, None]
     for _ in range(PURSUIT_STEPS):
         directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        cubes = torch.bmm(context.Z, directions).pow(3)
-        directions = torch.baddbmm(n * directions, Z, cubes, beta=-3)
+        cubes = torch.bmm(Z, directions).pow(3)
+        directions = torch.baddbmm(n * directions, Z.transpose(1, 2), cubes, beta=-3)
     return directions

@@ -22,7 +22,7 @@ MOST_REDRAWS = 20
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The knobs of the paper's generator: mu | Sigma ~ N(0, Sigma / kappa), Sigma ~ IW(nu, I), sizes ~ Dir."""
+    """The parameters of the paper's generator: mu | Sigma ~ N(0, Sigma / kappa), Sigma ~ IW(nu, I), sizes ~ Dir."""
 
     kappa: float
     nu: float
@@ -66,7 +66,7 @@ class Mixtures:
 
     @property
     def means(self) -> Float64Array:
-        return self.gaussians.means.reshape(*self.weights.shape, self.dim)
+        return np.reshape(self.gaussians.means, (*self.weights.shape, self.dim))
 
     @property
     def covariances(self) -> Float64Array:
@@ -109,16 +109,16 @@ class Mixtures:
         return np.asarray(densities / densities.sum(axis=1, keepdims=True))
 
 
-def draw_pairs(rng: Generator, dim: int, knobs: list[Difficulty]) -> Mixtures:
-    """One pair of Gaussians per entry of `knobs`: the paper's algorithm 'Training Data Generation Process'."""
-    count = len(knobs)
+def draw_pairs(rng: Generator, dim: int, difficulties: list[Difficulty]) -> Mixtures:
+    """One pair of Gaussians per entry of `difficulties`: the paper's algorithm 'Training Data Generation Process'."""
+    count = len(difficulties)
     prior = NIW(
         np.zeros((2 * count, dim)),
-        np.repeat([k.kappa for k in knobs], 2),
+        np.repeat([each.kappa for each in difficulties], 2),
         np.broadcast_to(np.eye(dim), (2 * count, dim, dim)),
-        np.repeat([k.nu for k in knobs], 2).astype(np.float64),
+        np.repeat([each.nu for each in difficulties], 2).astype(np.float64),
     )
-    concentration = np.array([k.dirichlet for k in knobs])
+    concentration = np.array([each.dirichlet for each in difficulties])
     first = rng.beta(concentration, concentration)
     return Mixtures(np.stack([first, 1 - first], axis=1), prior.draw(rng))
 
@@ -162,20 +162,20 @@ def draw_crowds(rng: Generator, dim: int, count: int, crowds: CrowdRange | None 
 
 
 def draw_splittable_pairs(
-    rng: Generator, dim: int, knobs: list[Difficulty], n: int, threshold: float, alpha: float
+    rng: Generator, dim: int, difficulties: list[Difficulty], n: int, threshold: float, alpha: float
 ) -> tuple[Mixtures, Float64Array, IntArray]:
     """Pairs with n points each whose true split has a log Hastings ratio above the threshold.
 
-    A set that does not is drawn again with its own knobs: the mixture of difficulties stays what was asked.
+    A set that does not is drawn again with its own difficulty: the mixture of difficulties stays what was asked.
     """
-    mixtures = draw_pairs(rng, dim, knobs)
+    mixtures = draw_pairs(rng, dim, difficulties)
     means, factors = mixtures.gaussians.means, mixtures.gaussians.precision_factors
     X, labels = mixtures.sample(rng, n)
     poor = np.flatnonzero(split_log_hastings(X, labels, alpha) <= threshold)
     for _ in range(MOST_REDRAWS):
         if not len(poor):
             break
-        again = draw_pairs(rng, dim, [knobs[i] for i in poor])
+        again = draw_pairs(rng, dim, [difficulties[i] for i in poor])
         X[poor], labels[poor] = again.sample(rng, n)
         mixtures.weights[poor] = again.weights
         rows = (2 * poor[:, None] + np.arange(2)).ravel()
@@ -205,26 +205,27 @@ def draw_test_sets(
     rng: Generator, dim: int, level: str, count: int, n: int | None = None
 ) -> tuple[Mixtures, Float64Array, IntArray]:
     """The paper's test sets of one level: mixtures, points (count, n, D) and true labels (count, n)."""
-    knobs = [difficulty(dim, level)] * count
+    difficulties = [difficulty(dim, level)] * count
     n = test_size(dim) if n is None else n
-    return draw_splittable_pairs(rng, dim, knobs, n, TEST_LOG_HASTINGS, TEST_CONCENTRATION)
+    return draw_splittable_pairs(rng, dim, difficulties, n, TEST_LOG_HASTINGS, TEST_CONCENTRATION)
 
 
-def curriculum(rng: Generator, dim: int, count: int, reach: float) -> list[Difficulty]:
-    """Knobs for `count` sets: each knob between the easy end and the part `reach` of the way to the hard end.
+def curriculum(rng: Generator, dim: int, count: int, progress: float) -> list[Difficulty]:
+    """Difficulties of `count` sets: each parameter between the easy end and the part `progress` of the way to the hard
+    end.
 
-    The knobs are turned one by one, so that overlapping pairs of equal size occur as well as far ones of very
+    The parameters move one by one, so that overlapping pairs of equal size occur as well as far ones of very
     different size. kappa goes by its logarithm, the others linearly, as in the paper.
     """
     easy, hard = difficulty(dim, "easy"), difficulty(dim, "hard")
-    turns = rng.uniform(0.0, reach, size=(count, 3))
-    # Half of the sets turn all knobs together: the paper's path from easy to hard.
-    turns[::2] = turns[::2, :1]
+    steps = rng.uniform(0.0, progress, size=(count, 3))
+    # Half of the sets move all parameters together: the paper's path from easy to hard.
+    steps[::2] = steps[::2, :1]
     return [
         Difficulty(
             float(np.exp((1 - a) * np.log(easy.kappa) + a * np.log(hard.kappa))),
             float((1 - b) * easy.nu + b * hard.nu),
             float((1 - c) * easy.dirichlet + c * hard.dirichlet),
         )
-        for a, b, c in turns
+        for a, b, c in steps
     ]

@@ -29,7 +29,7 @@ WARM_UP = 100
 TIMED = (20, 60)
 """The steps that are timed to turn minutes into a number of steps."""
 VALIDATIONS = 25
-FULL_REACH = 0.4
+FULL_DIFFICULTY = 0.4
 """The share of the training after which the hardest sets are drawn, too."""
 
 
@@ -57,7 +57,7 @@ class TrainingSettings:
 
 
 @dataclass
-class Moment:
+class TrainingProgress:
     """What a progress display is told after each step."""
 
     step: int
@@ -188,9 +188,9 @@ def schedule(step: int, steps: int) -> float:
     return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def curriculum_reach(step: int, steps: int) -> float:
-    """How far towards the hard end sets are drawn: a fifth during warm-up, all of it after FULL_REACH."""
-    done = max(0, step - WARM_UP) / max(1.0, FULL_REACH * (steps - WARM_UP))
+def curriculum_progress(step: int, steps: int) -> float:
+    """How far towards the hard end sets are drawn: a fifth during warm-up, all of it after FULL_DIFFICULTY."""
+    done = max(0, step - WARM_UP) / max(1.0, FULL_DIFFICULTY * (steps - WARM_UP))
     return min(1.0, 0.2 + 0.8 * done)
 
 
@@ -214,7 +214,7 @@ def train(
     *,
     resume: bool = False,
     minutes: float | None = None,
-    progress: Callable[[Moment], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
 ) -> dict[str, Any]:
     """Trains and writes weights and card to `out`; Ctrl-C keeps the best so far. Returns the card.
 
@@ -238,7 +238,7 @@ def run(
     training: Training,
     checkpoint: Path,
     minutes: float | None,
-    progress: Callable[[Moment], None] | None,
+    progress: Callable[[TrainingProgress], None] | None,
     interrupt: Interrupt,
 ) -> None:
     """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
@@ -266,15 +266,16 @@ def run(
                 training.save_checkpoint(checkpoint)
             if progress is not None:
                 left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
-                progress(Moment(training.step, training.settings.steps, training.loss, training.metrics, left))
+                said = (training.step, training.settings.steps, training.loss, training.metrics, left)
+                progress(TrainingProgress(*said))
             if stop:
                 return
 
 
 def submit(ahead: ThreadPoolExecutor, training: Training, step: int) -> Future[Batch]:
     settings = training.settings
-    reach = curriculum_reach(step, settings.steps)
-    return ahead.submit(training_batch, settings.seed, step, settings.dim, settings.batch, reach)
+    progress = curriculum_progress(step, settings.steps)
+    return ahead.submit(training_batch, settings.seed, step, settings.dim, settings.batch, progress)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

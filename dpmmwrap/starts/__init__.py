@@ -26,7 +26,7 @@ class Initializer(Protocol):
     """Proposes the subclusters of newly formed clusters."""
 
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
-        """Once per fit: see the data, and what splits are accepted by. A GPU initializer uploads the data here, once."""
+        """Once per fit: see the data, and what splits are accepted by. With a GPU, this uploads the data, once."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         """For each cluster (the row numbers of its points), a 0/1 sublabel per member."""

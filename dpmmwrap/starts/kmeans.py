@@ -29,6 +29,11 @@ class KMeansStart:
         self.sample = sample
         self.iterations = iterations
 
+    @property
+    def identity(self) -> str:
+        """Everything that the answers depend on, for checkpoints."""
+        return f"{self.name} sample={self.sample} iterations={self.iterations}"
+
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
         self.X = X
         self.embed = criterion.prior.embedder(X)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.families.base import take
+from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of
 from dpmmwrap.splitnet.batches import TARGETS, training_batch, validation_sets
 from dpmmwrap.splitnet.bipartitions import best_bipartitions, log_hastings
 from dpmmwrap.splitnet.synthesis import (
@@ -45,15 +46,15 @@ def test_points_come_from_their_components() -> None:
 
 def test_unsplittable_sets_are_drawn_again() -> None:
     rng = np.random.default_rng(2)
-    knobs = [Difficulty(20.0, 30.0, 1.0)] * 40
-    unfiltered = draw_pairs(rng, 2, knobs)
+    difficulties = [Difficulty(20.0, 30.0, 1.0)] * 40
+    unfiltered = draw_pairs(rng, 2, difficulties)
     X, labels = unfiltered.sample(rng, 200)
     assert (split_log_hastings(X, labels, 1.0) <= 1.0).mean() > 0.5
-    knobs[20:] = [Difficulty(0.1, 8.0, 50.0)] * 20
-    pairs, X, labels = draw_splittable_pairs(rng, 2, knobs, 200, threshold=1.0, alpha=1.0)
+    difficulties[20:] = [Difficulty(0.1, 8.0, 50.0)] * 20
+    pairs, X, labels = draw_splittable_pairs(rng, 2, difficulties, 200, threshold=1.0, alpha=1.0)
     # What is known of the Gaussians is known of those that came in place of the first ones.
-    heights = [multivariate_normal(cov=sigma).logpdf([0, 0]) for sigma in pairs.gaussians.covariances]
-    np.testing.assert_allclose(pairs.gaussians.log_normalisers, heights, rtol=1e-6)
+    heights = [multivariate_normal(cov=sigma).logpdf([0, 0]) for sigma in covariances_of(pairs.gaussians)]
+    np.testing.assert_allclose(pairs.gaussians.log_peak_densities, heights, rtol=1e-6)
     assert (split_log_hastings(X, labels, 1.0)[20:] > 1.0).all()
 
 
@@ -62,16 +63,16 @@ def test_the_ratio_is_the_priors() -> None:
     _, X, labels = draw_test_sets(rng, 2, "medium", 3, n=100)
     prior = NIW.reference(2)
     for points, sides, ratio in zip(X, labels, split_log_hastings(X, labels, 100.0), strict=True):
-        parts = Statistics.of(points, sides, 2)
-        expected = log_hastings(prior, parts[:1], parts[1:], 100.0)[0]
+        parts = statistics_of(points, sides, 2)
+        expected = log_hastings(prior, take(parts, slice(0, 1)), take(parts, slice(1, 2)), 100.0)[0]
         np.testing.assert_allclose(ratio, expected, rtol=1e-8)
 
 
 def test_the_curriculum_runs_from_easy_to_hard() -> None:
     rng = np.random.default_rng(4)
     easy, hard = difficulty(10, "easy"), difficulty(10, "hard")
-    begin = curriculum(rng, 10, 500, reach=0.2)
-    end = curriculum(rng, 10, 500, reach=1.0)
+    begin = curriculum(rng, 10, 500, progress=0.2)
+    end = curriculum(rng, 10, 500, progress=1.0)
     assert all(easy.kappa <= k.kappa <= hard.kappa and hard.nu <= k.nu <= easy.nu for k in begin + end)
     assert max(k.kappa for k in begin) < 0.3
     assert max(k.kappa for k in end) > 4

@@ -10,7 +10,14 @@ from safetensors.torch import save_file
 
 from dpmmwrap.splitnet import training as module
 from dpmmwrap.splitnet.network import SplitNet, architecture
-from dpmmwrap.splitnet.training import Moment, TrainingSettings, checkpoint_path, curriculum_reach, schedule, train
+from dpmmwrap.splitnet.training import (
+    TrainingProgress,
+    TrainingSettings,
+    checkpoint_path,
+    curriculum_progress,
+    schedule,
+    train,
+)
 from dpmmwrap.splitnet.weights_io import card_path, load_weights, network_dim, save_weights
 
 
@@ -45,8 +52,8 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole.safetensors", tmp_path / "killed.safetensors"
     train(SETTINGS, whole)
 
-    def kill(moment: Moment) -> None:
-        if moment.step == 7:
+    def kill(now: TrainingProgress) -> None:
+        if now.step == 7:
             raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
@@ -62,8 +69,8 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
 
-    def interrupt(moment: Moment) -> None:
-        if moment.step == 5:
+    def interrupt(now: TrainingProgress) -> None:
+        if now.step == 5:
             signal.raise_signal(signal.SIGINT)
 
     card = train(SETTINGS, path, progress=interrupt)
@@ -100,8 +107,8 @@ def test_it_learns(tmp_path: Path) -> None:
 def test_schedules() -> None:
     assert schedule(0, 1000) < schedule(50, 1000) < schedule(99, 1000) == 1.0
     assert 0.02 <= schedule(1000, 1000) < 0.03 < schedule(500, 1000) < 1.0
-    assert curriculum_reach(0, 1000) == curriculum_reach(100, 5000) == 0.2
-    assert curriculum_reach(1000, 1000) == 1.0
+    assert curriculum_progress(0, 1000) == curriculum_progress(100, 5000) == 0.2
+    assert curriculum_progress(1000, 1000) == 1.0
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.starts import Initializer, make_initializer
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
+
+
+def criterion(dim: int) -> SplitCriterion:
+    return SplitCriterion(NIW.reference(dim), 10.0)
 
 
 def two_groups(rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:
@@ -17,7 +22,7 @@ def two_groups(rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:
 
 def test_random_is_a_fair_coin() -> None:
     start = make_initializer("random")
-    start.bind(np.zeros((10_000, 2), np.float32))
+    start.bind(np.zeros((10_000, 2), np.float32), criterion(2))
     sides = start([np.arange(10_000), np.arange(5)], np.random.default_rng(0))
     assert [len(side) for side in sides] == [10_000, 5]
     assert abs(sides[0].mean() - 0.5) < 0.02
@@ -27,7 +32,7 @@ def test_random_is_a_fair_coin() -> None:
 def test_two_means_finds_two_groups(sample: int) -> None:
     X, y = two_groups()
     start = make_initializer("kmeans", sample=sample)
-    start.bind(X)
+    start.bind(X, criterion(3))
     rows = np.arange(0, 1000, 3)
     (sides,) = start([rows], np.random.default_rng(1))
     assert sides.dtype == np.uint8
@@ -39,14 +44,14 @@ def test_two_means_does_not_depend_on_units() -> None:
     sides = []
     for units in (np.float32(1), np.array([4096, 1, 2.0**-10], np.float32)):
         start = make_initializer("kmeans")
-        start.bind(X * units)
+        start.bind(X * units, criterion(3))
         sides.append(start([np.arange(1000)], np.random.default_rng(1))[0])
     np.testing.assert_array_equal(*sides)
 
 
 def test_two_means_on_copies_of_one_point() -> None:
     start = make_initializer("kmeans")
-    start.bind(np.ones((20, 2), np.float32))
+    start.bind(np.ones((20, 2), np.float32), criterion(2))
     (sides,) = start([np.arange(20)], np.random.default_rng(0))
     assert sides.shape == (20,)
 
@@ -54,7 +59,7 @@ def test_two_means_on_copies_of_one_point() -> None:
 def test_callables_and_initializers() -> None:
     X, y = two_groups()
     start = make_initializer(lambda points: points[:, 0] > 4)
-    start.bind(X)
+    start.bind(X, criterion(3))
     assert adjusted_rand_score(start([np.arange(1000)], np.random.default_rng(0))[0], y) > 0.99
     assert make_initializer(start) is start
     assert isinstance(start, Initializer)

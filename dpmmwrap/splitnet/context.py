@@ -1,0 +1,72 @@
+"""Contexts: the points of clusters that a search for splits looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from dpmmwrap.splitnet.features import Features
+from dpmmwrap.splitnet.side_models import SideModel, View
+
+LEAST_STRENGTH = 0.1
+"""EM counts the prior for a tenth of its points at least: a context is few points for two covariances."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Points (B, n, D) of B clusters in the frames of a model, which of them are not padding (B, n), the clusters'
+    sizes (B,), and the values that are there (B, n, D) if some are missing.
+
+    Padding and missing values stand at zero, and count for nothing because their features phi are zero.
+    """
+
+    model: SideModel
+    Z: Tensor
+    present: Tensor
+    sizes: Tensor
+    observed: Tensor | None = None
+    view: View | None = None
+    centred: Tensor | None = None
+    """The points about their mean, in the data's own units."""
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Points in the context (B,)."""
+        return self.present.sum(dim=1)
+
+    @cached_property
+    def features(self) -> Features:
+        """The features phi of each point."""
+        return self.model.features(self.Z, self.present, self.observed)
+
+    @cached_property
+    def total(self) -> Tensor:
+        """The sum of all points' features (B, 1, F)."""
+        return self.features.sums(self.present[:, None, :].to(self.Z.dtype))
+
+    @property
+    def seen(self) -> View:
+        assert self.view is not None, "no candidates are looked for in this context"
+        return self.view
+
+    @property
+    def strength(self) -> Tensor:
+        """How often EM counts the prior (B,): as it would weigh in the whole cluster, of which this is a part."""
+        return (self.counts / self.sizes).double().clamp_min(LEAST_STRENGTH)
+
+    def take(self, clusters: Tensor) -> Context:
+        """Some of the clusters only."""
+        if len(clusters) == len(self.Z):
+            return self
+        view = None if self.view is None else View(*(part[clusters] for part in self.view))
+        observed, centred = (None if part is None else part[clusters] for part in (self.observed, self.centred))
+        model, Z, present = self.model.take(clusters), self.Z[clusters], self.present[clusters]
+        return Context(model, Z, present, self.sizes[clusters], observed, view, centred)
+
+    def head(self, n: int) -> Context:
+        """The first n points only."""
+        view = None if self.view is None else self.view._replace(points=self.view.points[:, :n])
+        observed, centred = (None if part is None else part[:, :n] for part in (self.observed, self.centred))
+        return Context(self.model, self.Z[:, :n], self.present[:, :n], self.sizes, observed, view, centred)

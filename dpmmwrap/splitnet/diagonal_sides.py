@@ -1,0 +1,200 @@
+"""Sides with a variance per feature, or one for all of them: `families.diagonal` and `spherical` in batches.
+
+The features phi of a point are (1, z, z^2), or (1, z, |z|^2) where features share a variance. Where values are missing,
+what was observed is marked by one more feature each: then a missing value contributes nothing, as in the family itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpmmwrap.arrays import UInt8Array
+from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.splitnet.features import Features, StoredFeatures
+from dpmmwrap.splitnet.labelling import label_members_by_feature
+from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+
+STANDARD_ERRORS = 4.5
+"""Covariances that differ from the family's by less do not stand out, of the hundreds that are looked at."""
+LABELLED_AT_ONCE = 1 << 14
+
+
+class Sums(NamedTuple):
+    """Sums of features by what they are."""
+
+    counts: Tensor
+    values: Tensor
+    squares: Tensor
+    """Of each feature, or of all of them together (a last axis of one)."""
+    observed: Tensor
+    """Of each feature, or the same for all of them (a last axis of one)."""
+
+
+@dataclass(frozen=True)
+class DiagonalSides:
+    """Gaussians along the axes in the frames of B clusters, which only shift and scale features."""
+
+    centre: Tensor
+    factors: Tensor
+    """x -> (x - centre) * factors; both (B, 1, D)."""
+    prior_mean: Tensor
+    prior_scale: Tensor
+    """In each frame (B, 1, 1, D), the scale (B, 1, 1, 1) where features share it."""
+    strength: float
+    freedom: float
+    tied: bool
+    missing: bool
+
+    @classmethod
+    def of(cls, prior: NIG, X: Tensor, present: Tensor, observed: Tensor | None) -> DiagonalSides:
+        own = prior.fields
+        mean, scale = (torch.as_tensor(np.asarray(value), device=X.device) for value in (own.means, own.scales))
+        strength, freedom = float(own.strengths[0]), float(own.freedoms[0])
+        there = present[:, :, None].expand(X.shape) if observed is None else observed
+        counts = there.sum(dim=1, keepdim=True).clamp_min(1)
+        values = X.nan_to_num() * there
+        centre = values.sum(dim=1, keepdim=True) / counts
+        variances = ((values - centre).square() * there).sum(dim=1, keepdim=True) / counts
+        if prior.tied:
+            variances = variances.mean(dim=2, keepdim=True)
+        factors = torch.maximum(variances, 1e-6 * scale / freedom).rsqrt().expand(centre.shape)
+        return cls(
+            centre,
+            factors,
+            ((mean - centre) * factors)[:, None],
+            (scale * factors.square()[..., : len(scale)])[:, None],
+            strength,
+            freedom,
+            prior.tied,
+            observed is not None,
+        )
+
+    @property
+    def dim(self) -> int:
+        return int(self.centre.shape[2])
+
+    def take(self, clusters: Tensor) -> DiagonalSides:
+        names = ("centre", "factors", "prior_mean", "prior_scale")
+        return replace(self, **{name: getattr(self, name)[clusters] for name in names})
+
+    def to_frame(self, X: Tensor) -> Tensor:
+        return ((X - self.centre) * self.factors).nan_to_num().float()
+
+    def view(self, Z: Tensor) -> View | None:
+        """These frames do not turn clusters, and so do not show what is along none of the axes."""
+        return None
+
+    def features(self, Z: Tensor, present: Tensor, observed: Tensor | None) -> Features:
+        squares = Z.square()
+        parts = [present[:, :, None].to(Z), Z, squares.sum(dim=2, keepdim=True) if self.tied else squares]
+        if self.missing:
+            assert observed is not None
+            parts.append(observed.to(Z))
+        return StoredFeatures(torch.cat(parts, dim=2))
+
+    def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
+        """A side's log density is log n + sum over what is observed of 1/2 log p - 1/2 p (z - m)^2, with the precision
+        p = (points + the prior's degrees of freedom) / (scatter + the prior's scale)."""
+        share = strength[:, None, None, None]
+        own = self._split(sums)
+        observed = own.observed.clamp_min(SMALLEST_COUNT)
+        weight = observed + share * self.strength
+        shifted = own.values + share * self.strength * self.prior_mean
+        mean = shifted / weight
+        scatter = self._scatter(own.squares, share * self.strength, shifted * mean)
+        values = self._pooled(observed) if self.tied else observed
+        precision = (values + share * self.freedom) / (scatter + share * self.prior_scale)
+        constant = own.counts.clamp_min(SMALLEST_COUNT).log()
+        terms = 0.5 * (precision.log() - precision * mean.square())
+        parts = [constant[..., None], precision * mean, -0.5 * precision]
+        if self.missing:
+            parts.append(terms)
+        else:
+            parts[0] = (constant + terms.sum(dim=-1))[..., None]
+        density = torch.cat(parts, dim=-1)
+        return density[:, :, 1] - density[:, :, 0]
+
+    def log_terms(self, sums: Tensor) -> Tensor:
+        own, dim, kappa, nu = self._split(sums), self.dim, self.strength, self.freedom
+        # What is the same for all features is computed once, and counts D times.
+        times = dim / own.observed.shape[-1]
+        weight = own.observed + kappa
+        shifted = own.values + kappa * self.prior_mean
+        scale = self._scatter(own.squares, kappa, shifted.square() / weight) + self.prior_scale
+        total = 0.5 * times * (math.log(kappa) - weight.log() - own.observed * math.log(math.pi)).sum(dim=-1)
+        values = self._pooled(own.observed) if self.tied else own.observed
+        gammas = torch.lgamma(0.5 * (nu + values)) - math.lgamma(0.5 * nu)
+        total += gammas.sum(dim=-1) * (1.0 if self.tied else times)
+        total += 0.5 * (nu * self.prior_scale.log() - (nu + values) * scale.log()).sum(dim=-1)
+        return total + torch.lgamma(own.counts.clamp_min(1e-3))
+
+    def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
+        """Features that go together are more than one cluster of this family; so are different variances if shared."""
+        if self.missing:
+            return torch.zeros(len(Z), dtype=torch.bool, device=Z.device)
+        n = counts.to(Z.dtype)[:, None, None]
+        covariance = torch.bmm(Z.transpose(1, 2), Z) / n
+        variances = covariance.diagonal(dim1=1, dim2=2)
+        usual = variances.mean(dim=1, keepdim=True).expand(variances.shape) if self.tied else variances
+        surprise = (covariance - torch.diag_embed(usual)).abs() * n.sqrt()
+        surprise.diagonal(dim1=1, dim2=2).div_(math.sqrt(2))
+        return (surprise < STANDARD_ERRORS).flatten(1).all(dim=1)
+
+    def half(self, directions: Tensor) -> Tensor:
+        size = 1 + self.dim + (1 if self.tied else self.dim) + (self.dim if self.missing else 0)
+        weights = directions.new_zeros(len(directions), size)
+        weights[:, 1 : self.dim + 1] = directions
+        return weights
+
+    def labeller(self, weights: Tensor) -> DiagonalLabeller:
+        dim, factors = self.dim, self.factors[:, 0]
+        linear, last = weights[:, 1 : dim + 1] * factors, -dim if self.missing else weights.shape[1]
+        quadratic = weights[:, dim + 1 : last] * factors.square()
+        offsets = weights[:, last:] if self.missing else torch.zeros_like(linear)
+        return DiagonalLabeller(self.centre[:, 0], weights[:, 0], offsets, linear, quadratic)
+
+    def _split(self, sums: Tensor) -> Sums:
+        dim = self.dim
+        last = -dim if self.missing else sums.shape[-1]
+        observed = sums[..., last:] if self.missing else sums[..., :1]
+        return Sums(sums[..., 0], sums[..., 1 : dim + 1], sums[..., dim + 1 : last], observed)
+
+    def _scatter(self, squares: Tensor, kappa: float | Tensor, taken: Tensor) -> Tensor:
+        """The scatter about the mean and the prior's mean; never below zero, whatever rounding leaves."""
+        beyond = kappa * self.prior_mean.square() - taken
+        return (squares + (beyond.sum(dim=-1, keepdim=True) if self.tied else beyond)).clamp_min(0.0)
+
+    def _pooled(self, observed: Tensor) -> Tensor:
+        """How many values a shared variance is learned from."""
+        return observed.sum(dim=-1, keepdim=True) * (self.dim / observed.shape[-1])
+
+
+class DiagonalLabeller(NamedTuple):
+    """Log odds constant + sum over what is observed of offset + linear d + quadratic d^2, with d = x - centre."""
+
+    centre: Tensor
+    constant: Tensor
+    offsets: Tensor
+    linear: Tensor
+    quadratic: Tensor
+
+    def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
+        if isinstance(X, Tensor):
+            return self.label_uploaded(X, cluster, rows)
+        centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
+        return label_members_by_feature(X, rows, centre, float(constant), *others)
+
+    def label_uploaded(self, X: Tensor, cluster: int, rows: Any) -> UInt8Array:
+        """The same where the data are on a GPU; some of the rows at a time."""
+        labels = []
+        for part in torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), LABELLED_AT_ONCE):
+            d = X[part].double() - self.centre[cluster]
+            terms = self.offsets[cluster] + d * (self.linear[cluster] + d * self.quadratic[cluster])
+            labels.append(self.constant[cluster] + terms.nan_to_num().sum(dim=1) > 0)
+        return torch.cat(labels).to(torch.uint8).cpu().numpy()

@@ -1,0 +1,109 @@
+"""Features phi of points, in which the log density of a Gaussian is linear.
+
+With them both halves of an EM step are products of matrices, for many candidate splits of many clusters at once: the
+statistics of a side are sums of phi, and the log odds of a point are phi . weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Features(Protocol):
+    """phi of the points of B contexts. Padding has no features at all: not even the constant one."""
+
+    def sums(self, group: Tensor) -> Tensor:
+        """Sums of phi (B, C, F) over points that belong to a group with these probabilities (B, C, n)."""
+
+    def dot(self, weights: Tensor) -> Tensor:
+        """phi . weights of every point (B, C, n), for weights (B, C, F)."""
+
+
+@dataclass(frozen=True)
+class StoredFeatures:
+    """All of phi (B, n, F), the constant first."""
+
+    phi: Tensor
+
+    def sums(self, group: Tensor) -> Tensor:
+        return torch.bmm(group, self.phi).double()
+
+    def dot(self, weights: Tensor) -> Tensor:
+        return torch.bmm(weights.to(self.phi.dtype), self.phi.transpose(1, 2))
+
+
+@dataclass(frozen=True)
+class OuterFeatures:
+    """The upper triangle of (1, z)(1, z)', which is never stored: in many dimensions it would fill the memory.
+
+    One product of matrices per candidate, instead of one for all of them.
+    """
+
+    extended: Tensor
+    """(1, z) of every point (B, n, D + 1)."""
+
+    def sums(self, group: Tensor) -> Tensor:
+        where = triangle(self.extended.shape[2] - 1, group.device)
+        found = []
+        for weights in group.unbind(1):
+            products = torch.bmm((self.extended * weights[:, :, None]).transpose(1, 2), self.extended)
+            found.append(products.flatten(1)[:, where.flat])
+        return torch.stack(found, dim=1).double()
+
+    def dot(self, weights: Tensor) -> Tensor:
+        matrices = symmetric(weights, self.extended.shape[2] - 1).to(self.extended.dtype)
+        found = [(torch.bmm(self.extended, matrix) * self.extended).sum(dim=2) for matrix in matrices.unbind(1)]
+        return torch.stack(found, dim=1)
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """Where the upper triangle of (1, z)(1, z)' has its entries, and what they count for."""
+
+    flat: Tensor
+    """Row and column of each entry, as one number."""
+    place: Tensor
+    """(D + 1, D + 1): which entry of the triangle stands there."""
+    half: Tensor
+    """Half of how often an entry stands in the whole matrix."""
+
+
+@lru_cache(maxsize=32)
+def triangle(dim: int, device: torch.device) -> Triangle:
+    """The upper triangle in D dimensions; made once, as every EM step needs it."""
+    # Also used outside of inference, as by tests: an inference tensor could not be.
+    with torch.inference_mode(False):
+        rows, columns = torch.triu_indices(dim + 1, dim + 1, device=device)
+        place = torch.empty(dim + 1, dim + 1, dtype=torch.long, device=device)
+        place[rows, columns] = place[columns, rows] = torch.arange(len(rows), device=device)
+        half = torch.where(rows == columns, 0.5, 1.0).double()
+        return Triangle(rows * (dim + 1) + columns, place, half)
+
+
+def triangle_count(dim: int) -> int:
+    """F, the number of entries of the triangle."""
+    return (dim + 1) * (dim + 2) // 2
+
+
+def symmetric(weights: Tensor, dim: int) -> Tensor:
+    """The symmetric M (..., D + 1, D + 1) with (1, z)' M (1, z) = phi(z) . weights."""
+    where = triangle(dim, weights.device)
+    return (weights / (2 * where.half))[..., where.place]
+
+
+def triangle_features(Z: Tensor, present: Tensor) -> StoredFeatures:
+    """1, z, and the upper triangle of z z'."""
+    dim = Z.shape[2]
+    phi = Z.new_empty(*Z.shape[:2], triangle_count(dim))
+    phi[:, :, 0] = present
+    phi[:, :, 1 : dim + 1] = Z
+    begin = dim + 1
+    for i in range(dim):
+        torch.mul(Z[:, :, i : i + 1], Z[:, :, i:], out=phi[:, :, begin : begin + dim - i])
+        begin += dim - i
+    return StoredFeatures(phi)

@@ -1,0 +1,173 @@
+"""Sides of any covariance, with a normal-inverse-Wishart prior: `families.gaussian`, in batches and in torch.
+
+With phi(z) the upper triangle of (1, z)(1, z)', sums of phi, put back into a matrix, are [[n, s'], [s, Q]] of n points
+with sum s and sum of squares Q. The prior is such a matrix, too, [[kappa, kappa m'], [kappa m, scale + kappa m m']],
+and the posterior is their sum. Its Cholesky factor holds that of the scatter about the mean, and its inverse the
+precision and its product with the mean: no statistic is ever computed by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpmmwrap.arrays import UInt8Array
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.splitnet.features import (
+    Features,
+    OuterFeatures,
+    symmetric,
+    triangle,
+    triangle_count,
+    triangle_features,
+)
+from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
+from dpmmwrap.splitnet.labelling import label_members
+from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+
+LARGEST_WHITENED_DIM = 20
+"""In more dimensions a context is few points for a covariance: its features are only standardised, and candidates are
+looked for in some directions only."""
+LARGEST_STORED_DIM = 24
+LABELLED_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class FullSides:
+    """Gaussians of any covariance in the frames of B clusters."""
+
+    frame: Frame
+    prior: Tensor
+    """The prior's matrix in each frame (B, 1, 1, D + 1, D + 1)."""
+    freedom: float
+    halves: Tensor
+    """(nu - i) / 2 of each dimension i: with n / 2 more, what the multivariate gamma function takes."""
+
+    @classmethod
+    def of(cls, prior: NIW, X: Tensor, present: Tensor) -> FullSides:
+        mean = torch.as_tensor(prior.mean, device=X.device)
+        scale = torch.as_tensor(prior.scale, device=X.device)
+        freedom = float(prior.degrees_of_freedom)
+        if prior.dim <= LARGEST_WHITENED_DIM:
+            frame = frame_of(X, present, scale / freedom)
+        else:
+            frame = standardising(X, present, scale.diagonal() / freedom)
+        # A change of coordinates x -> (x - m) A takes the mean to (mean - m) A and the scale to A' scale A.
+        centres = torch.bmm(mean - frame.mean, frame.axes)
+        scales = frame.axes.transpose(1, 2) @ scale @ frame.axes
+        extended = torch.cat([torch.ones_like(centres[:, :, :1]), centres], dim=2)
+        matrices = float(prior.mean_strength) * extended.transpose(1, 2) @ extended
+        matrices[:, 1:, 1:] += scales
+        halves = 0.5 * (freedom - torch.arange(prior.dim, dtype=torch.float64, device=X.device))
+        return cls(frame, matrices[:, None, None], freedom, halves)
+
+    @property
+    def dim(self) -> int:
+        return int(self.prior.shape[-1]) - 1
+
+    @property
+    def centre(self) -> Tensor:
+        return self.frame.mean
+
+    def take(self, clusters: Tensor) -> FullSides:
+        return replace(self, frame=self.frame.take(clusters), prior=self.prior[clusters])
+
+    def to_frame(self, X: Tensor) -> Tensor:
+        return self.frame(X).float()
+
+    def view(self, Z: Tensor) -> View | None:
+        return View(Z, self.frame.longest) if self.dim <= LARGEST_WHITENED_DIM else None
+
+    def features(self, Z: Tensor, present: Tensor, observed: Tensor | None) -> Features:
+        if self.dim <= LARGEST_STORED_DIM:
+            return triangle_features(Z, present)
+        return OuterFeatures(torch.cat([present[:, :, None].to(Z), Z], dim=2))
+
+    def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
+        """A side's log density is log n - 1/2 log |C| - 1/2 (z - m)' C^-1 (z - m), with C = S / c.
+
+        S is the scatter and the prior's scale, c the points and the prior's degrees of freedom. With G the side's
+        matrix, the inverse of G is [[1/n + m'Pm, -m'P], [-Pm, P]], with P = S^-1: so the last term is
+        c (1/n - (1, z)' G^-1 (1, z)) / 2.
+        """
+        where = triangle(self.dim, sums.device)
+        share = strength[:, None, None]
+        factors = self._factors(sums, self.prior * share[..., None, None])
+        logs = factors.diagonal(dim1=-2, dim2=-1).log()
+        counts = sums[..., 0].clamp_min(SMALLEST_COUNT)
+        certainty = counts + share * self.freedom
+        # The first entry of the factor's diagonal is the root of n, the others are those of S.
+        constants = counts.log() + 0.5 * self.dim * certainty.log() - logs[..., 1:].sum(-1)
+        constants += 0.5 * certainty * (-2 * logs[..., 0]).exp()
+        weights = torch.cholesky_inverse(factors).flatten(-2)[..., where.flat] * certainty[..., None]
+        odds = (weights[:, :, 0] - weights[:, :, 1]) * where.half
+        odds[..., 0] += constants[..., 1] - constants[..., 0]
+        return odds
+
+    def log_terms(self, sums: Tensor) -> Tensor:
+        counts = sums[..., 0]
+        gain = self._log_normaliser(sums) - self._prior_log_normaliser
+        return gain + torch.lgamma(counts.clamp_min(1e-3)) - 0.5 * self.dim * math.log(math.pi) * counts
+
+    def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
+        """A full covariance is as good as any other."""
+        return torch.ones(len(Z), dtype=torch.bool, device=Z.device)
+
+    def half(self, directions: Tensor) -> Tensor:
+        weights = directions.new_zeros(len(directions), triangle_count(self.dim))
+        weights[:, 1 : self.dim + 1] = directions
+        return weights
+
+    def labeller(self, weights: Tensor) -> FullLabeller:
+        axes, matrices = self.frame.axes, symmetric(weights, self.dim)
+        linear = (axes @ matrices[:, 1:, :1])[..., 0]
+        quadratic = axes @ matrices[:, 1:, 1:] @ axes.transpose(1, 2)
+        return FullLabeller(self.frame.mean[:, 0], matrices[:, 0, 0], 2 * linear, quadratic)
+
+    def _factors(self, sums: Tensor, prior: Tensor) -> Tensor:
+        """Cholesky factors of the sides' matrices, with the prior's added."""
+        factors: Tensor = torch.linalg.cholesky_ex(sums[..., triangle(self.dim, sums.device).place] + prior)[0]
+        return factors
+
+    @cached_property
+    def _prior_log_normaliser(self) -> Tensor:
+        """(B, 1, 1): that of a side without points."""
+        return self._log_normaliser(self.prior.new_zeros(len(self.prior), 1, 1, triangle_count(self.dim)))
+
+    def _log_normaliser(self, sums: Tensor) -> Tensor:
+        """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2) of the posteriors, but for a constant."""
+        counts = sums[..., 0]
+        logs = self._factors(sums, self.prior).diagonal(dim1=-2, dim2=-1).log()
+        gammas = torch.lgamma(0.5 * counts[..., None] + self.halves).sum(-1)
+        found: Tensor = gammas - (self.freedom + counts) * logs[..., 1:].sum(-1) - self.dim * logs[..., 0]
+        return found
+
+
+class FullLabeller(NamedTuple):
+    """Log odds constant + linear . d + d' quadratic d, with d = x - centre, for B clusters."""
+
+    centre: Tensor
+    constant: Tensor
+    linear: Tensor
+    quadratic: Tensor
+
+    def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
+        if isinstance(X, Tensor):
+            return self.label_uploaded(X, cluster, rows)
+        centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
+        return label_members(X, rows, centre, float(constant), *others)
+
+    def label_uploaded(self, X: Tensor, cluster: int, rows: Any) -> UInt8Array:
+        """The same where the data are on a GPU; some of the rows at a time."""
+        labels = []
+        for part in torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), LABELLED_AT_ONCE):
+            d = X[part].double() - self.centre[cluster]
+            odds = d @ self.linear[cluster] + ((d @ self.quadratic[cluster]) * d).sum(dim=1)
+            labels.append(odds + self.constant[cluster] > 0)
+        return torch.cat(labels).to(torch.uint8).cpu().numpy()
