@@ -1,4 +1,4 @@
-"""The Dirichlet process over clusters: the Chinese restaurant's log joint, the weights, and what splits and merges cost.
+"""The Dirichlet process over clusters: the Chinese restaurant's log joint, the weights, what splits and merges cost.
 
 Compiled by numba, as every iteration asks for it. Marginal likelihoods come from the family.
 """
@@ -9,10 +9,25 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from dpmmwrap.special import compiled_float64 as compiled
 from dpmmwrap.special import log_gamma
 from dpmmwrap.variates import standard_gammas
+
+ALPHA_PRIOR = (1.0, 0.1)
+"""Shape and rate of the concentration's Gamma prior where it is learned: a mean and a deviation of 10, so that a dozen
+clusters outweigh it."""
+
+
+def draw_alpha(rng: Generator, alpha: float, clusters: int, points: int, prior: tuple[float, float]) -> float:
+    """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
+    N), alpha is one of two Gamma variables."""
+    shape, rate = prior
+    rate -= float(np.log(rng.beta(alpha + 1.0, points)))
+    odds = (shape + clusters - 1.0) / (points * rate)
+    more = rng.random() * (1.0 + odds) < odds
+    return float(rng.gamma(shape + clusters - (0.0 if more else 1.0)) / rate)
 
 
 @compiled
@@ -100,3 +115,12 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
     half = 0.5 * alpha
     sublabels = log_gamma(alpha) - log_gamma(n + alpha) - 2.0 * log_gamma(half)
     return ratio + sublabels + log_gamma(n1 + half) + log_gamma(n2 + half)
+
+
+@compiled
+def merge_ratios(alpha: Any, counts: Any, one: Any, other: Any, gains: Any, printed: Any) -> Any:
+    """log H of merging pairs of clusters."""
+    ratios = np.empty(len(one))
+    for pair in range(len(one)):
+        ratios[pair] = log_merge_ratio(alpha, counts[one[pair]], counts[other[pair]], gains[pair], printed)
+    return ratios

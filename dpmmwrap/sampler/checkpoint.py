@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.chain import Chain
 
 ROWS_AT_A_TIME = 1 << 16
-ARRAYS = ("labels", "sublabels", "records", "alpha", "iteration", "randomness", "identity")
+ARRAYS = ("labels", "sublabels", "records", "alpha", "counters", "randomness", "identity")
 
 
 def save(chain: Chain) -> None:
@@ -29,7 +29,7 @@ def save(chain: Chain) -> None:
         "sublabels": state.sublabels,
         "records": state.records,
         "alpha": np.float64(state.alpha),
-        "iteration": np.int64(state.iteration),
+        "counters": np.array([state.iteration, state.exact_due, state.exact_wait]),
         "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
         "identity": np.array(json.dumps(identity(chain))),
     }
@@ -62,7 +62,8 @@ def resume(chain: Chain) -> bool:
     state.labels[:] = arrays["labels"]
     state.sublabels[:] = arrays["sublabels"]
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
-    state.records, state.alpha, state.iteration = arrays["records"], float(arrays["alpha"]), int(arrays["iteration"])
+    state.records, state.alpha = arrays["records"], float(arrays["alpha"])
+    state.iteration, state.exact_due, state.exact_wait = (int(counter) for counter in arrays["counters"])
     state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
     chain.rng.bit_generator.state = randomness
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
@@ -80,7 +81,7 @@ def identity(chain: Chain) -> dict[str, Any]:
 def settings_identity(settings: Settings) -> dict[str, Any]:
     first = settings.init_clusters
     return {
-        "concentration": settings.alpha,
+        "concentration": settings.alpha if settings.alpha_prior is None else list(settings.alpha_prior),
         "prior": prior_digest(settings.prior),
         "start": start_identity(settings.initializer),
         "number of iterations": settings.max_iter,

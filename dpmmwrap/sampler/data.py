@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.families.base import Statistics
+from dpmmwrap.families.base import Points, Statistics
 from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
@@ -64,6 +64,36 @@ class Data:
 
     def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> Statistics:
         """Write the sublabels of whole clusters and return the statistics of their subclusters."""
+        raise NotImplementedError
+
+    @property
+    def exact(self) -> bool:
+        """Whether exact moves can be made."""
+        return True
+
+    @property
+    def loop_points(self) -> Any:
+        """The points as compiled loops take them."""
+        raise NotImplementedError
+
+    def take(self, rows: IntArray) -> Points:
+        """Some points as the family stores them."""
+        raise NotImplementedError
+
+    def collapsed(self, model: Model, state: State, extra: int) -> Any:
+        """The clusters with their parameters integrated out (`kernels.collapsed`), and so many empty places more."""
+        raise NotImplementedError
+
+    def scratch(self, model: Model) -> Any:
+        """Two empty clusters of that kind."""
+        raise NotImplementedError
+
+    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
+        """log marginal likelihood of the union of two clusters."""
+        raise NotImplementedError
+
+    def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
+        """Add a point to the statistics in row k, or take it out."""
         raise NotImplementedError
 
     def digest(self) -> str:

@@ -7,23 +7,23 @@ add to the log densities of a chunk's points and to the statistics; drawing labe
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
-from dpmmwrap.dirichlet_process import draw_weights, log_merge_ratio
+from dpmmwrap.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.families.base import Points, concatenate, take
-from dpmmwrap.families.diagonal import NIG, has_missing
 from dpmmwrap.families.linear import LinearStatistics, with_unions
-from dpmmwrap.families.mixed import Mixed
-from dpmmwrap.sampler.checkpoint import digest, rows_digest
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.sampler.kernels import counts as count_loops
 from dpmmwrap.sampler.kernels import linear as kernels
-from dpmmwrap.sampler.kernels import numeric as numeric_loops
+from dpmmwrap.sampler.kernels.collapsed import (
+    MixedClusters,
+    MixedRows,
+)
 from dpmmwrap.sampler.kernels.labels import sort_by_label
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules, accept_splits
+from dpmmwrap.sampler.parts import make_parts, parts_of
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
 from dpmmwrap.sampler.whitened import with_outlier_weight
 from dpmmwrap.variates import derived_key
@@ -32,6 +32,7 @@ PAIRS_PER_CLUSTER = 8
 """With many clusters only so many nearest ones of each are tried for a merge."""
 ALL_PAIRS = 40
 """With so many clusters or fewer, all pairs are."""
+MOST_FEATURES = 1024
 ROWS_AT_ONCE = 1 << 12
 WEIGHTS_KEY = 1 << 48
 
@@ -47,38 +48,11 @@ class Tables(NamedTuple):
     """Each part's own tables."""
 
 
-class Part(Protocol):
-    """A kind of columns, with the loops over them."""
-
-    bytes_per_row: int
-    width: int
-    """Sums of features that it keeps."""
-
-    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        """Parameters of the K clusters and 2K subclusters as the loops take them, and the log densities' constants."""
-
-    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
-        """Add the log densities (n, K) of the rows begin to end."""
-
-    def add_subcluster_scores(
-        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
-    ) -> None:
-        """Add the log densities (n, 2) of each row's subclusters, for rows in order of their cluster."""
-
-    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
-        """Add the log densities (n, 2) of two clusters for any rows."""
-
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        """Add the features of rows in order of their group to that group's sums."""
-
-    def digest(self) -> str:
-        """A word that no other data have."""
-
-
 class LinearData(Data):
     """Points of a linear family."""
 
     def __init__(self, X: Points, prior: Any, n_jobs: int) -> None:
+        self.X = X
         self.parts = make_parts(X, prior)
         super().__init__(X.shape[0], sum(part.bytes_per_row for part in self.parts), n_jobs)
         edges = [0, *itertools.accumulate(part.width for part in self.parts)]
@@ -87,6 +61,48 @@ class LinearData(Data):
 
     def digest(self) -> str:
         return " ".join(part.digest() for part in self.parts)
+
+    @property
+    def exact(self) -> bool:
+        return all(part.exact for part in self.parts)
+
+    @property
+    def loop_points(self) -> Any:
+        points = [part.points for part in self.parts]
+        return MixedRows(*points) if len(points) > 1 else points[0]
+
+    def take(self, rows: IntArray) -> Points:
+        return self.X[rows]
+
+    def collapsed(self, model: Model, state: State, extra: int) -> Any:
+        return self._bundle(model, state.known.clusters, state.n_clusters + extra)
+
+    def scratch(self, model: Model) -> Any:
+        nothing = LinearStatistics(np.zeros(0), np.zeros((0, self.width)))
+        return self._bundle(model, nothing, 2)
+
+    def _bundle(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
+        """Clusters with their parameters integrated out, and empty places up to so many, and one more."""
+        counts = np.zeros(places + 1)
+        counts[: len(clusters.counts)] = clusters.counts
+        sums = np.zeros((places + 1, self.width))
+        sums[: len(clusters.counts)] = clusters.sums
+        bundles = [
+            part.bundle(prior, counts, np.ascontiguousarray(sums[:, place]))
+            for part, prior, place in zip(self.parts, parts_of(model.prior), self.slices, strict=True)
+        ]
+        return MixedClusters(counts, *bundles) if len(bundles) > 1 else bundles[0]
+
+    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
+        prior: Any = model.prior
+        return float(prior.union_log_marginals(known.clusters, np.array([one]), np.array([other]))[0])
+
+    def add_to_statistics(self, statistics: LinearStatistics, k: int, row: int, sign: int) -> None:
+        features, rows = np.zeros((1, self.width)), np.array([row])
+        for part, place in zip(self.parts, self.slices, strict=True):
+            part.add_statistics(0, self.n_rows, rows, np.array([0, 1]), features[:, place])
+        statistics.counts[k] += sign
+        statistics.sums[k] += sign * features[0]
 
     def compute_posteriors(self, model: Model, subclusters: LinearStatistics) -> ClusterPosteriors:
         every = with_unions(subclusters)
@@ -111,19 +127,15 @@ class LinearData(Data):
             rules, state.records, neg_log_uniform, counts, known.sides, known.log_marginal
         )
         one, other = pairs_to_try(known.clusters, candidates)
-        prior: Any = model.prior
-        margins = np.empty(0)
-        if len(one):
-            gains = prior.union_log_marginals(known.clusters, one, other)
-            gains -= known.log_marginal[one] + known.log_marginal[other]
-            sizes = zip(counts[one], counts[other], gains, strict=True)
-            margins = np.array([log_merge_ratio(rules.alpha, n1, n2, gain, rules.printed) for n1, n2, gain in sizes])
-            margins += neg_log_uniform[len(counts) : len(counts) + len(one)]
-            likely = margins > 0
-            tried, one, other, margins = len(one), one[likely], other[likely], margins[likely]
-        else:
-            tried = 0
-        return known, MoveCandidates(ratios, splits, proposed, one, other, margins, tried, empty)
+        tried, prior = len(one), model.prior
+        gains = prior.union_log_marginals(known.clusters, one, other)  # type: ignore[attr-defined]
+        gains -= known.log_marginal[one] + known.log_marginal[other]
+        margins = merge_ratios(rules.alpha, counts, one, other, gains, rules.printed)
+        margins += neg_log_uniform[len(counts) : len(counts) + tried]
+        likely = margins > 0
+        return known, MoveCandidates(
+            ratios, splits, proposed, one[likely], other[likely], margins[likely], tried, empty
+        )
 
     def draw_parameters(self, model: Model, state: State, key: Any) -> Tables:
         known = state.known
@@ -185,7 +197,7 @@ class LinearData(Data):
         self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Float64Array:
         counts = state.known.clusters.counts
-        found = margins.copy()
+        found: Float64Array = margins.copy()
 
         def look_at(begin: int, end: int) -> None:
             for pair in range(begin, end):
@@ -258,7 +270,11 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     if len(candidates) <= ALL_PAIRS:
         i, j = np.triu_indices(len(candidates), 1)
         return candidates[i], candidates[j]
-    means = clusters.sums[candidates] / np.maximum(clusters.counts[candidates], 1.0)[:, None]
+    sums = clusters.sums[candidates]
+    if sums.shape[1] > MOST_FEATURES:
+        # Of many thousand words the common ones tell who is near.
+        sums = sums[:, np.argpartition(-np.abs(sums).sum(axis=0), MOST_FEATURES)[:MOST_FEATURES]]
+    means = sums / np.maximum(clusters.counts[candidates], 1.0)[:, None]
     scale = means.std(axis=0)
     means = (means / np.where(scale > 0, scale, 1.0)).astype(np.float32)
     squares = (means * means).sum(axis=1)
@@ -268,187 +284,3 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     i = np.repeat(np.arange(len(candidates)), PAIRS_PER_CLUSTER)
     both = np.unique(np.sort(np.stack([i, near.ravel()], axis=1), axis=1), axis=0)
     return candidates[both[:, 0]], candidates[both[:, 1]]
-
-
-def make_parts(X: Points, prior: Any) -> list[Part]:
-    """The kinds of columns that a family's points have."""
-    if isinstance(prior, Mixed):
-        return [NumericPart(X.numeric), CodePart(X.codes, prior.levels_total)]
-    if isinstance(prior, NIG):
-        return [NumericPart(X)]
-    return [SparseCountPart(X) if hasattr(X, "indptr") else DenseCountPart(X)]
-
-
-def parts_of(posterior: Any) -> list[Any]:
-    """The posterior of each part, in the order of `make_parts`."""
-    return [posterior.numeric, posterior.categorical] if isinstance(posterior, Mixed) else [posterior]
-
-
-def read_only(array: Any) -> Any:
-    """Always read-only: the kernels are then compiled once, for arrays and memory maps alike."""
-    array = array.view(np.ndarray)
-    array.setflags(write=False)
-    return array
-
-
-class NumericPart:
-    """Numeric columns with a variance each, or one for all; NaN stands for a missing value."""
-
-    def __init__(self, X: Float32Array) -> None:
-        self.X = read_only(X)
-        self.missing = has_missing(X)
-        self.width = (3 if self.missing else 2) * X.shape[1]
-        self.bytes_per_row = 4 * max(X.shape[1], 1)
-
-    def digest(self) -> str:
-        return rows_digest(self.X)
-
-    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return posterior.draw_tables(key, self.missing)  # type: ignore[no-any-return]
-
-    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
-        numeric_loops.add_scores(self.X[begin:end], tables.factors, tables.offsets, tables.missing, scores)
-
-    def add_subcluster_scores(
-        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
-    ) -> None:
-        clusters = len(starts) - 1
-        first = np.arange(clusters, 3 * clusters, 2)
-        numeric_loops.add_pair_scores(
-            self.X[begin:end], rows, starts, first, first + 1, tables.factors, tables.offsets, tables.missing, logs
-        )
-
-    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
-        numeric_loops.add_pair_scores(
-            self.X, rows, np.array([0, len(rows)]), np.array([one]), np.array([other]), tables.factors,
-            tables.offsets, tables.missing, logs,
-        )  # fmt: skip
-
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        numeric_loops.add_statistics(self.X[begin:end], rows, starts, self.missing, sums)
-
-
-class CountTables(NamedTuple):
-    """Drawn log proportions, less what all clusters (both subclusters) share: (features, clusters), or the other way
-    round for dense counts."""
-
-    clusters: Float32Array
-    subclusters: Float32Array
-
-
-def count_tables(log_proportions: Float32Array, clusters: int, by_feature: bool) -> CountTables:
-    own, halves = log_proportions[:clusters], log_proportions[clusters:]
-    # What is the same for all changes no label, but costs digits.
-    own = own - own.mean(axis=0)
-    middle = 0.5 * (halves[0::2] + halves[1::2])
-    halves = halves - np.repeat(middle, 2, axis=0)
-    if by_feature:
-        return CountTables(np.ascontiguousarray(own.T), np.ascontiguousarray(halves.T))
-    return CountTables(own, halves)
-
-
-def sides_of(starts: Any) -> tuple[IntArray, IntArray]:
-    """The columns of each cluster's left and right subcluster."""
-    first = np.arange(0, 2 * (len(starts) - 1), 2)
-    return first, first + 1
-
-
-class DenseCountPart:
-    """Rows of counts."""
-
-    def __init__(self, X: Float32Array) -> None:
-        self.X = read_only(X)
-        self.width = X.shape[1]
-        self.bytes_per_row = 4 * X.shape[1]
-
-    def digest(self) -> str:
-        return rows_digest(self.X)
-
-    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return count_tables(posterior.draw_tables(key), clusters, by_feature=False), np.zeros(3 * clusters)
-
-    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
-        count_loops.add_dense_scores(self.X[begin:end], tables.clusters, scores)
-
-    def add_subcluster_scores(
-        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
-    ) -> None:
-        count_loops.add_dense_pair_scores(self.X[begin:end], rows, starts, *sides_of(starts), tables.subclusters, logs)
-
-    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
-        pair = np.array([one]), np.array([other])
-        count_loops.add_dense_pair_scores(self.X, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
-
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        count_loops.add_dense_statistics(self.X[begin:end], rows, starts, sums)
-
-
-class SparseRows(NamedTuple):
-    """A sparse matrix by rows (CSR), as the loops take it."""
-
-    starts: IntArray
-    columns: IntArray
-    values: Float32Array
-
-
-class SparseCountPart:
-    """Sparse rows of counts: never made dense."""
-
-    def __init__(self, X: Any) -> None:
-        starts, columns = (np.ascontiguousarray(array) for array in (X.indptr, X.indices))
-        self.X = SparseRows(read_only(starts), read_only(columns), read_only(X.data.astype(np.float32, copy=False)))
-        self.width = X.shape[1]
-        self.bytes_per_row = max(4, 8 * X.nnz // max(X.shape[0], 1))
-
-    def digest(self) -> str:
-        return " ".join(digest(array) for array in self.X)
-
-    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return count_tables(posterior.draw_tables(key), clusters, by_feature=True), np.zeros(3 * clusters)
-
-    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
-        count_loops.add_sparse_scores(self.X, begin, tables.clusters, scores)
-
-    def add_subcluster_scores(
-        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
-    ) -> None:
-        count_loops.add_sparse_pair_scores(self.X, begin, rows, starts, *sides_of(starts), tables.subclusters, logs)
-
-    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
-        pair = np.array([one]), np.array([other])
-        count_loops.add_sparse_pair_scores(self.X, 0, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
-
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        count_loops.add_sparse_statistics(self.X, begin, rows, starts, sums)
-
-
-class CodePart:
-    """Categorical columns, as codes over all columns' levels."""
-
-    def __init__(self, codes: IntArray, levels: int) -> None:
-        self.codes = read_only(codes)
-        self.width = levels
-        self.bytes_per_row = 4 * codes.shape[1]
-
-    def digest(self) -> str:
-        return rows_digest(self.codes)
-
-    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return count_tables(posterior.draw_tables(key), clusters, by_feature=True), np.zeros(3 * clusters)
-
-    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
-        count_loops.add_code_scores(self.codes[begin:end], tables.clusters, scores)
-
-    def add_subcluster_scores(
-        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
-    ) -> None:
-        count_loops.add_code_pair_scores(
-            self.codes[begin:end], rows, starts, *sides_of(starts), tables.subclusters, logs
-        )
-
-    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
-        pair = np.array([one]), np.array([other])
-        count_loops.add_code_pair_scores(self.codes, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
-
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        count_loops.add_code_statistics(self.codes[begin:end], rows, starts, sums)

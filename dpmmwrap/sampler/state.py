@@ -77,6 +77,9 @@ class State:
     failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
     drawn, 0 for a start's."""
     iteration: int = 0
+    exact_due: int = 0
+    exact_wait: int = 1
+    """The iteration of the search's next exact moves, and how long it waited for them."""
     posteriors: ClusterPosteriors | None = None
     """What the statistics say: computed again whenever they change, never saved."""
     by_label: LabelOrder | None = None

@@ -16,6 +16,7 @@ from dpmmwrap.sampler.checkpoint import rows_digest
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import pairs
 from dpmmwrap.sampler.kernels import whitened as kernels
+from dpmmwrap.sampler.kernels.collapsed import WhitenedClusters
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.kernels.whitened import Sums, Tables
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
@@ -29,6 +30,44 @@ class WhitenedData(Data):
         # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
         self.X = X.view(np.ndarray)
         self.X.setflags(write=False)
+
+    @property
+    def loop_points(self) -> Float32Array:
+        return self.X
+
+    def take(self, rows: IntArray) -> Float32Array:
+        return self.X[rows]
+
+    def collapsed(self, model: Model, state: State, extra: int) -> WhitenedClusters:
+        known = state.known
+        count = known.n_clusters
+        bundle = empty_clusters(prior_fields(model), count + extra)
+        batch = known.posterior.batch
+        bundle.counts[:count] = known.clusters.counts
+        bundle.means[:count], bundle.strengths[:count] = batch.means[:count], batch.strengths[:count]
+        bundle.freedoms[:count], bundle.halves[:count] = batch.freedoms[:count], batch.halves[:count]
+        bundle.factors[:count] = np.moveaxis(batch.factors[:, :, :count], 2, 0)
+        return bundle
+
+    def scratch(self, model: Model) -> WhitenedClusters:
+        return empty_clusters(prior_fields(model), 2)
+
+    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
+        both = take(known.clusters, [one, other])
+        computed = wishart.compute_posteriors(prior_fields(model), both)
+        return float(computed.log_marginal[0])
+
+    def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
+        counts, means, scatters = statistics
+        x = self.X[row].astype(np.float64)
+        n = counts[k] + sign
+        if n <= 0:
+            counts[k], means[k], scatters[k] = 0.0, 0.0, 0.0
+            return
+        gap = x - means[k]
+        scatters[k] += sign * counts[k] / n * np.outer(gap, gap)
+        means[k] += sign * gap / n
+        counts[k] = n
 
     def digest(self) -> str:
         return rows_digest(self.X)
@@ -64,9 +103,10 @@ class WhitenedData(Data):
         )  # fmt: skip
 
         def sweep_part(begin: int, end: int) -> None:
+            own = sums if end - begin == parts else Sums(*(total[begin:end] for total in sums))
             kernels.sweep(
                 self.X, state.labels, state.sublabels, self.bounds, groups[begin : end + 1], by_label, tables, key,
-                greedy, Sums(*(total[begin:end] for total in sums)),
+                greedy, own,
             )  # fmt: skip
 
         self.run(sweep_part, parts, 4 * self.n_jobs)
@@ -112,6 +152,17 @@ class WhitenedData(Data):
         return statistics
 
 
+def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:
+    """So many empty clusters with their parameters integrated out, and the prior after them."""
+    dim = len(prior.mean)
+    factors, halves = wishart.factorise(prior.scale[None])
+    return WhitenedClusters(
+        np.zeros(count + 1), np.tile(prior.mean, (count + 1, 1)), np.full(count + 1, prior.strength),
+        np.full(count + 1, prior.freedom), np.tile(factors[:, :, 0], (count + 1, 1, 1)),
+        np.full(count + 1, halves[0]), np.empty(dim),
+    )  # fmt: skip
+
+
 def prior_fields(model: Model) -> wishart.PriorFields:
     assert isinstance(model.prior, NIW)
     return model.prior.fields
@@ -119,7 +170,7 @@ def prior_fields(model: Model) -> wishart.PriorFields:
 
 def with_outliers(model: Model, subclusters: Statistics, found: Computed) -> ClusterPosteriors:
     """What `wishart.compute_posteriors` found, with the outlier component by its own prior."""
-    clusters, posterior, log_marginal = Statistics(*found.clusters), NIW._unchecked(found.posterior), found.log_marginal
+    clusters, posterior, log_marginal = found.clusters, NIW._unchecked(found.posterior), found.log_marginal
     if model.outlier_prior is not None:
         rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
         outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])

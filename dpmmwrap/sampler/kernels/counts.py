@@ -6,11 +6,19 @@ categories it is (features, clusters), and clusters do. Sparse rows cost what th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.special import compiled
+
+
+class SparseRows(NamedTuple):
+    """A sparse matrix by rows (CSR), as the loops take it."""
+
+    starts: Any
+    columns: Any
+    values: Any
 
 
 @compiled

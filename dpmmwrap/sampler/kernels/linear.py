@@ -1,5 +1,5 @@
-"""Labels and sublabels from log probabilities, whatever the family, compiled by numba: rows of points, clusters along the vector
-lanes."""
+"""Labels and sublabels from log probabilities, whatever the family, compiled by numba: rows of points, clusters along
+the vector lanes."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
 
     A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
     distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
-    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + log_peak_k - log_peak_c, up to the smaller
-    root in r.
+    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + log_peak_k - log_peak_c, up to the
+    smaller root in r.
     """
     count, dim = len(log_weights), means.shape[1]
     own, log_peaks = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
