@@ -1,4 +1,4 @@
-"""Dirichlet process Gaussian mixtures by split and merge moves: the public names, loaded on first use."""
+"""Dirichlet process mixtures by split and merge moves: the public names, loaded on first use."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
+    from dpmmwrap.families.diagonal import NIG
     from dpmmwrap.families.gaussian import NIW
+    from dpmmwrap.families.multinomial import Dirichlet
+    from dpmmwrap.families.spherical import SphericalNIG
     from dpmmwrap.mixture import load
     from dpmmwrap.splitnet.network import SplitNet
+    from dpmmwrap.starts import make_initializer
 
 __version__ = "0.1.0"
 
-__all__ = ["DPMM", "NIW", "SplitNet", "__version__", "load"]
+__all__ = ["DPMM", "NIG", "NIW", "Dirichlet", "SphericalNIG", "SplitNet", "__version__", "load", "make_initializer"]
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
+    "Dirichlet": "dpmmwrap.families.multinomial",
+    "NIG": "dpmmwrap.families.diagonal",
     "NIW": "dpmmwrap.families.gaussian",
+    "SphericalNIG": "dpmmwrap.families.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
     "load": "dpmmwrap.mixture",
+    "make_initializer": "dpmmwrap.starts",
 }
 
 

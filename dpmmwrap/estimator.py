@@ -10,22 +10,26 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Settings, make_backend
-from dpmmwrap.cells import many_clusters
+from dpmmwrap.bins import many_clusters
+from dpmmwrap.choice import Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
-from dpmmwrap.families.defaults import Choice, choose_prior
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.notes import notes_on
+from dpmmwrap.notes import doubts_about
 from dpmmwrap.starts import Initializer, Start, make_initializer
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
+ROWS_PER_FEATURE = 100
+JULIA_ALPHA = 10.0
+"""The reference package does not learn its concentration; this is its own default."""
 DEPRECATED = "deprecated"
 RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "merge_ratio": "acceptance_ratio"}
 """Settings whose old names still work, with a warning."""
@@ -36,11 +40,12 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    alpha : float, default=10.0
-        Concentration of the Dirichlet process; more of it means more clusters.
+    alpha : float or "auto", default="auto"
+        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it, with a weak Gamma
+        prior of shape 1 and rate 0.1 (Escobar and West 1995); with Julia it is 10.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
-        What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for tables
-        of numeric and categorical columns.
+        What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
+        tables of numeric and categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
         Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes full or diag, whichever makes
         the data more probable. Missing values (NaN) need "diag" or "spherical", and "auto" knows that.
@@ -91,7 +96,9 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     means_, covariances_ : of Gaussian families; covariances_ are variances (K, D) where they are diagonal.
     mixture_ : the fitted `Mixture`, which `save` writes.
     covariance_type_, covariance_reason_ : what "auto" chose, and why.
+    init_ : what "auto" chose for `init`.
     n_missing_ : how many values were missing.
+    alpha_ : the concentration at the end of the chain.
     notes_ : sentences about what may be wrong with the result, and what to try.
     trace_, log_posterior_, n_iter_ : what happened in each iteration.
 
@@ -109,7 +116,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        alpha: float = 10.0,
+        alpha: float | str = "auto",
         init: Start | Initializer = "auto",
         max_iter: int = 100,
         prior: Any = None,
@@ -178,13 +185,15 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         given = self._check_parameters()
         came_as = str(getattr(X, "dtype", type(X).__name__))
         read = self._read(X)
-        backend = self._backend(given["acceptance_ratio"])
+        backend = self._backend(given["acceptance_ratio"], read)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        choice = choose_prior(self.prior, read, self.family, self.covariance_type, only_full=backend.name == "julia")
-        prior = choice.prior
+        choice = choose_model(
+            self.prior, read, self.family, self.covariance_type, self.alpha, only_full=backend.name == "julia"
+        )
+        read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
         settings = Settings(
-            alpha=float(self.alpha),
+            **self._concentration(backend.name),
             prior=prior,
             initializer=self._initializer(prior),
             max_iter=int(self.max_iter),
@@ -209,7 +218,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         mixture = Mixture.from_labels(
             read.points, result.labels, prior, settings.outlier_weight, outlier_prior, read.columns
         )
-        self._keep(mixture.shifted(-read.offset), result, backend.name, choice, read)
+        self._keep(mixture.shifted(-read.offset), result, backend.name, choice)
         return self
 
     def _read(self, X: Any) -> Read:
@@ -220,7 +229,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
 
-    def _keep(self, mixture: Mixture, result: Any, backend: str, choice: Choice, read: Read) -> None:
+    def _keep(self, mixture: Mixture, result: Any, backend: str, choice: Choice) -> None:
         self.mixture_ = mixture
         self.labels_ = result.labels
         self.sublabels_ = result.sublabels
@@ -231,15 +240,19 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             self.covariances_ = mixture.covariances
         self.covariance_type_ = mixture.family
         self.covariance_reason_ = choice.reason
-        self.n_missing_ = read.n_missing
+        self.n_missing_ = choice.read.n_missing
         self.trace_ = result.trace
         self.log_posterior_ = float(result.trace.log_posterior[-1])
         self.n_iter_ = len(result.trace)
         self.interrupted_ = result.interrupted
         self.backend_ = backend
-        self.notes_ = notes_on(mixture, result.trace, read)
-        for note in self.notes_:
-            warnings.warn(note, UserWarning, stacklevel=3)
+        self.alpha_ = float(self._concentration(backend)["alpha"])
+        if self.alpha == "auto" and backend == "native":
+            self.alpha_ = float(result.trace.alpha[-1])
+        doubts = doubts_about(mixture, result.trace)
+        self.notes_ = [*choice.notes, *doubts]
+        for doubt in doubts:
+            warnings.warn(doubt, UserWarning, stacklevel=3)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row."""
@@ -289,7 +302,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> dict[str, Any]:
         """Refuse what makes no sense; the settings that have an old name."""
-        check_number("alpha", self.alpha, above=0.0)
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            check_number("alpha", self.alpha, above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
         for name, least in (("max_iter", 1), ("checkpoint_every", 1), ("workers", 0)):
             check_whole(name, getattr(self, name), least)
@@ -317,20 +331,33 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
         return value
 
-    def _backend(self, acceptance_ratio: str) -> Backend:
+    def _backend(self, acceptance_ratio: str, read: Read) -> Backend:
         return make_backend(
             self.backend,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             acceptance_ratio=acceptance_ratio,
             workers=self.workers > 0 or self.machines is not None,
-            family=self.family if self.covariance_type in ("auto", "full") else self.covariance_type,
+            family=self._family_of_backend(read.n_missing > 0),
+            sparse=issparse(read.points),
         )
+
+    def _concentration(self, backend: str) -> dict[str, Any]:
+        return concentration(JULIA_ALPHA if backend == "julia" and self.alpha == "auto" else self.alpha)
+
+    def _family_of_backend(self, missing: bool) -> str:
+        """What a backend has to be able to do: the family, or the diagonal kind of Gaussian that data or user want."""
+        own = getattr(self.prior, "family", None)
+        if self.family != "gaussian" or own == "full":
+            return self.family
+        diagonal = own or ("diag" if self.covariance_type == "auto" and missing else self.covariance_type)
+        return self.family if diagonal in ("auto", "full") else diagonal
 
     def _initializer(self, prior: Any) -> Initializer:
         gaussian = prior.family in ("full", "diag", "spherical")
         start = self.init
         if isinstance(start, str) and start == "auto":
             start = "splitnet" if gaussian else "kmeans"
+        self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
@@ -342,7 +369,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
-            splits_suffice = backend == "native" and ratio in FULL_RATIOS
+            splits_suffice = backend == "native" and ratio in FULL_RATIOS and not is_text(X, prior)
             if first == "auto" and splits_suffice:
                 return 1
             shape_needs = X.shape[1] if prior.family == "full" else 1
@@ -372,6 +399,12 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
                 )
 
         return print_line
+
+
+def is_text(X: Any, prior: Any) -> bool:
+    """Whether counts have few rows for each feature, as words have documents: then halves of all rows say little about
+    many topics, and a chain begins with bins of similar rows."""
+    return bool(prior.family == "multinomial" and X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
 
 
 def check_number(name: str, value: Any, above: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
@@ -64,6 +65,9 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     options: dict[str, Any] = {"ensure_min_samples": 2} if reset else {}
     X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset, **options)
     check_non_negative(X, "DPMM (family multinomial)")
+    if issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return X.astype(np.float32, copy=False)
 
 
@@ -74,7 +78,7 @@ def read_mixed(estimator: Any, X: Any, categorical: Any) -> Read:
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
-    numeric, offset = as_float32(points.numeric.astype(np.float64))
+    numeric, offset = as_float32(points.numeric)
     points = type(points)(numeric, points.codes)
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
     return Read(points, offset, columns, n_missing)
@@ -88,7 +92,8 @@ def mixed_rows(estimator: Any, X: Any) -> Any:
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:
     """The columns of a table, after scikit-learn's checks of its shape and names."""
-    if isinstance(X, Mapping):
+    # A sparse matrix by keys is a mapping, too.
+    if isinstance(X, Mapping) and not issparse(X):
         table, named = table_of(X)
         if reset:
             estimator.n_features_in_, estimator.feature_names_in_ = len(table), np.array(list(table), dtype=object)
@@ -101,7 +106,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], 
                 f"Found array with 0 sample(s) (shape={getattr(X, 'shape', None)}) while a minimum of 1 is required."
             )
         return table, named
-    array = np.asarray(X) if not hasattr(X, "toarray") else X
+    array = X if issparse(X) else np.asarray(X)
     if getattr(array, "dtype", np.dtype(object)).kind in "OUS":
         checked = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
     else:

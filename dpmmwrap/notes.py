@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dpmmwrap.families.defaults import parameters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.trace import Trace
 
-PARAMETERS = {"full": lambda dim: dim * (dim + 3) // 2, "diag": lambda dim: 2 * dim, "spherical": lambda dim: dim + 1}
-"""Numbers that describe one cluster."""
 
-
-def notes_on(mixture: Mixture, trace: Trace, read: Any) -> list[str]:
-    """What a user should know of a fit."""
-    notes = []
+def doubts_about(mixture: Mixture, trace: Trace) -> list[str]:
+    """Why a result may be wrong, one sentence each."""
+    doubts = []
     if mixture.n_clusters == 1 and len(trace) >= 20 and not trace.splits.any():
-        notes.append(no_split(mixture.family))
-    per_cluster = PARAMETERS.get(mixture.family, lambda dim: 0)(mixture.dim)
+        doubts.append(no_split(mixture.family))
     largest = int(mixture.counts.max())
+    per_cluster = parameters("full", mixture.dim)
     if mixture.family == "full" and largest < per_cluster:
-        notes.append(
+        doubts.append(
             f"every cluster has fewer points (the largest {largest:,}) than a full covariance has numbers "
             f"({per_cluster:,}): covariance_type='diag' needs fewer"
         )
-    return notes
+    return doubts
 
 
 def no_split(family: str) -> str:

@@ -24,6 +24,8 @@ class Iteration(NamedTuple):
     merges_proposed: int
     nmi: float = float("nan")
     """Normalised mutual information with the truth; not a number when there is none."""
+    alpha: float = float("nan")
+    """The concentration; not a number where the backend does not say."""
 
 
 COLUMNS = Iteration._fields
@@ -32,14 +34,15 @@ COLUMNS = Iteration._fields
 class Trace:
     """The iterations of a fit; each column is an attribute and an array with one entry per iteration."""
 
-    n_clusters: Float64Array
+    n_clusters: IntArray
     log_posterior: Float64Array
     seconds: Float64Array
-    splits: Float64Array
-    splits_proposed: Float64Array
-    merges: Float64Array
-    merges_proposed: Float64Array
+    splits: IntArray
+    splits_proposed: IntArray
+    merges: IntArray
+    merges_proposed: IntArray
     nmi: Float64Array
+    alpha: Float64Array
     converted_from: str | None = None
     """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
 
@@ -56,7 +59,7 @@ class Trace:
         if column not in COLUMNS:
             raise KeyError(f"a trace has the columns {', '.join(COLUMNS)}, not {column!r}")
         values = [getattr(iteration, column) for iteration in self.iterations]
-        kind = np.float64 if column in ("log_posterior", "seconds", "nmi") else np.int64
+        kind = np.float64 if column in ("log_posterior", "seconds", "nmi", "alpha") else np.int64
         return np.array(values, dtype=kind)
 
     def __getattr__(self, column: str) -> Any:

@@ -39,6 +39,19 @@ def test_samples_follow_the_density(mixture: Mixture) -> None:
     assert stats.kstest(X[labels == 0, 0], t.cdf).pvalue > 1e-3
 
 
+def test_a_file_of_the_first_format_is_a_full_gaussian_mixture(mixture: Mixture, tmp_path: Path) -> None:
+    mixture.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as arrays:
+        old = {name: array for name, array in arrays.items() if name != "family"}
+    np.savez(tmp_path / "old.npz", **old | {"format": np.array("dpmmwrap mixture 1")})
+    loaded, X = load(tmp_path / "old.npz"), np.random.default_rng(1).normal(size=(10, 2))
+    assert loaded.family == "full"
+    np.testing.assert_array_equal(loaded.score_samples(X), mixture.score_samples(X))
+    np.savez(tmp_path / "new.npz", **old | {"family": np.array("poisson")})
+    with pytest.raises(InputError, match="family 'poisson', which this version does not know"):
+        load(tmp_path / "new.npz")
+
+
 def test_a_file_of_something_else_is_refused(mixture: Mixture, tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     mixture.save(path)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import Embedder
+from dpmmwrap.bins import Embedder
 
 Points = Any
 """The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `MixedPoints`."""
@@ -69,6 +69,11 @@ class Prior(Protocol):
 def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
     """The rows of some clusters."""
     return type(statistics)(*(array[index] for array in statistics))
+
+
+def nothing_like(statistics: SomeStatistics, count: int) -> SomeStatistics:
+    """The statistics of so many clusters without points."""
+    return type(statistics)(*(np.zeros((count, *array.shape[1:])) for array in statistics))
 
 
 def concatenate(parts: Sequence[SomeStatistics]) -> SomeStatistics:

@@ -78,7 +78,7 @@ class CategoricalDirichlet:
 
     def log_predictive(self, codes: IntArray) -> Float64Array:
         """log probability of each row's levels under each distribution (K, N)."""
-        batch = self.concentration.reshape(-1, self.concentration.shape[-1])
+        batch = np.atleast_2d(self.concentration)
         shares = np.empty_like(batch)
         for begin, end in zip(self.edges[:-1], self.edges[1:], strict=True):
             shares[:, begin:end] = np.log(batch[:, begin:end] / batch[:, begin:end].sum(axis=1, keepdims=True))
@@ -88,7 +88,7 @@ class CategoricalDirichlet:
 
     def sample(self, components: IntArray, rng: Generator) -> IntArray:
         """Codes from the predictive of each of these distributions."""
-        batch = self.concentration.reshape(-1, self.concentration.shape[-1])
+        batch = np.atleast_2d(self.concentration)
         codes = np.empty((len(components), self.dim), np.int32)
         for column, (begin, end) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
             totals = np.cumsum(batch[components, begin:end], axis=1)

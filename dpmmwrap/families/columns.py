@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,7 @@ class Columns:
 
     @classmethod
     def learn(cls, table: Mapping[str, Any], categorical: Sequence[str | int] | None, named: bool = True) -> Columns:
-        """See which columns are categorical (those that are named, or else all that are not numbers), and their levels."""
+        """See which columns are categorical (those named, or else all that are not numbers), and their levels."""
         names = tuple(table)
         if categorical is None:
             chosen = [place for place, name in enumerate(names) if not is_numeric(table[name])]
@@ -78,7 +79,7 @@ class Columns:
                     f"X has {len(columns)} features, but DPMM is expecting {len(self.names)} features as input"
                 )
         rows = len(columns[0])
-        numeric = np.empty((rows, len(self.numeric)), np.float32)
+        numeric = np.empty((rows, len(self.numeric)))
         for place, column in enumerate(self.numeric):
             numeric[:, place] = as_float(columns[column], self.names[column])
         codes = np.empty((rows, len(self.categorical)), np.int32)
@@ -133,9 +134,12 @@ def table_of(X: Any) -> tuple[dict[str, Any], bool]:
 
 def column_values(column: Any) -> Any:
     """One column of a frame as an array; gaps are NaN or None."""
-    values = column.to_numpy()
-    # pandas' categories and nullable kinds come as objects.
-    return values if isinstance(values, np.ndarray) else np.asarray(values)
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind == "O" and hasattr(column, "isna"):
+        # pandas' categories and nullable kinds come as objects, with gaps of its own.
+        values = values.copy()
+        values[np.asarray(column.isna())] = None
+    return values
 
 
 def place_of(name: str | int, names: Sequence[str]) -> int:
@@ -143,7 +147,7 @@ def place_of(name: str | int, names: Sequence[str]) -> int:
         if not -len(names) <= name < len(names):
             raise ValueError(f"categorical names the column {name}, but there are {len(names)}")
         return int(name) % len(names)
-    if name not in names:
+    if name not in names or not isinstance(name, str):
         raise ValueError(f"categorical names the column {name!r}, but the table has {', '.join(names)}")
     return list(names).index(name)
 
@@ -172,7 +176,8 @@ def as_words_or_numbers(column: Any) -> Any:
         return column
     if column.dtype.kind == "O" and is_numeric(column):
         return np.array([np.nan if v is None else v for v in column], dtype=np.float64)
-    return np.array(["" if v is None or v != v else str(v) for v in column.tolist()], dtype=str)
+    words = ("" if v is None or (isinstance(v, float) and math.isnan(v)) else str(v) for v in column.tolist())
+    return np.array(list(words), dtype=str)
 
 
 def as_float(column: Any, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""Default priors from data, and the choice between full and diagonal covariances: both by the evidence of small cells.
+"""Default priors from data, by the evidence of small bins.
 
-How wide a cluster may be is what the data cannot say by themselves. So the data are cut into cells by k-means, and the
-prior expects clusters `prior_width` times as wide as cells. How sure it is of that, its degrees of freedom, is what
-makes the cells' own points most probable.
+How wide a cluster may be is what the data cannot say by themselves. So the data are cut into bins by k-means, and the
+prior expects clusters `prior_width` times as wide as bins. How sure it is of that, its degrees of freedom, is what
+makes the bins' own points most probable.
 """
 
 from __future__ import annotations
@@ -13,38 +13,43 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import cells, sample_rows
+from dpmmwrap.bins import kmeans_bins, sample_rows
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.inverse_gamma import Posteriors
 from dpmmwrap.families.spherical import SphericalNIG
 
-CELLS = 50
-POINTS_PER_CELL = 5
+BINS = 50
+POINTS_PER_BIN = 20
+"""Bins of fewer points would be narrower than any cluster, and so would the prior."""
 PRIOR_WIDTH = 2.0
-"""The default prior's scale over its degrees of freedom, in units of the variance within cells."""
+"""The default prior's scale over its degrees of freedom, in units of the variance within bins."""
 MEAN_STRENGTH = 0.1
 """The default prior's kappa. 1, as in the reference package, expects clusters within a deviation or two of the data's
 mean, and widens those that are far out: two that overlap there then pass for one."""
 FREEDOMS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 """Degrees of freedom that are tried, beyond the least that a covariance needs."""
-LARGEST_FULL_DIM = 256
-"""Beyond, full covariances are not tried: one cluster's would have more parameters than most data have numbers."""
+WIDTHS = tuple(2.0**power for power in range(-8, 5))
+FEW_CLUSTERS = 20
+"""With fewer points than so many clusters have parameters, the width is learned, too."""
 
 
-class Cells(NamedTuple):
-    """A sample of the data, cut into cells."""
+class Bins(NamedTuple):
+    """A sample of the data, cut into bins."""
 
     sample: FloatArray
     labels: IntArray
     mean: Float64Array
     variances: Float64Array
-    """Of each feature within cells; none is zero."""
+    """Of each feature within bins; none is zero."""
+    n_rows: int
+    """Of all data."""
 
 
-def cells_of(X: FloatArray) -> Cells:
-    """Cut a sample of the data into cells of five points or more, and see how wide they are."""
+def bins_of(X: FloatArray) -> Bins:
+    """Cut a sample of the data into bins of twenty points or so, and see how wide they are."""
     sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
-    labels = cells(sample, min(CELLS, len(sample) // POINTS_PER_CELL), seed=0)
+    labels = kmeans_bins(sample, min(BINS, len(sample) // POINTS_PER_BIN), seed=0)
     with warnings.catch_warnings():
         # A column without any value.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -58,7 +63,7 @@ def cells_of(X: FloatArray) -> Cells:
                 warnings.simplefilter("ignore", RuntimeWarning)
                 within += np.nansum((members - np.nanmean(members, axis=0)) ** 2, axis=0)
     variances = floored(np.maximum(within / observed, 0.01 * total), mean)
-    return Cells(sample, labels, mean, variances)
+    return Bins(sample, labels, mean, variances, len(X))
 
 
 def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
@@ -80,19 +85,44 @@ def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
 
 
 class Scored(NamedTuple):
-    """A prior, and the log marginal likelihood of the cells under it."""
+    """A prior, and the log marginal likelihood of the bins under it."""
 
     prior: Any
     evidence: float
 
 
-def best_prior(found: Cells, covariance_type: str, prior_width: float = PRIOR_WIDTH) -> Scored:
-    """Of the priors with all degrees of freedom that are tried, the one that makes the cells most probable."""
-    scored = [score(found, make_prior(found, covariance_type, freedom, prior_width)) for freedom in FREEDOMS]
+def best_prior(
+    found: Bins, covariance_type: str, prior_width: float | None = None, learn_width: bool | None = None
+) -> Scored:
+    """Of the priors that are tried, the one that makes the bins most probable.
+
+    How sure it is is always learned. How wide it is, is a matter of resolution where clusters have points enough to
+    speak for themselves, and stays what it is; where a full covariance has more parameters than a cluster has points,
+    it decides whether any cluster is found at all, and is learned, too.
+    """
+    if learn_width is None:
+        learn_width = prior_width is None and covariance_type == "full" and has_few_points(found)
+    widths = WIDTHS if learn_width else (prior_width or PRIOR_WIDTH,)
+    tried = (make_prior(found, covariance_type, freedom, width) for width in widths for freedom in FREEDOMS)
+    statistics = None
+    scored = []
+    for prior in tried:
+        statistics = prior.statistics(found.sample, found.labels) if statistics is None else statistics
+        scored.append(Scored(prior, float(prior.log_marginal_likelihood(statistics).sum())))
     return max(scored, key=lambda entry: entry.evidence)
 
 
-def make_prior(found: Cells, covariance_type: str, freedom: float, prior_width: float) -> Any:
+def has_few_points(found: Bins) -> bool:
+    """Whether a full covariance has more parameters than a twentieth of the data has points."""
+    return found.n_rows < FEW_CLUSTERS * parameters("full", len(found.mean))
+
+
+def parameters(covariance_type: str, dim: int) -> int:
+    """Numbers that describe one cluster."""
+    return {"full": dim * (dim + 3) // 2, "diag": 2 * dim, "spherical": dim + 1}[covariance_type]
+
+
+def make_prior(found: Bins, covariance_type: str, freedom: float, prior_width: float) -> Any:
     """A prior with so many degrees of freedom more than a covariance needs."""
     dim, variances = len(found.mean), prior_width * found.variances
     if covariance_type == "full":
@@ -102,84 +132,8 @@ def make_prior(found: Cells, covariance_type: str, freedom: float, prior_width: 
     return SphericalNIG(found.mean, MEAN_STRENGTH, freedom * variances.mean(keepdims=True), freedom)
 
 
-def score(found: Cells, prior: Any) -> Scored:
-    return Scored(prior, float(prior.log_marginal_likelihood(prior.statistics(found.sample, found.labels)).sum()))
-
-
-class Choice(NamedTuple):
-    """The prior of a fit, and why it is this one."""
-
-    prior: Any
-    reason: str
-
-
-def choose_prior(prior: Any, read: Any, family: str, covariance_type: str, only_full: bool = False) -> Choice:
-    """The prior that was asked for, in the coordinates of the points, or the default of the family."""
-    points = read.points
-    if prior is not None and not isinstance(prior, str):
-        return Choice(own_prior(prior, family, covariance_type, points).shifted(read.offset), "the prior is given")
-    if prior not in (None, "data", "reference"):
-        raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
-    if prior == "reference":
-        if family != "gaussian" or covariance_type not in ("auto", "full"):
-            raise ValueError("the reference prior is for full covariances")
-        return Choice(NIW.reference(points.shape[1]).shifted(read.offset), "the reference prior has full covariances")
-    if family == "multinomial":
-        from dpmmwrap.families.multinomial import Dirichlet
-
-        return Choice(Dirichlet.from_data(points), "counts are multinomial")
-    if family == "mixed":
-        return Choice(mixed_prior(read), "mixed tables have diagonal covariances")
-    if covariance_type != "auto":
-        return Choice(best_prior(cells_of(points), covariance_type).prior, "it was asked for")
-    if only_full:
-        return Choice(best_prior(cells_of(points), "full").prior, "Julia's sampler has full covariances")
-    return choose_covariance(points, read.n_missing)
-
-
-def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any:
-    """A prior of the user's own, if it fits the data and the rest of the settings."""
-    kinds = {"gaussian": ("full", "diag", "spherical"), "multinomial": ("multinomial",), "mixed": ("mixed",)}[family]
-    own = getattr(prior, "family", None)
-    if own not in kinds or covariance_type not in ("auto", own):
-        wanted = family if covariance_type == "auto" else f"{family}, {covariance_type}"
-        raise ValueError(f"prior should be data, reference, or a prior of the family {wanted}, not {prior!r}")
-    if prior.dim != points.shape[1]:
-        raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {points.shape[1]}")
-    return prior
-
-
-def mixed_prior(read: Any) -> Any:
-    """The default prior of a mixed table: of its numeric columns by evidence, of categorical ones by their levels."""
-    from dpmmwrap.families.categorical import CategoricalDirichlet
-    from dpmmwrap.families.mixed import Mixed
-
-    numeric = read.points.numeric
-    if numeric.shape[1]:
-        own = best_prior(cells_of(numeric), "diag").prior
-    else:
-        own = NIG._unchecked(empty_columns())
-    return Mixed(own, CategoricalDirichlet.from_levels(read.columns.levels))
-
-
-def choose_covariance(points: FloatArray, n_missing: int) -> Choice:
-    """Full or diagonal covariances, by the evidence of the cells."""
-    found = cells_of(points)
-    diag = best_prior(found, "diag")
-    if n_missing:
-        return Choice(diag.prior, "values are missing, which full covariances do not allow")
-    if len(found.mean) == 1:
-        return Choice(best_prior(found, "full").prior, "with one feature both are the same")
-    if len(found.mean) > LARGEST_FULL_DIM:
-        return Choice(diag.prior, f"with {len(found.mean)} features a full covariance has too many parameters")
-    full = best_prior(found, "full")
-    gain = full.evidence - diag.evidence
-    if gain > 0:
-        return Choice(full.prior, f"correlations make small cells of the data more probable, by {gain:,.0f} nats")
-    return Choice(diag.prior, f"correlations do not make small cells of the data more probable ({gain:,.0f} nats)")
-
-
-def empty_columns() -> Any:
-    from dpmmwrap.families.inverse_gamma import Posteriors
-
-    return Posteriors(np.zeros((1, 0)), np.full((1, 1), MEAN_STRENGTH), np.zeros((1, 0)), np.full((1, 1), 3.0))
+def no_columns() -> NIG:
+    """The prior of a table without numeric columns."""
+    return NIG._unchecked(  # type: ignore[no-any-return]
+        Posteriors(np.zeros((1, 0)), np.full((1, 1), MEAN_STRENGTH), np.zeros((1, 0)), np.full((1, 1), 3.0))
+    )

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families import inverse_gamma
 from dpmmwrap.families.base import put_rows
 from dpmmwrap.families.inverse_gamma import NumericTables, Posteriors
@@ -39,7 +39,7 @@ class NIG:
         mean, scale = (np.ascontiguousarray(value, dtype=np.float64) for value in (self.mean, self.scale))
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "scale", scale)
-        if mean.ndim == 0 or mean.shape[-1] == 0:
+        if mean.shape == (0,):
             raise ValueError(f"a prior needs a mean of D numbers, not one of shape {mean.shape}")
         if mean.ndim == 1 and scale.shape != self._scale_shape():
             raise ValueError(f"the prior's scale should have the shape {self._scale_shape()}, not {scale.shape}")

@@ -17,7 +17,7 @@ from numpy.random import Generator
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families import wishart
 from dpmmwrap.families.base import put_rows, take
 from dpmmwrap.families.wishart import Gaussians, Posteriors, PriorFields, Statistics
@@ -131,14 +131,14 @@ class NIW:
         """The default prior (see `families.defaults`): the mean of X, kappa 0.1, a diagonal scale from how wide the
         data are locally.
 
-        The data are cut into 50 cells by k-means; the scale over nu is `prior_width` times (2 by default) the variance
-        of each feature within cells. Each feature follows its own units, so the same data in other units gives the
-        same clustering. nu is what makes the cells most probable, D + 3 or more.
+        The data are cut into 50 bins by k-means; the scale over nu is `prior_width` times (2 by default) the variance
+        of each feature within bins. Each feature follows its own units, so the same data in other units gives the
+        same clustering. nu is what makes the bins most probable, D + 3 or more.
         """
         from dpmmwrap.families import defaults
 
         width = defaults.PRIOR_WIDTH if prior_width is None else prior_width
-        prior: NIW = defaults.best_prior(defaults.cells_of(X), "full", width).prior
+        prior: NIW = defaults.best_prior(defaults.bins_of(X), "full", width).prior
         return prior
 
     def posterior(self, statistics: Statistics) -> NIW:
@@ -232,11 +232,10 @@ class NIW:
 
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
         """This batch with other distributions in some rows; what has been computed for the rest is kept."""
-        own, others = self.batch, other.batch
-        factors = own.factors.copy()
-        factors[:, :, rows] = others.factors
-        fields = (put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True))
-        return NIW._unchecked(Posteriors(*fields)._replace(factors=factors))
+        # Of the factors the batch is the last axis: the first, as of the rest, while rows are written.
+        own, others = (some.batch._replace(factors=some.cholesky) for some in (self, other))
+        found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
+        return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
 
     def shifted(self, offset: FloatArray) -> NIW:
         """The same prior for data from which `offset` has been subtracted."""

@@ -1,7 +1,7 @@
 """The loops of the normal-inverse-gamma, compiled by numba: a variance per feature, or one that all features share.
 
-`diagonal.py` and `spherical.py` say what it means. Sums of features are x, then x^2, then (where values are missing) how
-many were observed.
+`diagonal.py` and `spherical.py` say what it means. Sums of features are x, then x^2, then (where values are missing)
+how many were observed.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.linear import Computed, LinearStatistics
@@ -18,10 +18,10 @@ from dpmmwrap.families.linear import Computed, LinearStatistics
 
 @dataclass(frozen=True)
 class MixedPoints:
-    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1 where
-    one is; either may have no columns."""
+    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1
+    where one is; either may have no columns."""
 
-    numeric: Float32Array
+    numeric: FloatArray
     codes: IntArray
 
     @property
@@ -65,7 +65,12 @@ class Mixed:
     def levels_total(self) -> int:
         return int(self.categorical.levels.sum())
 
-    def parts(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
+    @property
+    def parts(self) -> tuple[NIG, CategoricalDirichlet]:
+        """The prior of each kind of columns."""
+        return self.numeric, self.categorical
+
+    def divided(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
         """The numeric columns' statistics and the categorical ones'; the latter come last."""
         split = statistics.sums.shape[1] - self.levels_total
         # Compiled loops want rows that lie close together.
@@ -73,7 +78,7 @@ class Mixed:
         return LinearStatistics(statistics.counts, sums[0]), LinearStatistics(statistics.counts, sums[1])
 
     def compute(self, statistics: LinearStatistics) -> Computed:
-        numeric, categorical = self.parts(statistics)
+        numeric, categorical = self.divided(statistics)
         one, two = self.numeric.compute(numeric), self.categorical.compute(categorical)
         return Computed(Mixed(one.posterior, two.posterior), one.log_marginal + two.log_marginal)
 
@@ -85,7 +90,7 @@ class Mixed:
         return self.compute(statistics).log_marginal
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        numeric, categorical = self.parts(statistics)
+        numeric, categorical = self.divided(statistics)
         found = self.numeric.union_log_marginals(numeric, one, other)
         return found + self.categorical.union_log_marginals(categorical, one, other)
 
@@ -93,8 +98,7 @@ class Mixed:
         return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
 
     def sample(self, components: IntArray, rng: Generator) -> MixedPoints:
-        numeric = self.numeric.sample(components, rng).astype(np.float32)
-        return MixedPoints(numeric, self.categorical.sample(components, rng))
+        return MixedPoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
 
     def statistics(
         self, X: MixedPoints, labels: IntArray | None = None, n_clusters: int | None = None

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.cells import Embedder
+from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points, put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
 from dpmmwrap.special import compiled_float64 as compiled
@@ -33,7 +33,7 @@ class Dirichlet:
     def __post_init__(self) -> None:
         concentration = np.ascontiguousarray(self.concentration, dtype=np.float64)
         object.__setattr__(self, "concentration", concentration)
-        if concentration.ndim == 0 or concentration.shape[-1] == 0 or not (concentration > 0).all():
+        if concentration.shape[-1] == 0 or not (concentration > 0).all():
             raise ValueError("a Dirichlet prior needs a positive concentration for each feature")
 
     @classmethod
@@ -75,21 +75,26 @@ class Dirichlet:
         """log proportions (K, V) drawn from each distribution of the batch."""
         return draw_log_proportions(key, self.concentration)
 
+    def expected_tables(self) -> Any:
+        """Logarithms of each distribution's expected proportions (K, V)."""
+        return log_expected_proportions(self.concentration, self.concentration.min(axis=0))
+
     def log_predictive(self, X: Points) -> Float64Array:
         """log probability of each row under each distribution's Dirichlet-multinomial (K, N)."""
         batch = self.concentration.reshape(-1, self.dim)
-        totals = batch.sum(axis=1)
+        rows, columns, values = entries(X)
+        lengths = np.bincount(rows, values, minlength=X.shape[0])
+        coefficients = gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0])
         found = np.empty((len(batch), X.shape[0]))
-        for row in range(X.shape[0]):
-            places, values = entries(X, row)
-            n = values.sum()
-            coefficient = math.lgamma(n + 1) - gammaln(values + 1).sum()
-            rising = gammaln(batch[:, places] + values) - gammaln(batch[:, places])
-            found[:, row] = coefficient + gammaln(totals) - gammaln(totals + n) + rising.sum(axis=1)
+        for k, own in enumerate(batch):
+            rising = gammaln(own[columns] + values) - gammaln(own[columns])
+            total = own.sum()
+            found[k] = coefficients + np.bincount(rows, rising, minlength=X.shape[0])
+            found[k] += gammaln(total) - gammaln(total + lengths)
         return found
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A row of as many counts as the mean row had for each of these distributions."""
+        """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
         batch = self.concentration.reshape(-1, self.dim)
         rows = np.empty((len(components), self.dim))
         for place, k in enumerate(components):
@@ -120,21 +125,20 @@ class Dirichlet:
         return root_proportions
 
     def outliers(self, X: Points) -> Dirichlet:
-        """The proportions of all data, as sure of it as a row of ordinary length would be."""
-        total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() + self.concentration
-        return Dirichlet(total / total.sum() * float(X.sum()))
+        """The proportions of all data, as sure of it as of the data, so that it stays so whatever it collects."""
+        return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() + self.concentration)
 
 
 SAMPLED_LENGTH = 100
 
 
-def entries(X: Points, row: int) -> tuple[IntArray, Float64Array]:
-    """Where a row has counts, and which."""
+def entries(X: Points) -> tuple[IntArray, IntArray, Float64Array]:
+    """The counts that are not zero, row by row: their rows, columns and values."""
     if hasattr(X, "indptr"):
-        begin, end = X.indptr[row], X.indptr[row + 1]
-        return X.indices[begin:end], np.asarray(X.data[begin:end], dtype=np.float64)
-    places = np.flatnonzero(X[row])
-    return places, np.asarray(X[row][places], dtype=np.float64)
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return rows, X.indices, np.asarray(X.data, dtype=np.float64)
+    rows, columns = np.nonzero(X)
+    return rows, columns, np.asarray(X[rows, columns], dtype=np.float64)
 
 
 def root_proportions(X: Points) -> Any:
@@ -144,6 +148,9 @@ def root_proportions(X: Points) -> Any:
     if hasattr(X, "indptr"):
         found = X.astype(np.float32)
         found.data = np.sqrt(found.data / np.repeat(totals, np.diff(X.indptr))).astype(np.float32)
+        if max(found.nnz, X.shape[1]) < 2**31:
+            # scikit-learn's k-means takes no others.
+            found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
         return found
     return np.sqrt(X / totals[:, None]).astype(np.float32)
 
@@ -200,5 +207,26 @@ def draw_log_proportions(key: Any, concentration: Any) -> Any:
         for v in range(dim):
             total += gammas[k * dim + v]
         for v in range(dim):
-            found[k, v] = math.log(max(gammas[k * dim + v], 1e-300) / total)
+            found[k, v] = math.log(max(gammas[k * dim + v], 1e-300) / max(total, 1e-290))
+    return found
+
+
+@compiled
+def log_expected_proportions(concentration: Any, least: Any) -> Any:
+    """Logarithms of the expected proportions of each distribution (K, V), in float32.
+
+    `least` has the smallest concentration of each feature: most words occur in few clusters, and share its logarithm.
+    """
+    count, dim = concentration.shape
+    found, logs = np.empty((count, dim), np.float32), np.empty(dim)
+    for v in range(dim):
+        logs[v] = math.log(least[v])
+    for k in range(count):
+        total = 0.0
+        for v in range(dim):
+            total += concentration[k, v]
+        log_total = math.log(total)
+        for v in range(dim):
+            own = concentration[k, v]
+            found[k, v] = (logs[v] if own == least[v] else math.log(own)) - log_total
     return found

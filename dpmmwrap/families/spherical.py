@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap.arrays import Float64Array, FloatArray
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.families.diagonal import NIG
 
 
@@ -42,7 +42,7 @@ class SphericalNIG(NIG):
             found[k] = constants - 0.5 * (freedom + values) * np.log1p(squares)
         return found
 
-    def sample(self, components: np.ndarray, rng: np.random.Generator) -> Float64Array:  # type: ignore[type-arg]
+    def sample(self, components: IntArray, rng: np.random.Generator) -> Float64Array:
         """A new point from the multivariate t of each of these distributions."""
         means, strengths, scales, freedoms = self.batch
         spread = np.sqrt(scales / freedoms * (np.broadcast_to(strengths, means.shape) + 1) / strengths)

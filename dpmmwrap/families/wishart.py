@@ -132,7 +132,7 @@ def posteriors(prior: Any, statistics: Any) -> Any:
 
 @compiled
 def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
-    """Means (K, D) and precision_factors factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
+    """Means (K, D), precision factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
 
     Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
     row, and then the steps from the centres. O(K D^3).
@@ -171,8 +171,8 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 
 @compiled
 def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
-    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads them: of
-    the weights, then the halved chi-squares of `bartlett`, feature by feature."""
+    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
+    them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
     shapes = np.empty(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
     first = fill_weight_shapes(shapes, alpha, counts, sides)
     for i in range(dim):

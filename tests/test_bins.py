@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import homogeneity_score
 
-from dpmmwrap.cells import MOST, many_clusters, nearest
+from dpmmwrap.bins import MOST, many_clusters, nearest, standardiser
 from dpmmwrap.datasets import generate
 
 
@@ -19,9 +19,9 @@ def test_each_small_cluster_lies_in_one_true_cluster() -> None:
 def test_nearest_is_nearest() -> None:
     rng = np.random.default_rng(0)
     X, centres = rng.normal(size=(9000, 4)).astype(np.float32) * [1, 10, 1, 1], rng.normal(size=(7, 4))
-    deviations = X.std(axis=0)
-    squares = (((X[:, None] - centres) / deviations) ** 2).sum(axis=2)
-    got = nearest(X.astype(np.float32), centres, deviations)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    squares = ((scaled[:, None] - centres) ** 2).sum(axis=2)
+    got = nearest(X.astype(np.float32), centres, standardiser(X))
     np.testing.assert_allclose(squares[np.arange(9000), got], squares.min(axis=1), rtol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""Cells of k-means on a sample: what the default priors learn from, and where a chain of many clusters may begin."""
+"""Bins of k-means on a sample: what the default priors learn from, and where a chain of many clusters may begin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 150
 POINTS_PER_CLUSTER = 20
 SAMPLE = 10_000
 SEEDING = 10
-"""Points per cell among which k-means++ looks for the first centres (a thousand at least): more of them find no better
+"""Points per bin among which k-means++ looks for the first centres (a thousand at least): more of them find no better
 ones, but slowly."""
 STEPS = 8
 """Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
@@ -29,7 +29,7 @@ Embedder = Callable[[Any], Any]
 def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> IntArray:
     """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
     rows, features = X.shape
-    return cells(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
+    return kmeans_bins(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
 
 
 def sample_rows(rows: int, seed: int) -> IntArray:
@@ -39,7 +39,7 @@ def sample_rows(rows: int, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
 
 
-def cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> IntArray:
+def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) -> IntArray:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation."""
     if count < 2:
         return np.zeros(X.shape[0], np.int32)
@@ -53,7 +53,7 @@ def cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> IntAr
     some = points[shuffled[: max(SEEDING * count, 1000)]]
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
-        # Fewer different points than cells: then some cells are empty, and that is fine.
+        # Fewer different points than bins: then some bins are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
         steps = STEPS * max(1, SAMPLE // points.shape[0])
