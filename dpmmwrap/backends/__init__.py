@@ -20,7 +20,7 @@ AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 """What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
-JULIA_FAMILIES = ("gaussian",)
+JULIA_FAMILIES = ("gaussian", "multinomial")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Settings:
     """Everything that decides a fit, apart from the data."""
 
     alpha: float
+    """The concentration, or where it begins if it is learned."""
     prior: Prior
     initializer: Initializer
     max_iter: int
@@ -43,6 +44,10 @@ class Settings:
     """How splits and merges are accepted (see the README); "auto" is what suits the backend."""
     restart_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
+    alpha_prior: tuple[float, float] | None = None
+    """Shape and rate of the concentration's Gamma prior; None where it is fixed."""
+    exact_moves: bool = True
+    """Whether the built-in sampler's search also makes exact moves."""
     n_jobs: int = 1
     truth: IntArray | None = None
     progress: Progress | None = None
@@ -88,6 +93,7 @@ def make_backend(
     acceptance_ratio: str = "auto",
     workers: bool = False,
     family: str = "gaussian",
+    sparse: bool = False,
 ) -> Backend:
     """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
 
@@ -98,8 +104,8 @@ def make_backend(
     if name == "native" and workers:
         raise ValueError("worker processes need the Julia backend: backend should be julia")
     if name == "julia" or workers:
-        check_julia_can(checkpoint, acceptance_ratio, family)
-    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, acceptance_ratio, family)):
+        check_julia_can(checkpoint, acceptance_ratio, family, sparse)
+    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, acceptance_ratio, family, sparse)):
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend()
@@ -108,7 +114,9 @@ def make_backend(
     return NativeBackend()
 
 
-def check_julia_can(checkpoint: Path | None, acceptance_ratio: str, family: str = "gaussian") -> None:
+def check_julia_can(
+    checkpoint: Path | None, acceptance_ratio: str, family: str = "gaussian", sparse: bool = False
+) -> None:
     """Refuse what only the built-in sampler can do."""
     if checkpoint is not None:
         raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
@@ -118,11 +126,22 @@ def check_julia_can(checkpoint: Path | None, acceptance_ratio: str, family: str 
         )
     if family not in JULIA_FAMILIES:
         raise ValueError(f"the family {family} needs the built-in sampler: backend should be native, without workers")
+    if sparse:
+        raise ValueError(
+            "sparse counts need the built-in sampler: backend should be native, without workers, or X a dense array"
+        )
 
 
-def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str) -> bool:
-    """For "auto": can Julia do what is asked, here and now? It works in the main thread only."""
-    if checkpoint is not None or acceptance_ratio not in JULIA_RATIOS or family not in JULIA_FAMILIES:
+def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str, sparse: bool) -> bool:
+    """For "auto": can Julia do what is asked, here and now? It works in the main thread only.
+
+    Counts it can do, too, but leaves more clusters than there are where the built-in sampler does not.
+    """
+    if family != "gaussian":
+        return False
+    try:
+        check_julia_can(checkpoint, acceptance_ratio, family, sparse)
+    except ValueError:
         return False
     from dpmmwrap.backends import julia
 

@@ -15,17 +15,20 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
+from scipy.sparse import issparse
 
 from dpmmwrap.arrays import Float32Array, IntArray
 from dpmmwrap.backends import Result, Settings, check_julia_can, julia_setup
+from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
-MOST_POINTS = 1 << 24
-"""The package counts points in float32, which knows no odd number beyond this."""
+MOST_COUNTED = 1 << 24
+"""The package counts points, and adds up counts, in float32, which knows no odd number beyond this."""
 GO_ON, STOP, GIVE_UP = 0, 1, 2
 """What a callback may write into the chain's control word; the bridge knows the same numbers."""
 
@@ -50,11 +53,15 @@ class JuliaBackend:
     def __init__(self) -> None:
         self.bridge = start_julia()
 
-    def fit(self, X: Float32Array, settings: Settings) -> Result:
-        check_julia_can(settings.checkpoint, settings.acceptance_ratio)
-        if len(X) > MOST_POINTS:
+    def fit(self, X: Points, settings: Settings) -> Result:
+        check_julia_can(settings.checkpoint, settings.acceptance_ratio, sparse=issparse(X))
+        # Julia reads whole rows, one after the other; counts may have come column by column.
+        X = np.ascontiguousarray(X, dtype=np.float32)
+        counted = X.sum(dtype=np.float64) if settings.prior.family == "multinomial" else len(X)
+        if counted > MOST_COUNTED:
+            things = "counts" if settings.prior.family == "multinomial" else "points"
             warnings.warn(
-                f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_POINTS:,} points",
+                f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_COUNTED:,} {things}",
                 stacklevel=2,
             )
         settings.bind(X, full_ratio=False)
@@ -193,8 +200,12 @@ def julia_settings(bridge: Any, settings: Settings) -> Any:
     return bridge.Settings(**named)
 
 
-def julia_prior(bridge: Any, prior: NIW) -> Any:
-    return bridge.niw(prior.mean_strength, prior.mean, prior.degrees_of_freedom, prior.scale)
+def julia_prior(bridge: Any, prior: Prior) -> Any:
+    if isinstance(prior, NIW):
+        return bridge.niw(prior.mean_strength, prior.mean, prior.degrees_of_freedom, prior.scale)
+    if isinstance(prior, Dirichlet):
+        return bridge.dirichlet(prior.concentration)
+    raise ValueError(f"the prior {type(prior).__name__} needs the built-in sampler: backend should be native")
 
 
 def first_labels(settings: Settings, count: int) -> IntArray:

@@ -15,18 +15,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import normalized_mutual_info_score
+from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, load
 from dpmmwrap.backends import Result, Settings, julia_setup, make_backend
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
-from dpmmwrap.cells import many_clusters
-from dpmmwrap.families.gaussian import NIW, Statistics
+from dpmmwrap.bins import many_clusters
+from dpmmwrap.dirichlet_process import log_joint, log_merge_ratio, split_ratios
+from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.sampler.data import Model, log_posterior, measure
-from dpmmwrap.sampler.kernels.pairs import log_merge_ratio, split_ratios
-from dpmmwrap.starts import make_initializer
+from dpmmwrap.starts import SplitCriterion, make_initializer
 
 SEED, ALPHA = 1, 10.0
 MISSING = julia_setup.find().missing
@@ -50,8 +52,19 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), truth
 
 
+@pytest.fixture(scope="module")
+def counts() -> tuple[np.ndarray, np.ndarray]:
+    """Rows of counts of unlike lengths, in five clusters."""
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 5, 1500)
+    proportions = rng.dirichlet(np.full(12, 0.5), 5)
+    lengths = rng.integers(40, 120, 1500)
+    return rng.multinomial(lengths, proportions[truth]).astype(np.float32), truth
+
+
 def settings_for(X: np.ndarray, **changes: Any) -> Settings:
-    base = Settings(10.0, NIW.from_data(X), make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
+    prior = changes.pop("prior", None) or NIW.from_data(X)
+    base = Settings(10.0, prior, make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
     return replace(base, **changes)
 
 
@@ -95,7 +108,7 @@ def test_a_start_costs_little_beyond_itself(bridge: Any) -> None:
     X = np.random.default_rng(0).standard_normal((20_000, 2)).astype(np.float32)
 
     class Free:
-        def bind(self, X: np.ndarray) -> None: ...
+        def bind(self, X: np.ndarray, criterion: SplitCriterion) -> None: ...
 
         def __call__(self, members: list[np.ndarray], rng: Any) -> list[np.ndarray]:
             return [sides]
@@ -138,9 +151,14 @@ def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, first
     assert (model.predict(X) == model.labels_).mean() > 0.99
 
 
-def test_same_names_and_shapes_as_the_built_in_sampler(data: tuple[np.ndarray, np.ndarray]) -> None:
-    X, _ = data
-    fitted = [DPMM(backend=name, max_iter=20, random_state=0).fit(X) for name in ("julia", "native")]
+@pytest.mark.parametrize(
+    ("kind", "options"), [("data", {"covariance_type": "full"}), ("counts", {"family": "multinomial"})]
+)
+def test_same_names_and_shapes_as_the_built_in_sampler(
+    kind: str, options: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    X, _ = request.getfixturevalue(kind)
+    fitted = [DPMM(backend=name, max_iter=20, random_state=0, **options).fit(X) for name in ("julia", "native")]
     one, other = ({key: value for key, value in vars(model).items() if key.endswith("_")} for model in fitted)
     assert one.keys() == other.keys()
     for key, value in one.items():
@@ -181,12 +199,17 @@ def test_outliers_get_minus_one(data: tuple[np.ndarray, np.ndarray]) -> None:
     assert normalized_mutual_info_score(truth, model.labels_[:-3]) > 0.9
 
 
-@pytest.mark.parametrize("dim", [2, 7])
-def test_the_numbers_agree_with_our_own(bridge: Any, dim: int) -> None:
+@pytest.mark.parametrize(("family", "dim"), [("full", 2), ("full", 7), ("multinomial", 12)])
+def test_the_numbers_agree_with_our_own(bridge: Any, family: str, dim: int) -> None:
     """The marginal likelihood directly; the Hastings ratios where the package's decision flips."""
     rng = np.random.default_rng(dim)
-    X = rng.standard_normal((400, dim)).astype(np.float32)
-    prior = NIW(rng.standard_normal(dim), 0.7, (dim + 4.0) * (np.eye(dim) + 0.1), dim + 4.0)
+    prior: Any
+    if family == "full":
+        X = rng.standard_normal((400, dim)).astype(np.float32)
+        prior = NIW(rng.standard_normal(dim), 0.7, (dim + 4.0) * (np.eye(dim) + 0.1), dim + 4.0)
+    else:
+        X = rng.multinomial(60, rng.dirichlet(np.ones(dim)), 400).astype(np.float32)
+        prior = Dirichlet(rng.uniform(0.05, 2.0, dim))
     theirs = backend.julia_prior(bridge, prior)
 
     def sides(shift: float) -> tuple[np.ndarray, np.ndarray]:
@@ -199,12 +222,11 @@ def test_the_numbers_agree_with_our_own(bridge: Any, dim: int) -> None:
 
     for side in sides(1.0):
         got = bridge.log_marginal_likelihood(theirs, as_julia(bridge, side))
-        assert got == pytest.approx(prior.log_marginal_likelihood(Statistics.of(side))[0], rel=1e-5)
+        assert got == pytest.approx(prior.log_marginal_likelihood(prior.statistics(side))[0], rel=1e-5)
     for decide, our_ratio in ((bridge.splits, our_split_ratio), (bridge.merges, our_merge_ratio)):
         shift = flip(lambda shift, decide=decide: bool(decide(cluster(shift), ALPHA, SEED)))
-        parts = [Statistics.of(side) for side in sides(shift)]
-        logs = np.array([prior.log_marginal_likelihood(part)[0] for part in parts])
-        whole = float(prior.log_marginal_likelihood(parts[0] + parts[1])[0])
+        logs = np.array([prior.log_marginal_likelihood(prior.statistics(side))[0] for side in sides(shift)])
+        whole = float(prior.log_marginal_likelihood(prior.statistics(np.concatenate(sides(shift))))[0])
         got = our_ratio(np.array([250.0, 150.0]), whole, logs)
         assert got == pytest.approx(bridge.log_threshold(SEED), abs=1e-5 * abs(whole))
 
@@ -233,14 +255,14 @@ def flip(decided: Any) -> float:
     return high
 
 
-def test_the_log_posterior_agrees_with_our_own(data: tuple[np.ndarray, np.ndarray]) -> None:
-    X, _ = data
-    settings = settings_for(X)
+@pytest.mark.parametrize(("kind", "prior"), [("data", NIW), ("counts", Dirichlet)])
+def test_the_log_posterior_agrees_with_our_own(kind: str, prior: Any, request: pytest.FixtureRequest) -> None:
+    X, _ = request.getfixturevalue(kind)
+    settings = settings_for(X, prior=prior.from_data(X))
     result = JuliaBackend().fit(X, settings)
-    count = int(result.labels.max()) + 1
-    halves = Statistics.of(X, 2 * result.labels.astype(np.int64), 2 * count)
-    model = Model(settings.alpha, settings.prior)
-    assert result.trace.log_posterior[-1] == pytest.approx(log_posterior(model, measure(model, halves)), rel=1e-5)
+    clusters = settings.prior.statistics(X, result.labels)
+    ours = log_joint(settings.alpha, clusters.counts, settings.prior.log_marginal_likelihood(clusters))
+    assert result.trace.log_posterior[-1] == pytest.approx(ours, rel=1e-5)
 
 
 def test_an_exception_in_a_start_comes_out_once_and_leaves_nothing_behind(
@@ -322,10 +344,112 @@ def test_what_the_package_cannot_do_is_said(data: tuple[np.ndarray, np.ndarray],
         fit(data[0], **changes)
 
 
-def test_splitnet_is_told_that_the_package_charges_for_every_label(data: tuple[np.ndarray, np.ndarray]) -> None:
-    start = make_initializer("splitnet", full_ratio=True)
-    fit(data[0], initializer=start, max_iter=2)
-    assert not start.full_ratio  # type: ignore[attr-defined]
+def test_a_start_is_told_that_the_package_charges_for_every_label(data: tuple[np.ndarray, np.ndarray]) -> None:
+    told: list[SplitCriterion] = []
+
+    class Listening:
+        def bind(self, X: np.ndarray, criterion: SplitCriterion) -> None:
+            told.append(criterion)
+
+        def __call__(self, members: list[np.ndarray], rng: Any) -> list[np.ndarray]:
+            return make_initializer("random")(members, rng)
+
+    settings = settings_for(data[0], initializer=Listening(), max_iter=2)
+    JuliaBackend().fit(data[0], settings)
+    assert told == [SplitCriterion(settings.prior, settings.alpha, full_ratio=False)]
+
+
+def test_another_family_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:
+    prior = NIG(np.zeros(2), 1.0, np.ones(2), 3.0)
+    with pytest.raises(ValueError, match="NIG needs the built-in sampler"):
+        fit(data[0], prior=prior)
+
+
+def most_varied(rows: np.ndarray) -> np.ndarray:
+    """A start of the user's own for counts: by the feature whose share varies most."""
+    shares = rows / rows.sum(axis=1, keepdims=True)
+    values = shares[:, shares.var(axis=0).argmax()]
+    return values > values.mean()
+
+
+@pytest.mark.parametrize("first", [1, "auto"])
+@pytest.mark.parametrize("init", ["random", "kmeans", most_varied])
+def test_counts_are_found_by_every_start(
+    counts: tuple[np.ndarray, np.ndarray], init: Any, first: Any, tmp_path: Path
+) -> None:
+    X, truth = counts
+    model = DPMM(family="multinomial", backend="julia", init=init, init_clusters=first, max_iter=60, random_state=0)
+    model.fit(X, truth=truth)
+    assert model.backend_ == "julia"
+    # With "auto" the labels of many small cells go to Julia.
+    assert model.trace_.n_clusters[0] == 1 if first == 1 else model.trace_.n_clusters[0] > 20
+    assert model.n_clusters_ == model.trace_.n_clusters[-1]
+    # What remains of many may be a cluster of a few points more.
+    assert model.n_clusters_ == 5 if first == 1 else model.n_clusters_ in (5, 6)
+    assert adjusted_rand_score(truth, model.labels_) > 0.99
+    assert model.trace_.nmi[-1] == pytest.approx(normalized_mutual_info_score(truth, model.labels_))
+    assert (model.predict(X) == model.labels_).mean() > 0.99
+    assert model.notes_ == []
+    model.save(tmp_path / "model.npz")
+    kept = load(tmp_path / "model.npz")
+    assert kept.family == "multinomial"
+    assert (kept.predict(X) == model.predict(X)).all()
+
+
+def test_a_prior_of_counts_arrives_as_it_is(bridge: Any, counts: tuple[np.ndarray, np.ndarray]) -> None:
+    concentration = np.random.default_rng(0).uniform(0.01, 3.0, 12)
+    chain = chain_for(bridge, counts[0], prior=Dirichlet(concentration))
+    arrived = getattr(chain.model.model_hyperparams.distribution_hyper_params, "α")  # noqa: B009
+    assert (np.asarray(arrived) == concentration.astype(np.float32)).all()
+
+
+# Proportions that are zero in double precision are drawn from so little.
+def test_a_small_concentration_finds_the_same(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = counts
+    result = fit(X, prior=Dirichlet(np.full(12, 1e-3)))
+    assert adjusted_rand_score(truth, result.labels) > 0.99
+
+
+def test_counts_by_columns_are_read_by_rows(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = counts
+    prior = Dirichlet.from_data(X)
+    wide = np.zeros((len(X), 24), np.float32)
+    wide[:, ::2] = X
+    for same in (np.asfortranarray(X), wide[:, ::2]):
+        assert (fit(same, prior=prior).labels == fit(X, prior=prior).labels).all()
+
+
+def test_outliers_among_counts_get_minus_one(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = counts
+    # Like the data as a whole, and like no cluster of them.
+    strange = np.round(np.tile(2000 * X.sum(axis=0) / X.sum(), (3, 1))).astype(np.float32)
+    for name in ("julia", "native"):
+        model = DPMM(family="multinomial", backend=name, outlier_weight=0.01, init_clusters=1, random_state=0)
+        model.fit(np.concatenate([X, strange]))
+        assert (model.labels_[-3:] == -1).all()
+        assert (model.labels_ == -1).mean() < 0.02
+        assert adjusted_rand_score(truth, model.labels_[:-3]) > 0.95
+
+
+def test_counts_that_single_precision_cannot_add_up_are_told(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X = counts[0] * np.float32(1000)
+    with pytest.warns(UserWarning, match="rounds beyond 16,777,216 counts"):
+        fit(X, prior=Dirichlet.from_data(X), max_iter=2)
+
+
+def test_sparse_counts_are_refused(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X = counts[0]
+    refused = r"sparse counts need the built-in sampler: backend should be native, .* or X a dense array$"
+    for options in ({"backend": "julia"}, {"workers": 2}):
+        with pytest.raises(ValueError, match=refused):
+            DPMM(family="multinomial", **options).fit(csr_array(X))
+    with pytest.raises(ValueError, match=refused):
+        fit(csr_array(X), prior=Dirichlet.from_data(X))
+
+
+def test_auto_leaves_counts_to_the_built_in_sampler(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    for rows in (counts[0], csr_array(counts[0])):
+        assert DPMM(family="multinomial", max_iter=2).fit(rows).backend_ == "native"
 
 
 def test_auto_means_julia_here() -> None:
@@ -343,6 +467,14 @@ def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
         assert nmi(result, truth) > 0.95
         assert result.trace.nmi[-1] == pytest.approx(nmi(result, truth))
         assert juliacall.Main.seval("import Distributed; Distributed.nprocs()") == 1
+
+
+def test_two_workers_divide_counts(counts: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = counts
+    for init in ("kmeans", "random"):
+        model = DPMM(family="multinomial", init=init, init_clusters=1, workers=2, max_iter=60, random_state=0).fit(X)
+        assert model.backend_ == "julia"
+        assert adjusted_rand_score(truth, model.labels_) > 0.99
 
 
 def test_a_killed_worker_gives_a_clear_error(bridge: Any, data: tuple[np.ndarray, np.ndarray]) -> None:

@@ -11,13 +11,15 @@ using LinearAlgebra
 using Random
 
 import DPMMSubClusters
-using DPMMSubClusters: local_cluster, local_group, dp_parallel_sampling, model_hyper_params, niw_hyperparams
+using DPMMSubClusters: local_cluster, local_group, dp_parallel_sampling, model_hyper_params
+using DPMMSubClusters: niw_hyperparams, multinomial_hyper, multinomial_dist, distribution_sample
 # Through the package, so that a project of the user's own need not name it too.
 using DPMMSubClusters.DistributedArrays
 
 include("hook.jl")
 include("processes.jl")
 include("chain.jl")
+include("counts.jl")
 include("starts.jl")
 include("sampling.jl")
 include("ratios.jl")

@@ -1,15 +1,18 @@
 # A chain: the package's model, and what this bridge shares with its callers.
 
+"What a cluster may follow: a Gaussian, or a multinomial over the counts of a point."
+const Prior = Union{niw_hyperparams,multinomial_hyper}
+
 "Everything that decides a fit, apart from the data and the callables."
 Base.@kwdef struct Settings
     α::Float64
-    prior::niw_hyperparams
+    prior::Prior
     iterations::Int
     burnout::Int
     seed::Int
     max_clusters::Int = typemax(Int)
     outlier_weight::Float64 = 0.0
-    outlier_prior::Union{niw_hyperparams,Nothing} = nothing
+    outlier_prior::Union{Prior,Nothing} = nothing
     "Iterations without progress after which subclusters begin anew; 0 for never, as the package does."
     fresh_start_after::Int = 0
 end

@@ -1,14 +1,14 @@
 # Single numbers of the package, for comparison with another implementation of the same maths.
 
 "The log marginal likelihood of these points in one cluster."
-function log_marginal_likelihood(prior::niw_hyperparams, data::Matrix{Float32})
+function log_marginal_likelihood(prior::Prior, data::Matrix{Float32})
     statistics = DPMMSubClusters.create_sufficient_statistics(prior, prior, data)
     posterior = DPMMSubClusters.calc_posterior(prior, statistics)
     return Float64(DPMMSubClusters.log_marginal_likelihood(prior, posterior, statistics))
 end
 
 "A cluster with these two subclusters, as the package holds it."
-function divided_cluster(prior::niw_hyperparams, left::Matrix{Float32}, right::Matrix{Float32})
+function divided_cluster(prior::Prior, left::Matrix{Float32}, right::Matrix{Float32})
     parts = map((hcat(left, right), left, right)) do data
         statistics = DPMMSubClusters.create_sufficient_statistics(prior, prior, data)
         posterior = DPMMSubClusters.calc_posterior(prior, statistics)

@@ -63,6 +63,7 @@ function iterate!(chain::Chain, start, iteration::Int)
     hard = iteration >= chain.settings.iterations - DPMMSubClusters.argmax_sample_stop
     settling = iteration >= chain.settings.iterations - DPMMSubClusters.split_stop
     DPMMSubClusters.sample_clusters!(group, false)
+    keep_finite!(group)
     parameters = map(DPMMSubClusters.create_thin_cluster_params, group.local_clusters)
     DPMMSubClusters.broadcast_cluster_params(parameters, group.weights)
     DPMMSubClusters.sample_labels!(group, hard, settling)

@@ -64,14 +64,22 @@ function write_sides!(sublabels::Vector{Int64}, rows::Vector{Int64}, sides::Vect
 end
 
 # With workers the points stay where they are. Row numbers of a bounded sample come here, the start divides the
-# sample, and what goes back is a rule: two Gaussians, by which each worker divides its own points.
+# sample, and what goes back is a rule: two densities, by which each worker divides its own points.
 
-"Two Gaussians by mean and whitening factor, with the logarithm of their weights and normalisers."
-struct Rule
-    means::Vector{Vector{Float64}}
-    whitening::Vector{Matrix{Float64}}
-    offsets::Vector{Float64}
+"A Gaussian by mean and whitening factor, with the logarithm of its weight and normaliser."
+struct Gaussian
+    mean::Vector{Float64}
+    whitening::Matrix{Float64}
+    offset::Float64
 end
+
+"A multinomial by the logarithms of its proportions, with that of its weight."
+struct Multinomial
+    log_proportions::Vector{Float64}
+    offset::Float64
+end
+
+const Rule = NTuple{2,Union{Gaussian,Multinomial}}
 
 function begin_on_workers!(chain::Chain, start, clusters::Vector{Int64})
     group = chain.model.group
@@ -109,35 +117,38 @@ function gather_sample(parts...)
     return reduce(vcat, [some[1:min(length(some), floor(Int, share * count))] for (count, some) in parts])
 end
 
-"The two Gaussians of a divided sample; `nothing` if one side is empty."
+"The densities of a divided sample's two sides; `nothing` if one side is empty."
 function rule_from_sample(chain::Chain, rows::Vector{Int64}, sides::Vector{UInt8})
+    all(in(sides), (0x00, 0x01)) || return nothing
     prior = chain.settings.prior
-    rule = Rule([], [], [])
-    for side in (0x00, 0x01)
-        members = chain.data[:, rows[sides.==side].+1]
-        isempty(members) && return nothing
+    return map((0x00, 0x01)) do side
+        members = view(chain.data, :, rows[sides.==side] .+ 1)
         statistics = DPMMSubClusters.create_sufficient_statistics(prior, prior, members)
-        posterior = DPMMSubClusters.calc_posterior(prior, statistics)
-        whitening = inv(cholesky(Symmetric(posterior.ψ)).L)
-        push!(rule.means, posterior.m)
-        push!(rule.whitening, whitening)
-        push!(rule.offsets, log(size(members, 2)) + logdet(whitening))
+        density(DPMMSubClusters.calc_posterior(prior, statistics), log(size(members, 2)))
     end
-    return rule
 end
 
-"On a worker: each point of these clusters goes to the more probable of its cluster's two Gaussians."
+function density(posterior::niw_hyperparams, log_weight::Float64)
+    whitening = inv(cholesky(Symmetric(posterior.ψ)).L)
+    return Gaussian(posterior.m, whitening, log_weight + logdet(whitening))
+end
+
+function density(posterior::multinomial_hyper, log_weight::Float64)
+    concentration = Vector{Float64}(posterior.α)
+    return Multinomial(log.(concentration ./ sum(concentration)), log_weight)
+end
+
+"On a worker: each point of these clusters goes to the more probable of its cluster's two sides."
 function apply_rules!(points::DArray, labels::DArray, sublabels::DArray, rules::Dict{Int64,Rule})
     here, own_labels, own_sublabels = localpart(points), localpart(labels), localpart(sublabels)
     for column in axes(here, 2)
         rule = get(rules, own_labels[column], nothing)
         rule === nothing && continue
         point = view(here, :, column)
-        left, right = log_density(rule, 1, point), log_density(rule, 2, point)
-        own_sublabels[column] = right > left ? 2 : 1
+        own_sublabels[column] = log_density(rule[2], point) > log_density(rule[1], point) ? 2 : 1
     end
     return
 end
 
-log_density(rule::Rule, side::Int, point) =
-    rule.offsets[side] - sum(abs2, rule.whitening[side] * (point - rule.means[side])) / 2
+log_density(side::Gaussian, point) = side.offset - sum(abs2, side.whitening * (point - side.mean)) / 2
+log_density(side::Multinomial, point) = side.offset + dot(side.log_proportions, point)

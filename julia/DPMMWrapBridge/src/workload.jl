@@ -1,10 +1,15 @@
 # A small fit while the package is compiled. What it compiles is kept, so that a user's first fit, and every worker
 # process, need not compile the sampler again: that takes most of a minute.
 
-"A fit as `fit` does it, but without the hook: a package may not be changed while another is compiled."
 function warm_up()
-    data = Float32.(randn(MersenneTwister(1), 2, 200) .+ [20 * (column % 2) for _ in 1:1, column in 1:200])
-    prior = niw(1.0, zeros(2), 5.0, Matrix(5.0I, 2, 2))
+    rng, side = MersenneTwister(1), (1:200)' .% 2
+    warm_up(niw(1.0, zeros(2), 5.0, Matrix(5.0I, 2, 2)), Float32.(randn(rng, 2, 200) .+ 20 .* side))
+    warm_up(dirichlet([0.1, 0.1]), Float32.(rand(rng, 0:3, 2, 200) .+ 20 .* [side; 1 .- side]))
+    return
+end
+
+"A fit as `fit` does it, but without the hook: a package may not be changed while another is compiled."
+function warm_up(prior::Prior, data::Matrix{Float32})
     settings = Settings(; α = 10.0, prior, iterations = 20, burnout = 2, seed = 1, fresh_start_after = 1)
     first_labels = ones(Int, 200)
     chain = Chain(settings, data, first_labels, first_labels)

@@ -8,12 +8,25 @@ import DPMMSubClusters
 
 const Bridge = DPMMWrapBridge
 
-"Well separated groups of points on a circle, and the group of each."
-function groups(count = 2000, clusters = 4; seed = 1)
+"Well separated groups of points on a circle, which may be turned, and the group of each."
+function groups(count = 2000, clusters = 4; seed = 1, turn = 0.0)
     rng = MersenneTwister(seed)
     truth = rand(rng, 1:clusters, count)
-    angles = 2π .* truth ./ clusters
+    angles = 2π .* (truth .+ turn) ./ clusters
     return Float32.(20 .* hcat(cos.(angles), sin.(angles))' .+ randn(rng, 2, count)), truth
+end
+
+"Counts in groups, each with proportions of its own, and the group of each point."
+function counted_groups(count = 1000, clusters = 4, features = 12; seed = 1)
+    rng = MersenneTwister(seed)
+    truth = rand(rng, 1:clusters, count)
+    proportions = rand(rng, features, clusters) .^ 4
+    drawn = zeros(Float32, features, count)
+    for (point, group) in enumerate(truth), _ in 1:60
+        up_to = cumsum(proportions[:, group])
+        drawn[searchsortedfirst(up_to, rand(rng) * last(up_to)), point] += 1
+    end
+    return drawn, truth
 end
 
 prior() = Bridge.niw(1.0, zeros(2), 5.0, 5.0 * [1 0; 0 1])
@@ -160,9 +173,68 @@ agreement(labels, truth) =
         end
     end
 
+    @testset "counts" begin
+        counts, groups_of = counted_groups()
+        ones_there = ones(Int, length(groups_of))
+        of_counts = Bridge.dirichlet(0.1 .* (1:12))
+        counting(; arguments...) = settings(; prior = of_counts, arguments...)
+        @test of_counts.α == Float32.(0.1 .* (1:12))
+
+        chain = Bridge.Chain(counting(), counts, ones_there, groups_of)
+        @test Bridge.fit(chain, cut(chain), silent) == :done
+        @test maximum(Bridge.labels(chain)) == 4
+        @test agreement(Bridge.labels(chain), groups_of) > 0.99
+
+        halves = 2 .* groups_of .- (eachindex(groups_of) .% 2)
+        chain = Bridge.Chain(counting(), counts, halves)
+        Bridge.fit(chain, nothing, silent)
+        other = Bridge.Chain(counting(), counts, halves)
+        DPMMSubClusters.init_first_clusters!(other.model, 8)
+        DPMMSubClusters.run_model(other.model, 1)
+        @test Bridge.labels(chain) == Bridge.labels(other)
+        @test Bridge.sublabels(chain) == Bridge.sublabels(other)
+
+        # The statistics without the package's detour are its own to the last bit.
+        some = view(counts, :, groups_of .== 2)
+        ours = DPMMSubClusters.create_sufficient_statistics(of_counts, of_counts, some)
+        any_array = Tuple{typeof(of_counts),typeof(of_counts),AbstractArray{Float32,2}}
+        theirs = invoke(DPMMSubClusters.create_sufficient_statistics, any_array, of_counts, of_counts, some)
+        @test (ours.N, ours.points_sum) == (theirs.N, theirs.points_sum)
+
+        loggamma = DPMMSubClusters.SpecialFunctions.loggamma
+        before = 0.1 .* (1:12)
+        after = before .+ vec(sum(Float64.(counts); dims = 2))
+        expected = loggamma(sum(before)) - loggamma(sum(after)) + sum(loggamma.(after) .- loggamma.(before))
+        @test Bridge.log_marginal_likelihood(of_counts, counts) ≈ expected rtol = 1e-5
+
+        # Drawn from so little, nearly all proportions of features without counts are zero.
+        tiny = Bridge.dirichlet(fill(1e-4, 12))
+        drawn = DPMMSubClusters.sample_distribution(tiny)
+        @test !all(isfinite, drawn.α)
+        Bridge.keep_finite!(drawn)
+        @test all(isfinite, drawn.α)
+        sparse_counts = copy(counts)
+        sparse_counts[counts .< 8] .= 0
+        chain = Bridge.Chain(counting(prior = tiny), sparse_counts, ones_there)
+        Bridge.fit(chain, cut(chain), silent)
+        @test agreement(Bridge.labels(chain), groups_of) > 0.99
+
+        # Two points that are like the data as a whole, and like no group of them.
+        whole = vec(sum(counts; dims = 2))
+        strange = hcat(counts, repeat(round.(2000 .* whole ./ sum(whole)), 1, 2))
+        with_outliers = counting(outlier_weight = 0.01, outlier_prior = Bridge.dirichlet(whole))
+        chain = Bridge.Chain(with_outliers, strange, ones(Int, size(strange, 2)))
+        Bridge.fit(chain, cut(chain), silent)
+        @test Bridge.labels(chain)[end-1:end] == [1, 1]
+        @test count(==(1), Bridge.labels(chain)) < 20
+    end
+
     @testset "two workers" begin
         added = Bridge.start_workers(2)
         @test nworkers() == 2
+        # Turned, so that no two groups have the same first axis: cut there, two such would take long to part, and the
+        # workers' random numbers have no seed.
+        data, truth = groups(turn = 0.3)
         chain = Bridge.Chain(settings(), data, ones_everywhere, truth)
         seen = Int[]
         start = cut(chain)
@@ -170,6 +242,11 @@ agreement(labels, truth) =
         Bridge.fit(chain, watching, silent)
         @test maximum(seen) <= Bridge.START_SAMPLE
         @test agreement(Bridge.labels(chain), truth) > 0.99
+        Bridge.release(chain)
+        counts, groups_of = counted_groups()
+        chain = Bridge.Chain(settings(prior = Bridge.dirichlet(fill(0.1, 12))), counts, ones(Int, length(groups_of)))
+        Bridge.fit(chain, cut(chain), silent)
+        @test agreement(Bridge.labels(chain), groups_of) > 0.99
         Bridge.release(chain)
         chain = Bridge.Chain(settings(iterations = 500), data, ones_everywhere)
         victim = remotecall_fetch(getpid, added[1])
