@@ -208,18 +208,22 @@ def test_where_a_number_is_not_finite(tmp_path: Path, value: float, said: str, m
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n3,four\n", "line 3, column 2 holds 'four'"),
+        ("a,b\n1,2\n3,four\n", "line 3, column 2 ('b') holds 'four'"),
         ("# note\n\n1,2\n\n3,\n", "line 5, column 2 holds nothing"),
         ("1.0,2.o\n3,4\n", "line 1, column 2 holds '2.o'"),
         ("1,NA\n3,4\n", "line 1, column 2 holds 'NA'"),
         ("a,b\n1,2\n3,4,5\n", "line 3 holds 3"),
         ("1,2\n3\n", "line 2 holds 1"),
-        ("name,b\nx,1\ny,2\n", "line 2, column 1 holds 'x'"),
+        ("name,b\nx,1\ny,2\n", "column 1 ('name') holds words, such as 'x' in line 2"),
+        ("1,2\n3_0,4\n", "line 2, column 1 holds '3_0'"),
+        ("a,a\n1,2\n3,4\n", "two are called 'a'"),
+        ("1,2\n3,\0\n", "x.csv"),
         ("", "empty"),
         ("\n\n", "empty"),
         ("a,b\n", "empty"),
         ("1,2\n", "at least 2 points"),
         ("1,nan\n2,3\n", "row 1, column 2"),
+        ("width,height\n1,2\ninf,3\n", "row 2, column 1 ('width'), counted from 1, is infinity"),
     ],
 )
 def test_what_is_wrong_with_a_csv(tmp_path: Path, text: str, said: str) -> None:

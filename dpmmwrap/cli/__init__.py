@@ -17,7 +17,7 @@ from dpmmwrap import __version__
 COMMANDS = {
     "fit": "Cluster a file of points.",
     "predict": "Label new points by a fitted model.",
-    "generate": "Draw a data set from a Gaussian mixture.",
+    "generate": "Draw a data set from a mixture.",
     "train": "Train a SplitNet.",
     "evaluate": "Repeat the experiments and compare with other methods.",
     "julia": "Set up, check and describe the Julia backend.",
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="dpmmwrap")
 @click.option("--traceback", is_flag=True, help="On an error show where it came from, not only what it says.")
 def cli(traceback: bool) -> None:
-    """Clustering with Dirichlet process Gaussian mixtures: the number of clusters is found, not given.
+    """Clustering with Dirichlet process mixtures: the number of clusters is found, not given.
 
     \b
     Try it:   dpmmwrap fit --example

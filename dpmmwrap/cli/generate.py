@@ -1,21 +1,33 @@
-"""`dpmmwrap generate`: draw a data set from a Gaussian mixture."""
+"""`dpmmwrap generate`: draw a data set from a mixture."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 EXAMPLES = """
 \b
-Example:
+Examples:
   dpmmwrap generate --dim 2 --clusters 20 --points 20000 --spread 50 --seed 0 --out data.npz
+  dpmmwrap generate --kind counts --dim 1000 --points 5000 --out texts.npz
+  dpmmwrap generate --kind mixed --dim 3 --clusters 5 --out table.csv
 """
 
 POSITIVE = click.IntRange(min=1)
+KINDS = ("gaussian", "round", "counts", "mixed")
 
 
 @click.command("generate", epilog=EXAMPLES)
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    default="gaussian",
+    show_default=True,
+    help="Gaussians of any shape, or round ones of variance 1; rows of counts (sparse); or a table of D numeric "
+    "columns and D categorical ones.",
+)
 @click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
 @click.option("--clusters", type=POSITIVE, default=20, show_default=True, help="Components of the mixture.")
 @click.option("--points", type=POSITIVE, default=20_000, show_default=True, help="Points to draw.")
@@ -27,17 +39,41 @@ POSITIVE = click.IntRange(min=1)
     help="Variance of the components' means; smaller means more overlap.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE.npz", help="File to write.")
-def command(dim: int, clusters: int, points: int, spread: float, seed: int, out: Path) -> None:
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write.")
+@click.pass_context
+def command(
+    ctx: click.Context, kind: str, dim: int, clusters: int, points: int, spread: float, seed: int, out: Path
+) -> None:
     """Draw points from a random mixture: weights Dir(5), means N(0, spread·I), covariances IW(D+2, I).
 
-    FILE.npz gets the arrays X (float32), y, weights, means and covariances.
+    FILE.npz gets the arrays X (float32), y, weights, means and covariances; counts as a sparse matrix. A mixed table is
+    FILE.csv, and its true labels are FILE.labels.csv.
     """
-    from dpmmwrap.datasets import generate
-    from dpmmwrap.files import InputError, check_writable, write_npz
+    from dpmmwrap.files import InputError, check_writable
 
-    if out.suffix.lower() != ".npz":
-        raise InputError(f"--out should be a .npz file, not {out}")
-    check_writable(out, needed=4 * points * (dim + 1))
-    write_npz(out, generate(dim, clusters, points, spread, seed).arrays())
-    click.echo(f"Written to {out}: {points:,} points in {dim} dimensions from {clusters} Gaussians")
+    ending = ".csv" if kind == "mixed" else ".npz"
+    if out.suffix.lower() != ending:
+        raise InputError(f"--out should be a {ending} file, not {out}")
+    if kind == "counts" and ctx.get_parameter_source("spread") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--spread is for points, not for --kind counts.", ctx)
+    check_writable(out, needed=4 * points * (dim + 1) if kind != "counts" else 0)
+    write(kind, dim, clusters, points, spread, seed, out)
+
+
+def write(kind: str, dim: int, clusters: int, points: int, spread: float, seed: int, out: Path) -> None:
+    from dpmmwrap.datasets import generate, generate_counts, generate_mixed
+    from dpmmwrap.files import write_csv, write_npz
+
+    drawn = f"{points:,} points in {dim} dimensions from {clusters} Gaussians"
+    if kind == "counts":
+        drawn = f"{points:,} rows of {dim} counts from {clusters} clusters"
+        write_npz(out, generate_counts(dim, clusters, points, seed).arrays())
+    elif kind == "mixed":
+        labels = out.with_suffix(".labels.csv")
+        drawn = f"{points:,} rows of {dim} numeric and {dim} categorical columns from {clusters} clusters, and {labels}"
+        table = generate_mixed(dim, clusters, points, spread, seed)
+        write_csv(out, table.columns)
+        write_csv(labels, {"cluster": table.y})
+    else:
+        write_npz(out, generate(dim, clusters, points, spread, seed, round=kind == "round").arrays())
+    click.echo(f"Written to {out}: {drawn}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpmmwrap.splitnet.training import Moment
+    from dpmmwrap.splitnet.training import TrainingProgress
 
 EXAMPLES = """
 \b
@@ -82,7 +82,7 @@ def command(
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[Moment], None]]:
+def progress_bar() -> Iterator[Callable[[TrainingProgress], None]]:
     """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation."""
     if not sys.stderr.isatty():
         yield Lines()
@@ -98,7 +98,7 @@ def progress_bar() -> Iterator[Callable[[Moment], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("getting ready", total=1)
 
-        def update(moment: Moment) -> None:
+        def update(moment: TrainingProgress) -> None:
             bar.update(task, completed=moment.step, total=moment.steps, description=describe(moment))
 
         yield update
@@ -110,13 +110,13 @@ class Lines:
     def __init__(self) -> None:
         self.said: dict[str, float] = {}
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: TrainingProgress) -> None:
         if moment.validation != self.said:
             self.said = moment.validation
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
 
 
-def describe(moment: Moment) -> str:
+def describe(moment: TrainingProgress) -> str:
     parts = [f"loss {moment.loss:.3f}"]
     if moment.validation:
         parts.append("ARI " + " ".join(f"{name} {value:.2f}" for name, value in moment.validation.items()))

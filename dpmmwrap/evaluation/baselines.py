@@ -82,7 +82,9 @@ def subclusters(start: str, backend: str) -> Method:
     def fit(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
         # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
         model = make_sampler(start, backend, settings, seed)
-        with Clock() as clock:
+        with Clock() as clock, warnings.catch_warnings():
+            # What a fit notes is for those who look at that fit; here hundreds come, and their numbers are the result.
+            warnings.simplefilter("ignore", UserWarning)
             model.fit(X, truth=truth if settings.watch else None)
         if model.interrupted_:
             raise KeyboardInterrupt
@@ -106,6 +108,7 @@ def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> 
         kind = WatchedDPMM
     return kind(
         alpha=settings.alpha,
+        covariance_type="full",
         init=make_initializer(start, **options),
         max_iter=settings.iterations,
         prior=settings.prior,

@@ -1,79 +1,51 @@
-"""Pictures of a fit. The only importer of matplotlib, and only when a picture is drawn."""
+"""Pictures of experiments: methods side by side, in the style of `dpmmwrap.plotting`."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
+from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.summary import distinct, select, values
 from dpmmwrap.files import write_atomically
-from dpmmwrap.trace import Trace
+from dpmmwrap.plotting import (
+    COLOURS,
+    FAINT,
+    INK,
+    counted,
+    new_figure,
+    number_ticks,
+    projection,
+    save_figure,
+    some_rows,
+    spread_colours,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind people tell apart, without their black (the ellipses have
-# it) and their yellow (faint on white), and with Paul Tol's wine red.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
-INK = "#222222"
-FAINT = "#B5B5B5"
-SHOWN = 20_000
-"""Points drawn at most; more only make a larger and darker picture."""
-NUMBERED = 60
-"""Clusters up to which the ellipses bear their numbers."""
-STANDARD_DEVIATIONS = 2.0
-
-
-def available() -> bool:
-    """Whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-@contextlib.contextmanager
-def style() -> Iterator[None]:
-    """One look for all pictures, without touching the user's settings."""
-    import matplotlib
-
-    settings = {
-        "figure.dpi": 150,
-        "savefig.dpi": 150,
-        "figure.constrained_layout.use": True,
-        "font.size": 10,
-        "axes.titlesize": 11,
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "lines.linewidth": 1.5,
-        "legend.frameon": False,
-    }
-    with matplotlib.rc_context(settings):
-        yield
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that draws into memory: no window, no screen, no pyplot state to clean up."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save_figure(path: str | Path, figure: Figure) -> None:
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+PAGE_WIDTH = 7.2
+"""Inches: the text width of a page."""
+METHOD_COLOURS = {
+    "SubC-Random": "#D55E00",
+    "SubC-K-means": "#E69F00",
+    "SubC-SplitNet": "#0072B2",
+    "DPGMM": "#009E73",
+    "moVB": "#CC79A7",
+    "EM-GMM": "#882255",
+    "K-means": "#56B4E9",
+}
+MARKERS = "osD^vP"
+SHOWN = 5_000
+"""Points in each of several scatter plots."""
 
 
 def save_both(folder: Path, name: str, figure: Figure) -> str:
@@ -100,180 +72,264 @@ def colour_legend(figure: Figure, colours: dict[str, str], hatched: Collection[s
     figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
 
 
-def clusters_figure(
-    X: FloatArray,
-    labels: IntArray,
-    means: FloatArray,
-    covariances: FloatArray,
-    *,
-    title: str | None = None,
-    seed: int = 0,
-) -> Figure:
-    """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
-
-    Beyond two dimensions, the first two principal components; in one, a histogram.
-    Outliers (label -1) are grey crosses.
-    """
-    rng = np.random.default_rng(seed)
-    rows = np.arange(len(X)) if len(X) <= SHOWN else np.sort(rng.choice(len(X), SHOWN, replace=False))
-    points, marks = np.asarray(X[rows], dtype=np.float64), np.asarray(labels)[rows]
-    centres, covariances = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
+def boxes_figure(rows: Sequence[Row]) -> Figure:
+    """K, NMI and ARI by method and number of true clusters, one above the other."""
+    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    methods = [str(name) for name in distinct(rows, "method")]
+    panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
     with style():
-        figure = new_figure(7.0, 5.6)
-        axes = figure.add_subplot()
-        if points.shape[1] == 1:
-            _draw_histogram(axes, points[:, 0], marks, centres[:, 0])
+        figure = new_figure(PAGE_WIDTH, 8.2)
+        axes = figure.subplots(3, 1, sharex=True)
+        for panel, (heading, column) in zip(axes, panels, strict=True):
+            shown = [name for name in methods if column != "n_clusters" or name not in GIVEN_K]
+            draw_groups(panel, rows, groups, methods, shown, column)
+            panel.set_ylabel(heading)
+            if column != "n_clusters":
+                panel.set_ylim(top=1.02)
+        for place, count in enumerate(groups):
+            axes[0].plot([place - 0.45, place + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
+        if set(methods) & set(GIVEN_K):
+            axes[0].set_title("Dashes: the truth. EM-GMM and K-means are given it.", fontsize=9)
         else:
-            origin, directions, names = projection(points)
-            flat = (centres - origin) @ directions
-            shapes = directions.T @ covariances @ directions
-            _draw_points(axes, (points - origin) @ directions, marks, spread_colours(flat), rng)
-            _draw_ellipses(axes, flat, shapes)
-            axes.set_xlabel(names[0])
-            axes.set_ylabel(names[1])
-        shown = "" if len(rows) == len(X) else f" ({len(rows):,} shown)"
-        axes.set_title(title or f"{len(centres)} clusters in {len(X):,} points{shown}")
+            axes[0].set_title("Dashes: the truth.", fontsize=9)
+        widen(axes[0])
+        for panel in axes:
+            number_ticks(panel.yaxis, whole=panel is axes[0])
+        axes[-1].set_xlabel("true clusters")
+        method_legend(figure, methods)
     return figure
 
 
-def projection(points: Float64Array) -> tuple[Float64Array, Float64Array, tuple[str, str]]:
-    """An origin, two directions as columns, and the names of the axes."""
-    if points.shape[1] == 2:
-        return np.zeros(2), np.eye(2), ("feature 1", "feature 2")
-    origin = points.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.cov(points, rowvar=False))
-    shares = variances[::-1] / max(variances.sum(), np.finfo(float).tiny)
-    names = [f"principal component {i + 1} ({shares[i]:.0%} of the variance)" for i in range(2)]
-    return origin, directions[:, :-3:-1], (names[0], names[1])
+def widen(axes: Axes) -> None:
+    """A panel of numbers of clusters that spans one at least, so that it has ticks at whole numbers."""
+    low, high = axes.get_ylim()
+    if high - low < 1:
+        axes.set_ylim((low + high) / 2 - 0.6, (low + high) / 2 + 0.6)
 
 
-def spread_colours(centres: Float64Array) -> list[str]:
-    """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far."""
-    taken: list[int] = []
-    for centre in centres:
-        away = np.full(len(COLOURS), np.inf)
-        for place, colour in zip(centres, taken, strict=False):
-            away[colour] = min(away[colour], float(np.linalg.norm(centre - place)))
-        taken.append(int(np.argmax(away)))
-    return [COLOURS[colour] for colour in taken]
-
-
-def _draw_points(
-    axes: Axes, points: Float64Array, labels: IntArray, colours: list[str], rng: np.random.Generator
-) -> None:
-    size = float(np.clip(40_000 / len(points), 2.0, 16.0))
-    # In random order, or the last cluster would cover those it overlaps.
-    inside = rng.permutation(np.flatnonzero(labels >= 0))
-    palette = np.array(colours or [FAINT])
-    axes.scatter(
-        points[inside, 0],
-        points[inside, 1],
-        c=palette[labels[inside]],
-        s=size,
-        linewidths=0,
-        alpha=0.6,
-        rasterized=True,
-    )
-    outside = labels < 0
-    if outside.any():
-        axes.scatter(
-            points[outside, 0],
-            points[outside, 1],
-            c=FAINT,
-            s=4 * size,
-            marker="x",
-            linewidths=0.8,
-            label="outliers",
-            zorder=0,
-        )
-        axes.legend(loc="best")
-
-
-def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -> None:
-    from matplotlib.patches import Ellipse
-
-    variances, directions = np.linalg.eigh(covariances)
-    radii = STANDARD_DEVIATIONS * np.sqrt(np.maximum(variances, 0.0))
-    for mean, (minor, major), axis in zip(means, radii, directions[:, :, 1], strict=True):
-        angle = np.degrees(np.arctan2(axis[1], axis[0]))
-        outline = Ellipse(mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3)
-        axes.add_patch(outline)
-    # Patches alone do not widen the axes.
-    reach = STANDARD_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
-    axes.update_datalim(np.vstack([means - reach, means + reach]))
-    axes.autoscale_view()
-    if len(means) <= NUMBERED:
-        _draw_numbers(axes, means, radii[:, 1, None] * directions[:, :, 1])
-
-
-def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
-    """Number the clusters at their means, or farther along the ellipse where another number is in the way."""
-    from matplotlib.patheffects import withStroke
-
-    room = np.array([0.026 * np.ptp(axes.get_xlim()), 0.03 * np.ptp(axes.get_ylim())])
-    placed = np.empty((0, 2))
-    for number, (mean, axis) in enumerate(zip(means, major, strict=True)):
-        places = [mean + shift * axis for shift in (0.0, 0.45, -0.45, 0.8, -0.8)]
-        free = [place for place in places if (np.abs(placed - place) > room).any(axis=1).all()]
-        if not free:
-            continue
-        placed = np.vstack([placed, free[0]])
-        halo = withStroke(linewidth=2.5, foreground="white")
-        axes.text(*free[0], str(number), ha="center", va="center", fontsize=8, zorder=4, path_effects=[halo])
-
-
-def _draw_histogram(axes: Axes, values: Float64Array, labels: IntArray, means: Float64Array) -> None:
-    """One dimension: how many points lie where, stacked by cluster."""
-    numbers = [k for k in range(len(means)) if (labels == k).any()]
-    colours = spread_colours(means[:, None])
-    edges = np.histogram_bin_edges(values, bins=min(120, max(10, int(np.sqrt(len(values))))))
-    stacks: list[Any] = [values[labels == k] for k in numbers]
-    fills = [colours[k] for k in numbers]
-    if (labels < 0).any():
-        stacks.append(values[labels < 0])
-        fills.append(FAINT)
-    axes.hist(stacks, bins=edges, stacked=True, color=fills)
-    axes.set_xlabel("feature 1")
-    axes.set_ylabel("points")
-
-
-def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str | None = None) -> Figure:
-    """Clusters, log posterior and, where a truth is known, NMI along the iterations, one above the other."""
-    iterations = np.arange(1, len(trace) + 1)
-    panels = [("clusters", trace.n_clusters), ("log posterior", trace.log_posterior)]
-    if np.isfinite(trace.nmi).any():
-        panels.append(("NMI with the truth", trace.nmi))
+def times_figure(rows: Sequence[Row], column: str = "cpu_seconds") -> Figure:
+    """Processor time by method and number of true clusters."""
+    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    methods = [str(name) for name in distinct(rows, "method")]
     with style():
-        figure = new_figure(7.0, 0.9 + 1.7 * len(panels))
-        rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
-        for axes, (name, values), colour in zip(rows, panels, COLOURS, strict=False):
-            axes.plot(iterations, values, color=colour, marker="o" if len(trace) == 1 else None)
-            axes.set_ylabel(name)
-            axes.margins(x=0.01, y=0.08)
-            axes.grid(axis="y", color=FAINT, linewidth=0.4)
-        _tidy_ticks(rows, true_clusters)
-        rows[0].set_title(title or f"{len(trace)} iterations")
-        rows[-1].set_xlabel("iteration")
+        figure = new_figure(PAGE_WIDTH, 3.6)
+        axes = figure.subplots()
+        draw_groups(axes, rows, groups, methods, methods, column)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_ylabel("processor seconds, one thread")
+        axes.set_xlabel("true clusters")
+        method_legend(figure, methods)
     return figure
 
 
-def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+def draw_groups(
+    axes: Axes,
+    rows: Sequence[Row],
+    groups: Sequence[Any],
+    methods: Sequence[str],
+    shown: Sequence[str],
+    column: str,
+) -> None:
+    """A box per method within each group of data sets, and the runs themselves as dots."""
+    step = 0.9 / len(methods)
+    for place, group in enumerate(groups):
+        for number, method in enumerate(methods):
+            numbers = values(select(rows, clusters=group, method=method), column)
+            if method not in shown or not numbers:
+                continue
+            centre = place + (number - (len(methods) - 1) / 2) * step
+            draw_box(axes, numbers, centre, 0.8 * step, method)
+    axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+    for edge in range(1, len(groups)):
+        axes.axvline(edge - 0.5, color=FAINT, linewidth=0.6)
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.grid(axis="y", color=FAINT, linewidth=0.4)
+    axes.set_axisbelow(True)
 
-    lowest, highest = rows[0].dataLim.intervaly
-    if highest > 4 * max(lowest, 1):
-        # From many clusters to few: what happens among the few should be seen, too.
-        rows[0].set_yscale("log")
-        rows[0].yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-        rows[0].yaxis.set_minor_locator(NullLocator())
-        rows[0].yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    else:
-        rows[0].yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5, steps=[1, 2, 5, 10]))
-    rows[1].yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-    rows[1].yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    rows[-1].xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    figure = rows[0].figure
-    figure.align_ylabels(list(rows))
-    if true_clusters is not None:
-        rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, label=f"truth: {true_clusters}")
-        rows[0].legend(loc="upper right")
+
+def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, method: str) -> None:
+    colour = colour_of(method)
+    box = axes.boxplot(
+        [numbers],
+        positions=[centre],
+        widths=width,
+        patch_artist=True,
+        showfliers=False,
+        manage_ticks=False,
+        medianprops={"color": INK, "linewidth": 1.4},
+        boxprops={"facecolor": colour, "edgecolor": colour, "alpha": 0.45},
+        whiskerprops={"color": colour},
+        capprops={"color": colour},
+    )
+    if method.endswith(JULIA):
+        box["boxes"][0].set_hatch("////")
+    # Beside one another, or ten equal runs would look like one.
+    spread = np.linspace(-0.25, 0.25, len(numbers)) * width
+    axes.scatter(centre + spread, numbers, s=7, color=colour, linewidths=0, zorder=3)
+
+
+def colour_of(method: str) -> str:
+    return METHOD_COLOURS.get(method.removesuffix(JULIA), INK)
+
+
+def method_legend(figure: Figure, methods: Sequence[str]) -> None:
+    colour_legend(
+        figure, {name: colour_of(name) for name in methods}, [name for name in methods if name.endswith(JULIA)]
+    )
+
+
+Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
+"""By method, what each run kept of its iterations."""
+
+
+def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
+    """K, log posterior, NMI and ARI along the iterations: the median of the runs, and all of them as a band."""
+    panels = [("clusters", "n_clusters"), ("log posterior", "log_posterior"), ("NMI", "nmi"), ("ARI", "ari")]
+    with style():
+        figure = new_figure(PAGE_WIDTH, 5.4)
+        grid = figure.subplots(2, 2, sharex=True)
+        for axes, (heading, column) in zip(grid.ravel(), panels, strict=True):
+            for method, runs in traces.items():
+                known = [run[column] for run in runs if column in run]
+                if known:
+                    draw_band(axes, np.array(known), method)
+            axes.set_ylabel(heading)
+            axes.grid(axis="y", color=FAINT, linewidth=0.4)
+        grid[0, 0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, zorder=1)
+        widen(grid[0, 0])
+        for axes in grid.ravel():
+            number_ticks(axes.yaxis, whole=axes is grid[0, 0])
+        for axes in grid[1]:
+            axes.set_xlabel("iteration")
+        most = max(len(found) for found in traces.values())
+        grid[0, 0].set_title(f"Median and range of {counted(most, 'run')}. Dashes: the truth.", fontsize=9)
+        method_legend(figure, list(traces))
+    return figure
+
+
+def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
+    iterations = np.arange(1, runs.shape[1] + 1)
+    colour = colour_of(method)
+    axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+    # Starts often reach the same: dashes, on top, let the line below be seen.
+    dashed = method.startswith("SubC-K-means")
+    axes.plot(
+        iterations, np.median(runs, axis=0), color=colour, linestyle="--" if dashed else "-", zorder=3 if dashed else 2
+    )
+
+
+def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
+    """The same points in the colours of the truth and of each method."""
+    rng = np.random.default_rng(seed)
+    rows = some_rows(len(X), SHOWN, rng)
+    points = np.asarray(X[rows], dtype=np.float64)
+    seen = projection(points)
+    flat = seen.flat(points)
+    columns = 2
+    lines = -(-len(labellings) // columns)
+    with style():
+        figure = new_figure(PAGE_WIDTH, 0.3 + 2.9 * lines)
+        grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+        for axes in grid.ravel()[len(labellings) :]:
+            axes.set_visible(False)
+        for axes, (title, labels) in zip(grid.ravel(), labellings.items(), strict=False):
+            numbers = np.unique(labels, return_inverse=True)[1][rows]
+            draw_labelled(axes, flat, numbers)
+            axes.set_title(title, fontsize=9)
+        for axes in grid[-1]:
+            axes.set_xlabel(seen.names[0])
+        for axes in grid[:, 0]:
+            axes.set_ylabel(seen.names[1])
+    return figure
+
+
+def draw_labelled(axes: Axes, flat: Float64Array, labels: IntArray, size: float = 3.0) -> None:
+    present, numbers = np.unique(labels, return_inverse=True)
+    centres = np.array([flat[numbers == k].mean(axis=0) for k in range(len(present))])
+    palette = np.array(spread_colours(centres))
+    axes.scatter(flat[:, 0], flat[:, 1], c=palette[numbers], s=size, linewidths=0, alpha=0.7, rasterized=True)
+
+
+def failure_figure(rows: Sequence[Row]) -> Figure:
+    """K, NMI and ARI against the number of true clusters: a row of panels per start, a line per dimension."""
+    methods = [str(name) for name in distinct(rows, "method")]
+    dims = sorted(distinct(rows, "dim"))  # type: ignore[type-var]
+    panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
+    with style():
+        figure = new_figure(PAGE_WIDTH, 0.6 + 2.2 * len(methods))
+        grid = figure.subplots(len(methods), 3, sharex=True, sharey="col", squeeze=False)
+        for line, method in zip(grid, methods, strict=True):
+            for axes, (heading, column) in zip(line, panels, strict=True):
+                for number, dim in enumerate(dims):
+                    draw_against_clusters(axes, select(rows, method=method, dim=dim), column, number, f"D = {dim}")
+                axes.set_ylabel(heading)
+                axes.grid(axis="y", color=FAINT, linewidth=0.4)
+            most = max(int(row["clusters"]) for row in rows)
+            line[0].plot([0, most], [0, most], color=INK, linestyle="--", linewidth=1, zorder=1)
+            line[0].set_title(method)
+        for axes in grid[-1]:
+            axes.set_xlabel("true clusters")
+        handles, names = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper center", ncols=len(dims))
+    return figure
+
+
+def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: int, name: str) -> None:
+    """Mean ± standard deviation over data sets."""
+    counts = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    found = [values(select(rows, clusters=count), column) for count in counts]
+    means, deviations = [np.mean(numbers) for numbers in found], [np.std(numbers) for numbers in found]
+    axes.errorbar(
+        counts,
+        means,
+        yerr=deviations,
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        markersize=4,
+        capsize=2,
+        linewidth=1.2,
+        label=name,
+    )
+
+
+@dataclass(frozen=True)
+class SplitExample:
+    """One cluster of two components, split by the truth and by each method."""
+
+    level: str
+    X: FloatArray
+    labellings: Mapping[str, IntArray]
+    """By the title of the panel."""
+
+
+def splits_figure(examples: Sequence[SplitExample]) -> Figure:
+    """A line of panels per example: the truth, and what each start makes of it."""
+    columns = len(examples[0].labellings)
+    with style():
+        figure = new_figure(PAGE_WIDTH, 1.9 * len(examples))
+        grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
+        for line, example in zip(grid, examples, strict=True):
+            points = np.asarray(example.X, dtype=np.float64)
+            seen = projection(points)
+            for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
+                draw_sides(axes, seen.flat(points), labels)
+                axes.set_title(title, fontsize=9)
+                axes.set_xticks([])
+                axes.set_yticks([])
+            line[0].set_ylabel(example.level)
+    return figure
+
+
+def draw_sides(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
+    """The two sides by colour, in random order so that neither covers the other."""
+    order = np.random.default_rng(0).permutation(len(flat))
+    colours = np.array([COLOURS[0], COLOURS[1]])
+    axes.scatter(
+        flat[order, 0], flat[order, 1], c=colours[labels[order]], s=4, linewidths=0, alpha=0.7, rasterized=True
+    )
+    # A few far points would leave the rest a dot.
+    low, high = np.percentile(flat, [0.5, 99.5], axis=0)
+    margin = 0.15 * (high - low)
+    axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    axes.set_ylim(low[1] - margin[1], high[1] + margin[1])

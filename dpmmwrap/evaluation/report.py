@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmmwrap.evaluation import comparison_figures as comparison
+from dpmmwrap import plotting
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import SUBC, FitSettings
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
@@ -33,7 +33,7 @@ def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> No
         about(plan, synthetic_words(source)),
         table_section(rows, [("clusters", "true clusters")], ["clusters"]),
     ]
-    if figures.available():
+    if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
         sections += qualitative_sections(folder, store)
     title = f"Synthetic data in {source.dim} dimensions"
@@ -50,8 +50,8 @@ def report_failure_modes(folder: Path, store: Store, plan: Plan, command: str) -
     ]
     groups = [("dim", "D"), ("clusters", "true clusters")]
     sections = [about(plan, words), table_section(rows, groups, ["dim", "clusters"])]
-    if figures.available():
-        file = figures.save_both(folder, "failure-modes", comparison.failure_figure(rows))
+    if plotting.available():
+        file = figures.save_both(folder, "failure-modes", figures.failure_figure(rows))
         caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
         sections[1].pictures.append(Picture(file, caption))
     write_report(folder, Report("Where starts fail", command, sections))
@@ -69,7 +69,7 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     if paper is not None:
         said = [f"The paper's numbers for {paper}, on its own features and with its own prior."]
         sections.append(Section("Beside the paper", said, beside_the_paper(rows, PAPER[paper])))
-    if figures.available():
+    if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
     write_report(folder, Report(f"Methods on {source.name}", command, sections))
 
@@ -77,7 +77,7 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
 def about(plan: Plan, words: list[str]) -> Section:
     """What was run, with which settings, and what could not be."""
     settings = plan.runs[0].settings
-    missing = [] if figures.available() else [NO_MATPLOTLIB]
+    missing = [] if plotting.available() else [NO_MATPLOTLIB]
     notes = [f"{note}." for note in plan.notes]
     return Section("What was run", [*words, settings_words(settings, plan.runs), *notes, *missing])
 
@@ -123,8 +123,8 @@ def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: l
 
 
 def table_pictures(folder: Path, rows: Sequence[Row]) -> list[Picture]:
-    boxes = figures.save_both(folder, "boxplots", comparison.boxes_figure(rows))
-    times = figures.save_both(folder, "times", comparison.times_figure(rows))
+    boxes = figures.save_both(folder, "boxplots", figures.boxes_figure(rows))
+    times = figures.save_both(folder, "times", figures.times_figure(rows))
     return [
         Picture(boxes, "Clusters found, NMI and ARI by method. Each dot is a run; boxes are quartiles."),
         Picture(times, "Running times by method."),
@@ -140,7 +140,7 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
         own = [(run, arrays) for run, arrays in kept if run.source.clusters == clusters]
         names = [name for name in SUBC if any(run.method == name for run, _ in own)]
         traces = {name: [arrays for run, arrays in own if run.method == name] for name in names}
-        lines = comparison.iterations_figure(traces, clusters)
+        lines = figures.iterations_figure(traces, clusters)
         pictures = [
             Picture(
                 figures.save_both(folder, f"iterations-k{clusters}", lines),
@@ -160,9 +160,10 @@ def scatter(
     folder: Path, clusters: int, source: Synthetic | FromFile, firsts: dict[str, np.ndarray], rows: Sequence[Row]
 ) -> Picture:
     X, truth = load(source)
-    labellings = {f"Truth: {len(np.unique(truth))} clusters": truth}
+    labellings = {f"Truth: {plotting.counted(len(np.unique(truth)), 'cluster')}": truth}
     for name, labels in firsts.items():
         row = select(rows, method=name)[0]
-        labellings[f"{name}: {row['n_clusters']} clusters, NMI {row['nmi']:.2f}"] = labels
-    file = figures.save_both(folder, f"scatter-k{clusters}", comparison.scatter_figure(X, labellings))
+        found = plotting.counted(int(row["n_clusters"]), "cluster")
+        labellings[f"{name}: {found}, NMI {row['nmi']:.2f}"] = labels
+    file = figures.save_both(folder, f"scatter-k{clusters}", figures.scatter_figure(X, labellings))
     return Picture(file, "The truth, and the first run of each start.")

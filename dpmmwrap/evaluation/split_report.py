@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmmwrap.evaluation import figures
-from dpmmwrap.evaluation.comparison_figures import SplitExample, splits_figure
+from dpmmwrap import plotting
+from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
 from dpmmwrap.evaluation.splits import SplitResult, splitters
 from dpmmwrap.evaluation.summary import Table
@@ -33,9 +33,9 @@ def write_splits(
         "milliseconds are per set. The oracle knows the true parameters."
     ]
     section = Section("Results", words, levels_table(results))
-    if figures.available() and dim > 1:
+    if plotting.available() and dim > 1:
         examples = draw_examples(dim, sets, seed, weights)
-        file = figures.save_both(folder, "splits", splits_figure(examples))
+        file = save_both(folder, "splits", splits_figure(examples))
         seen = "" if dim == 2 else ", on two principal components"
         section.pictures.append(Picture(file, f"The first sets of each level{seen}."))
     write_report(folder, Report(f"Splits in {dim} dimensions", command, [section]))

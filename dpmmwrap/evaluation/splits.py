@@ -33,13 +33,16 @@ class SplitResult:
     """Per set; not a number for the oracle, which is given the truth."""
 
 
+NO_OTHERS = {"ball_candidates": 0, "projection_candidates": 0, "radial_candidates": False}
 PARTS: dict[str, dict[str, object]] = {
-    "network, EM, no other candidates": {"peels": 0, "axes": 0, "shells": False},
-    "network, no EM, no other candidates": {"peels": 0, "axes": 0, "shells": False, "refine": 0},
+    "network, 2-means, EM": {**NO_OTHERS},
+    "network, 2-means, no EM": {**NO_OTHERS, "refine": 0},
+    "2-means, EM": {**NO_OTHERS, "network": False},
     "other candidates, EM, no network": {"network": False},
     "all candidates, no EM": {"refine": 0},
     "all candidates, EM, no polish": {"polish": False},
 }
+"""SplitNet's start without some of its parts. 2-means is always among its candidates."""
 
 
 def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[str, Splitter]:

@@ -14,6 +14,7 @@ from dpmmwrap.arrays import Float32Array
 from dpmmwrap.backends import Backend, Result, Settings
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
+from dpmmwrap.inputs import Read
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.trace import Iteration
@@ -49,7 +50,7 @@ class WatchedBackend:
 class WatchedDPMM(DPMM):
     """DPMM on the built-in sampler, with `aris_`: the ARI of each iteration."""
 
-    def _backend(self, acceptance_ratio: str) -> Backend:
+    def _backend(self, acceptance_ratio: str, read: Read) -> Backend:
         self.aris_: list[float] = []
         backend = WatchedBackend()
         backend.ari = self.aris_

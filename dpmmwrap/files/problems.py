@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
+import math
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 PathLike = str | os.PathLike[str]
 
 
 class InputError(ValueError):
     """What the user gave cannot be used: a file to read or a place to write. One sentence says why."""
+
+
+class MissingValues(InputError):
+    """Values are missing in a file where none may be: who asked for it may know a way out."""
+
+
+class WordsInstead(InputError):
+    """Columns of a file hold words where numbers should be."""
+
+    def __init__(self, message: str, columns: Sequence[str]) -> None:
+        super().__init__(message)
+        self.columns = tuple(columns)
+        """Their names, or their numbers (from 1) where they have none."""
+
+
+class SparseInstead(InputError):
+    """A file holds a sparse matrix where points or a table should be."""
 
 
 @contextlib.contextmanager
@@ -30,8 +49,8 @@ def explained(path: PathLike) -> Iterator[None]:
         raise InputError(message) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from error
-    # What zipfile, zlib and numpy raise for damaged or strange content.
-    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    # What csv, zipfile, zlib and numpy raise for damaged or strange content.
+    except (ValueError, EOFError, KeyError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path} is damaged or not what its name says: {first_sentence(error)}") from error
 
 
@@ -52,3 +71,12 @@ def reason(error: OSError) -> str:
         errno.EISDIR: "it is a folder",
     }
     return reasons.get(error.errno or 0, error.strerror or str(error))
+
+
+def name_of(value: float) -> str:
+    """What is wrong with a number."""
+    if math.isnan(value):
+        return "not a number (NaN)"
+    if math.isinf(value):
+        return "infinity" if value > 0 else "minus infinity"
+    return f"{value:g}, which single precision cannot hold"

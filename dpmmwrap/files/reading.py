@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
 from dpmmwrap.arrays import FloatArray, IntArray
-from dpmmwrap.files.problems import InputError, PathLike, explained
-from dpmmwrap.files.tables import read_parquet, read_table
+from dpmmwrap.files.columns import check_columns, gaps_in, read_columns, read_parquet_columns
+from dpmmwrap.files.problems import InputError, MissingValues, PathLike, SparseInstead, explained, name_of
+from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
+from dpmmwrap.files.tables import Names, Numbers, called, layout_of, parquet_names, read_parquet, read_table
 
 AnyArray = np.ndarray[Any, Any]
 
@@ -22,31 +24,117 @@ CHECKED_AT_ONCE = 1 << 21
 """Numbers looked at in one go, so that a memory-mapped file larger than memory can be checked."""
 
 
+Kind = Literal["numbers", "counts", "table"]
+"""What is wanted of a file: points, rows of counts (dense or sparse), or columns of numbers and words."""
+
+
 @dataclass(frozen=True)
 class Data:
-    """The points (N, D), and a label per point where the file holds them."""
+    """The rows of a file, and a label for each where the file holds them."""
 
-    X: FloatArray
+    X: Any
+    """Points or counts (N, D), a CSR matrix of counts, or a column by each name."""
     y: IntArray | None = None
+    names: tuple[str, ...] | None = None
+    """The columns' names, where the file has them."""
+    notes: tuple[str, ...] = ()
+    """What should be said of how the file was understood."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Columns."""
+        return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
+
+    def rows(self, chosen: Any) -> Any:
+        """Some rows (a slice, numbers or a mask), as X is."""
+        return {name: column[chosen] for name, column in self.X.items()} if isinstance(self.X, dict) else self.X[chosen]
+
+    def only(self, chosen: Any) -> Data:
+        """These data without the other rows."""
+        return replace(self, X=self.rows(chosen), y=None if self.y is None else self.y[chosen])
+
+    def complete(self) -> AnyArray:
+        """Which rows have no gaps."""
+        if hasattr(self.X, "indptr"):
+            return np.ones(len(self), dtype=bool)
+        if isinstance(self.X, dict):
+            return np.asarray(~np.any([gaps_in(column) for column in self.X.values()], axis=0))
+        found = np.empty(len(self), dtype=bool)
+        for rows in chunks(self.X):
+            found[rows] = ~np.isnan(self.X[rows]).any(axis=1)
+        return found
 
 
-def read_data(path: PathLike, *, at_least: int = 2) -> Data:
-    """The points of a .npy (memory-mapped), .npz (`X`, `y`), .csv, .tsv or .parquet file, checked."""
+def read_data(
+    path: PathLike, *, at_least: int = 2, kind: Kind = "numbers", gaps: bool = False, words: Sequence[str] = ()
+) -> Data:
+    """The rows of a .npy (memory-mapped), .npz (`X`, `y`, or a sparse matrix), .csv, .tsv or .parquet file, checked.
+
+    With `gaps`, NaN in points or counts is a missing value. In a table it always is, and the columns named in `words`
+    are words even if all of them are numbers.
+    """
     path = Path(path)
-    y = None
     with explained(path):
         suffix = known_suffix(path, (".npy", ".npz", ".csv", ".tsv", ".parquet"))
-        if suffix == ".npy":
-            X = read_npy(path)
-        elif suffix == ".npz":
-            arrays = read_arrays(path, required=("X",), optional=("y",))
-            X, y = arrays["X"], arrays.get("y")
-        elif suffix == ".parquet":
-            X = read_parquet(path)
+        members = names_in(path) if suffix == ".npz" else ()
+        if is_sparse_archive(members):
+            return read_sparse(path, members, kind, at_least)
+        if kind == "table" and suffix in (".csv", ".tsv", ".parquet"):
+            return read_words(path, words, at_least)
+        arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {}
+        if suffix == ".npz":
+            numbers = Numbers(arrays["X"])
+        elif suffix == ".npy":
+            numbers = Numbers(read_npy(path))
         else:
-            X = read_table(path, delimiters="\t" if suffix == ".tsv" else ",;\t")
-    points = check_points(X, str(path), at_least=at_least)
-    return Data(points, None if y is None else check_labels(y, len(points), f"y in {path}"))
+            numbers = read_parquet(path) if suffix == ".parquet" else read_table(path, marks(path), gaps=gaps)
+    points = check_points(numbers.X, str(path), at_least=at_least, gaps=gaps or kind == "table", names=numbers.names)
+    if kind == "counts":
+        check_not_negative(points, str(path), numbers.names)
+    X = {str(place + 1): points[:, place] for place in range(points.shape[1])} if kind == "table" else points
+    return Data(X, labels_in(arrays, len(points), path), numbers.names)
+
+
+def read_sparse(path: Path, members: Collection[str], kind: Kind, at_least: int) -> Data:
+    """A sparse matrix of counts, where counts are wanted."""
+    if kind != "counts":
+        wanted = "a table" if kind == "table" else "points"
+        raise SparseInstead(f"{path} should hold {wanted}, but it holds a sparse matrix")
+    arrays = read_arrays(path, required=parts_of(members), optional=("y",))
+    X = sparse_counts(arrays, path, at_least=at_least)
+    return Data(X, labels_in(arrays, X.shape[0], path))
+
+
+def read_words(path: Path, words: Sequence[str], at_least: int) -> Data:
+    """A table in which columns may hold words."""
+    if path.suffix.lower() == ".parquet":
+        table = read_parquet_columns(path, words)
+    else:
+        table = read_columns(path, marks(path), words)
+    check_columns(table.columns, str(path), at_least=at_least)
+    return Data(table.columns, names=table.names, notes=table.notes)
+
+
+def read_names(path: PathLike) -> Names | None:
+    """The names of a table's columns, where the file has them."""
+    path = Path(path)
+    with explained(path):
+        suffix = known_suffix(path, (".npy", ".npz", ".csv", ".tsv", ".parquet"))
+        if suffix == ".parquet":
+            return parquet_names(path)
+        return layout_of(path, marks(path), words=True).names if suffix in (".csv", ".tsv") else None
+
+
+def marks(path: Path) -> str:
+    """What may stand between two fields of a text file."""
+    return "\t" if path.suffix.lower() == ".tsv" else ",;\t"
+
+
+def labels_in(arrays: Mapping[str, AnyArray], n: int, path: Path) -> IntArray | None:
+    return check_labels(arrays["y"], n, f"y in {path}") if "y" in arrays else None
 
 
 def read_labels(path: PathLike, n: int) -> IntArray:
@@ -83,6 +171,12 @@ def read_npy(path: Path) -> AnyArray:
         check_header(file, str(path))
     array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of the arrays in a .npz file."""
+    with zipfile.ZipFile(path) as archive:
+        return [member.removesuffix(".npy") for member in archive.namelist()]
 
 
 def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
@@ -136,8 +230,18 @@ def read_json(path: PathLike) -> Any:
             raise InputError(f"{path} should hold JSON, but line {error.lineno} is not") from error
 
 
-def check_points(X: AnyArray, source: str, *, at_least: int = 2) -> FloatArray:
-    """X as real, finite numbers in rows of points, or an InputError that says what it is instead."""
+def check_points(
+    X: AnyArray,
+    source: str,
+    *,
+    at_least: int = 2,
+    gaps: bool = False,
+    names: Names | None = None,
+) -> FloatArray:
+    """X as real, finite numbers in rows of points, or an InputError that says what it is instead.
+
+    With `gaps`, NaN is a missing value.
+    """
     if X.ndim != 2:
         raise InputError(
             f"{source} should have two dimensions (points, features), but it has {X.ndim}: its shape is {X.shape}"
@@ -151,22 +255,42 @@ def check_points(X: AnyArray, source: str, *, at_least: int = 2) -> FloatArray:
         raise InputError(f"{source} should hold at least {at_least} points, but it holds {n}")
     if X.dtype.kind != "f" or X.dtype.itemsize == 2:
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    check_finite(X, source)
+    check_finite(X, source, gaps, names)
     return X
 
 
-def check_finite(X: FloatArray, source: str) -> None:
+def chunks(X: AnyArray) -> Iterator[slice]:
+    """Rows that are looked at in one go."""
     rows = max(1, CHECKED_AT_ONCE // X.shape[1])
     for first in range(0, len(X), rows):
-        chunk = X[first : first + rows]
+        yield slice(first, first + rows)
+
+
+def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
+    for rows in chunks(X):
+        chunk = X[rows]
         with np.errstate(over="ignore"):
             # The samplers work in single precision: what overflows there counts as infinite.
-            finite = np.isfinite(chunk.astype(np.float32, copy=False))
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
+            single = chunk.astype(np.float32, copy=False)
+        wrong = np.isinf(single) if gaps else ~np.isfinite(single)
+        if wrong.any():
+            row, column = (int(place) for place in np.argwhere(wrong)[0])
+            value = float(chunk[row, column])
+            message = (
+                f"{source} should hold finite numbers, but row {rows.start + row + 1}, {called(column, names)}, "
+                f"counted from 1, is {name_of(value)}"
+            )
+            raise MissingValues(message) if math.isnan(value) else InputError(message)
+
+
+def check_not_negative(X: FloatArray, source: str, names: Names | None) -> None:
+    for rows in chunks(X):
+        negative = X[rows] < 0
+        if negative.any():
+            row, column = (int(place) for place in np.argwhere(negative)[0])
             raise InputError(
-                f"{source} should hold finite numbers, but row {first + row + 1}, column {column + 1} "
-                f"(counted from 1) is {name_of(float(chunk[row, column]))}"
+                f"{source} should hold counts of 0 or more, but row {rows.start + row + 1}, {called(column, names)}, "
+                f"counted from 1, is {float(X[rows][row, column]):g}"
             )
 
 
@@ -185,15 +309,6 @@ def check_labels(y: AnyArray, n: int, source: str) -> IntArray:
         raise InputError(f"{source} should hold finite labels, but row {row + 1} is {name_of(float(y[row]))}")
     labels: IntArray = np.unique(y, return_inverse=True)[1].astype(np.int32)
     return labels
-
-
-def name_of(value: float) -> str:
-    """What is wrong with a number."""
-    if math.isnan(value):
-        return "not a number (NaN)"
-    if math.isinf(value):
-        return "infinity" if value > 0 else "minus infinity"
-    return f"{value:g}, which single precision cannot hold"
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:

@@ -114,9 +114,9 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_so(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpmmwrap.evaluation import figures
+    from dpmmwrap import plotting
 
-    monkeypatch.setattr(figures, "available", lambda: False)
+    monkeypatch.setattr(plotting, "available", lambda: False)
     done = run("fit", data, *QUICK, "--out", tmp_path)
     assert done.code == 0
     assert "pip install matplotlib" in " ".join(done.out.split())
@@ -167,13 +167,13 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     monkeypatch.setattr(dpmmwrap.estimator, "DPMM", Spy)
     options = {
         "--init": "kmeans", "--alpha": 2.5, "--iterations": 7, "--seed": 5, "--backend": "native",
-        "--prior": "reference", "--min_cluster_age": 3, "--init-clusters": 2, "--max-clusters": 9,
-        "--outlier-weight": 0.1, "--acceptance-ratio": "printed", "--n-jobs": 2,
-        "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
+        "--prior": "reference", "--min-cluster-age": 3, "--family": "gaussian", "--covariance": "full",
+        "--init-clusters": 2, "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed",
+        "--n-jobs": 2, "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
         "--machines": tmp_path / "m",
     }  # fmt: skip
     run("fit", data, *(part for pair in options.items() for part in pair))
-    renamed = {"iterations": "max_iter", "seed": "random_state"}
+    renamed = {"iterations": "max_iter", "seed": "random_state", "covariance": "covariance_type"}
     wanted = {name[2:].replace("-", "_"): value for name, value in options.items()}
     assert seen == {renamed.get(name, name): value for name, value in wanted.items()}
     seen.clear()
@@ -181,7 +181,7 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     # What is not asked for keeps the estimator's default.
     assert "min_cluster_age" not in seen
     assert "n_jobs" not in seen
-    assert seen["init"] == fit_module.DEFAULT_INIT
+    assert (seen["init"], seen["family"], seen["covariance_type"]) == ("auto", "gaussian", "auto")
 
 
 # Priors
@@ -225,7 +225,6 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
     good = np.random.default_rng(0).normal(size=(20, 2))
     for name, array, said in (
         ("flat", good.ravel(), "two dimensions"),
-        ("nan", np.where(np.arange(40).reshape(20, 2) == 13, np.nan, good), "row 7, column 2"),
         ("inf", np.where(np.arange(40).reshape(20, 2) == 38, np.inf, good), "row 20, column 1"),
         ("empty", good[:0], "empty"),
         ("one", good[:1], "at least 2 points"),
@@ -235,7 +234,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
         np.save(folder / f"{name}.npy", array, allow_pickle=True)
         yield folder / f"{name}.npy", said
     for name, text, said in (
-        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 2 holds 'x'"),
+        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 2 ('b') holds 'x'"),
         ("notarray.npy", "hello", "should be a NumPy array"),
         ("notarchive.npz", "hello", "damaged or not what its name says"),
         ("strange.xyz", "hello", "ends in .xyz"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.datasets import generate
+from dpmmwrap.files import read_data
 
 
 def test_it_writes_what_generate_draws(run, tmp_path: Path) -> None:
@@ -20,6 +21,42 @@ def test_it_writes_what_generate_draws(run, tmp_path: Path) -> None:
         for name, array in expected.items():
             np.testing.assert_array_equal(written[name], array)
             assert written[name].dtype == array.dtype
+
+
+def test_round_clusters(run, tmp_path: Path) -> None:
+    path = tmp_path / "round.npz"
+    assert run("generate", "--kind", "round", "--dim", 4, "--clusters", 2, "--points", 2000, "--out", path).code == 0
+    with np.load(path) as data:
+        np.testing.assert_array_equal(data["covariances"], np.tile(np.eye(4), (2, 1, 1)))
+        for k in range(2):
+            members = data["X"][data["y"] == k]
+            np.testing.assert_allclose(np.cov(members, rowvar=False), np.eye(4), atol=0.2)
+
+
+def test_counts_are_sparse_and_can_be_clustered(run, summary_of, tmp_path: Path) -> None:
+    path = tmp_path / "texts.npz"
+    done = run("generate", "--kind", "counts", "--dim", 200, "--clusters", 3, "--points", 300, "--out", path)
+    assert "300 rows of 200 counts from 3 clusters" in done.out
+    summary = summary_of(path, "--family", "multinomial")
+    assert (summary["points"], summary["dimensions"], summary["true_clusters"]) == (300, 200, 3)
+    assert summary["ari"] > 0.95
+    assert read_data(path, kind="counts").X.sum() / 300 == pytest.approx(50, abs=2)
+
+
+def test_a_mixed_table_can_be_clustered(run, summary_of, tmp_path: Path) -> None:
+    path, labels = tmp_path / "table.csv", tmp_path / "table.labels.csv"
+    done = run("generate", "--kind", "mixed", "--dim", 2, "--clusters", 3, "--points", 300, "--seed", 1, "--out", path)
+    assert str(labels) in done.out
+    summary = summary_of(path, "--family", "mixed", "--labels", labels)
+    assert summary["categorical"] == ["category_1", "category_2"]
+    assert summary["ari"] > 0.9
+
+
+def test_what_a_kind_does_not_have(run, tmp_path: Path) -> None:
+    assert "should be a .csv file" in run("generate", "--kind", "mixed", "--out", tmp_path / "x.npz").sentence
+    said = run("generate", "--kind", "counts", "--spread", 3, "--out", tmp_path / "x.npz").sentence
+    assert "--spread is for points" in said
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

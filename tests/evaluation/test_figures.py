@@ -1,115 +1,67 @@
-"""Pictures: drawn of the right things, for any dimension; how they look is for people to judge."""
+"""Pictures of experiments: what is written, and axes that can be read."""
 
-import subprocess
-import sys
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpmmwrap.datasets import Dataset, generate
 from dpmmwrap.evaluation import figures
-from dpmmwrap.trace import Iteration, Trace
 
 pytest.importorskip("matplotlib")
 
 
-def a_trace(length: int, nmi: float) -> Trace:
-    return Trace([Iteration(30 - i, -1000.0 + i, 0.1, 0, 1, 2, 3, nmi) for i in range(length)])
+def rows_of(clusters: int) -> list[dict[str, object]]:
+    """Two methods on data of two and three clusters, that find so many."""
+    measures = {"n_clusters": clusters, "nmi": 0.9, "ari": 0.8, "dim": 2, "cpu_seconds": 1.5, "problem": ""}
+    return [{"method": method, "clusters": k, **measures} for method in ("SubC-Random", "K-means") for k in (2, 3)]
 
 
-def draw(data: Dataset, labels: np.ndarray | None = None):  # type: ignore[no-untyped-def]
-    labels = data.y if labels is None else labels
-    return figures.clusters_figure(data.X, labels, data.means, data.covariances)
+def ticks_of(axis) -> list[str]:  # type: ignore[no-untyped-def]
+    low, high = sorted(axis.get_view_interval())
+    ticks = axis.get_major_ticks()
+    return [tick.label1.get_text() for tick in ticks if low <= tick.get_loc() <= high and tick.label1.get_text()]
 
 
-def test_two_dimensions_show_the_points_and_an_ellipse_per_cluster() -> None:
-    from matplotlib.patches import Ellipse
-
-    data = generate(2, 5, 300, 50, 0)
-    axes = draw(data).axes[0]
-    ellipses = [patch for patch in axes.patches if isinstance(patch, Ellipse)]
-    assert len(ellipses) == 5
-    assert axes.get_xlabel() == "feature 1"
-    assert axes.get_title(loc="left") == "5 clusters in 300 points"
-    shown = np.asarray(axes.collections[0].get_offsets())
-    np.testing.assert_allclose(np.sort(shown, axis=0), np.sort(data.X, axis=0), rtol=1e-5)
-    turn = np.linspace(0, 2 * np.pi, 20)
-    circle = np.column_stack([np.cos(turn), np.sin(turn)])
-    for ellipse, mean, covariance in zip(ellipses, data.means, data.covariances, strict=True):
-        # The outline lies at two standard deviations all the way round.
-        outline = ellipse.get_patch_transform().transform(circle) - mean
-        distances = np.sqrt(np.einsum("ni,ij,nj->n", outline, np.linalg.inv(covariance), outline))
-        np.testing.assert_allclose(distances, 2.0, rtol=1e-6)
-
-
-def test_more_dimensions_are_projected_on_principal_components() -> None:
-    data = generate(6, 4, 500, 50, 0)
-    axes = draw(data).axes[0]
-    assert "principal component 1" in axes.get_xlabel()
-    shown = np.asarray(axes.collections[0].get_offsets())
-    variances = np.linalg.eigvalsh(np.cov(data.X, rowvar=False))[::-1]
-    np.testing.assert_allclose(shown.var(axis=0, ddof=1), variances[:2], rtol=1e-4)
+@pytest.mark.parametrize("clusters", [1, 3, 40])
+def test_ticks_are_distinct_and_clusters_whole(clusters: int) -> None:
+    trace = {"n_clusters": np.full(5, float(clusters)), "log_posterior": -1e5 + np.linspace(0, 0.3, 5)}
+    trace |= {"nmi": np.full(5, 0.5), "ari": np.linspace(0.5, 0.5001, 5)}
+    found = [
+        figures.boxes_figure(rows_of(clusters)),
+        figures.iterations_figure({"SubC-Random": [trace]}, clusters),
+        figures.failure_figure(rows_of(clusters)),
+        figures.times_figure(rows_of(clusters)),
+    ]
+    for figure in found:
+        figure.canvas.draw()
+        for axes in figure.axes:
+            for axis in (axes.xaxis, axes.yaxis):
+                assert len(set(ticks_of(axis))) == len(ticks_of(axis))
+    for figure in found[:2]:
+        numbers = [float(text.replace(",", "")) for text in ticks_of(figure.axes[0].yaxis)]
+        assert numbers and all(number.is_integer() for number in numbers)
 
 
-def test_one_dimension_is_a_histogram() -> None:
-    data = generate(1, 3, 500, 50, 0)
-    axes = draw(data).axes[0]
-    assert axes.get_ylabel() == "points"
-    assert sum(patch.get_height() for patch in axes.patches) >= 500
+def test_one_run_is_not_one_runs() -> None:
+    trace = {"n_clusters": np.ones(3), "log_posterior": np.zeros(3), "nmi": np.ones(3), "ari": np.ones(3)}
+    title = figures.iterations_figure({"SubC-Random": [trace]}, 1).axes[0].get_title(loc="left")
+    assert title.startswith("Median and range of 1 run.")
 
 
-def test_many_points_are_thinned_out() -> None:
-    data = generate(2, 3, figures.SHOWN + 5000, 50, 0)
-    axes = draw(data).axes[0]
-    assert len(axes.collections[0].get_offsets()) == figures.SHOWN
-    assert "(20,000 shown)" in axes.get_title(loc="left")
+def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
+    written = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        assert figures.save_both(tmp_path / name, "boxes", figures.boxes_figure(rows_of(3))) == "boxes.png"
+        written.append([(tmp_path / name / f"boxes.{ending}").read_bytes() for ending in ("png", "svg")])
+    assert written[0] == written[1]
 
 
-def test_outliers_are_marked() -> None:
-    data = generate(2, 3, 100, 50, 0)
-    labels = data.y.copy()
-    labels[:7] = -1
-    axes = draw(data, labels).axes[0]
-    assert [len(marks.get_offsets()) for marks in axes.collections] == [93, 7]
-    assert axes.get_legend() is not None
-
-
-@pytest.mark.parametrize(("dim", "clusters", "points"), [(1, 1, 2), (2, 1, 2), (3, 1, 2), (2, 100, 400), (20, 3, 30)])
-def test_small_and_crowded_data_can_be_drawn(dim: int, clusters: int, points: int, tmp_path: Path) -> None:
-    figures.save_figure(tmp_path / "x.png", draw(generate(dim, clusters, points, 50, 0)))
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_neighbours_have_different_colours() -> None:
-    places = np.array([[float(i), 0.0] for i in range(40)])
-    colours = figures.spread_colours(places)
-    assert set(colours) == set(figures.COLOURS)
-    assert all(one != other for one, other in pairwise(colours))
-
-
-def test_trace_has_a_panel_per_thing_known() -> None:
-    names = [axes.get_ylabel() for axes in figures.trace_figure(a_trace(10, nmi=0.5), true_clusters=20).axes]
-    assert names == ["clusters", "log posterior", "NMI with the truth"]
-    names = [axes.get_ylabel() for axes in figures.trace_figure(a_trace(10, nmi=float("nan"))).axes]
-    assert names == ["clusters", "log posterior"]
-
-
-@pytest.mark.parametrize("length", [1, 2, 200])
-def test_trace_of_any_length(length: int, tmp_path: Path) -> None:
-    figures.save_figure(tmp_path / "t.png", figures.trace_figure(a_trace(length, nmi=0.5)))
-    assert (tmp_path / "t.png").stat().st_size > 1000
-
-
-def test_the_settings_of_the_user_stay() -> None:
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    draw(generate(2, 3, 50, 50, 0))
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_matplotlib_is_imported_by_drawing_only() -> None:
-    script = "import sys, dpmmwrap.evaluation.figures; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+def test_the_same_points_in_several_colours() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    sides = np.arange(50) % 2
+    figure = figures.scatter_figure(X, {"truth": sides, "one": np.zeros(50, int), "two": 1 - sides})
+    assert [axes.get_title(loc="left") for axes in figure.axes[:3]] == ["truth", "one", "two"]
+    assert "principal component 1" in figure.axes[2].get_xlabel()
+    example = figures.SplitExample("hard", X, {"truth": sides, "2-means": 1 - sides})
+    assert figures.splits_figure([example]).axes[0].get_ylabel() == "hard"

@@ -1,0 +1,153 @@
+"""What the options of a fit ask for: the family, what it can read, and what makes no sense together."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from dpmmwrap.files import InputError
+    from dpmmwrap.files.reading import Kind
+
+FAMILIES = ("gaussian", "multinomial", "mixed")
+COVARIANCES = ("auto", "full", "diag", "spherical")
+RENAMED = {"burnout": "min_cluster_age", "merge_ratio": "acceptance_ratio"}
+"""Options whose old names still work, with a note."""
+
+
+def settle(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Put the new names for old ones, fill in the family, and refuse what makes no sense, before anything is read."""
+    for old, new in RENAMED.items():
+        rename(ctx, options, old, new)
+    if options["categorical"] is not None and options["family"] in ("gaussian", "multinomial"):
+        raise click.UsageError(f"--categorical is for --family mixed, not {options['family']}.", ctx)
+    if options["family"] is None:
+        options["family"] = "gaussian" if options["categorical"] is None else "mixed"
+    for problem in problems(options):
+        raise click.UsageError(problem, ctx)
+
+
+def rename(ctx: click.Context, options: dict[str, Any], old: str, new: str) -> None:
+    """An option by its old name counts as if it came by its new one, and it is said."""
+    value = options.pop(old)
+    if value is None:
+        return
+    old_name, new_name = (f"--{name.replace('_', '-')}" for name in (old, new))
+    if ctx.get_parameter_source(new) is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"{old_name} is the old name of {new_name}: give only one of them.", ctx)
+    click.echo(f"dpmmwrap: note: {old_name} is now called {new_name}; the old name will go", err=True)
+    options[new] = value
+
+
+def problems(options: dict[str, Any]) -> list[str]:
+    """What makes no sense together."""
+    family, covariance, init = options["family"], options["covariance"], options["init"]
+    julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
+    # Tables have diagonal covariances, so that one may say so.
+    known = {"gaussian": COVARIANCES, "mixed": ("auto", "diag"), "multinomial": ("auto",)}[family]
+    checks = [
+        (
+            options["example"] == (options["data"] is not None),
+            "Expected either a file of points or --example.",
+        ),
+        (
+            options["example"] and family != "gaussian",
+            f"--example is of points in the plane, not for --family {family}.",
+        ),
+        (covariance not in known, f"--covariance {covariance} is for --family gaussian, not {family}."),
+        (
+            init == "splitnet" and family != "gaussian",
+            f"--init splitnet is for --family gaussian; for {family} use kmeans.",
+        ),
+        (
+            options["weights"] is not None and family != "gaussian",
+            f"--weights is for --family gaussian, not {family}.",
+        ),
+        (
+            options["weights"] is not None and init not in ("auto", "splitnet"),
+            f"--weights is for --init splitnet, not {init}.",
+        ),
+        (
+            options["prior"] == "reference" and (family != "gaussian" or covariance not in ("auto", "full")),
+            "--prior reference is for full covariances of --family gaussian.",
+        ),
+        (
+            options["prior"] not in ("data", "reference") and family == "mixed",
+            "--prior FILE is for --family gaussian and multinomial, not mixed.",
+        ),
+        (julia and family == "mixed", "Julia's sampler is for --family gaussian and multinomial, not mixed."),
+        (
+            julia and covariance not in ("auto", "full"),
+            f"Julia's sampler has full covariances only, not --covariance {covariance}.",
+        ),
+        (
+            options["checkpoint_every"] is not None and options["checkpoint"] is None,
+            "--checkpoint-every needs --checkpoint FILE.",
+        ),
+    ]
+    return [sentence for wrong, sentence in checks if wrong]
+
+
+def kind_of_file(family: str) -> Kind:
+    """What the files of a family hold."""
+    kinds: dict[str, Kind] = {"gaussian": "numbers", "multinomial": "counts", "mixed": "table"}
+    return kinds[family]
+
+
+def gaps_allowed(options: dict[str, Any], prior: Any) -> bool:
+    """Whether missing values can be clustered with: not with full covariances, nor in counts."""
+    return not why_no_gaps(options, prior)
+
+
+def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
+    """Where no value may be missing, the way out; nothing where they may."""
+    family, julia = options["family"], options["backend"] == "julia" or options["workers"] or options["machines"]
+    leaving_out = "--skip-missing, which leaves out rows with missing values"
+    if family == "mixed":
+        return ""
+    if family == "gaussian" and options["covariance"] == "full":
+        return f"use --covariance diag, or {leaving_out}"
+    if prior == "reference" or getattr(prior, "family", "") == "full":
+        return f"that prior is for full covariances, which need every value: use another one, or {leaving_out}"
+    if julia:
+        return f"Julia's sampler needs every value: use --backend native, or {leaving_out}"
+    return f"use {leaving_out}" if family == "multinomial" else ""
+
+
+def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
+    """What to try instead, behind what is wrong with a file."""
+    from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
+
+    if isinstance(error, MissingValues):
+        return f"; {why_no_gaps(options, prior)}"
+    if isinstance(error, SparseInstead):
+        return "; sparse counts are for --family multinomial"
+    if isinstance(error, WordsInstead) and options["family"] == "gaussian":
+        return f"; use --family mixed --categorical {named(error.columns)}, or leave {that(error.columns)} out"
+    if isinstance(error, WordsInstead):
+        return f"; leave {that(error.columns)} out"
+    return ""
+
+
+def named(columns: Sequence[str]) -> str:
+    """Columns as --categorical takes them; a name with a comma in it has to be given by number."""
+    return shlex.quote(",".join("NUMBER" if "," in name else name for name in columns))
+
+
+def that(columns: Sequence[str]) -> str:
+    return "that column" if len(columns) == 1 else "those columns"
+
+
+def as_options(sentence: str) -> str:
+    """A note of the estimator's in the command line's words: covariance_type='diag' is --covariance diag there."""
+
+    def option(found: re.Match[str]) -> str:
+        name = {"covariance_type": "covariance"}.get(found[1], found[1])
+        return f"--{name.replace('_', '-')} {found[2]}"
+
+    return re.sub(r"\b(\w+)='([\w-]+)'", option, sentence)

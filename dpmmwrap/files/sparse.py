@@ -1,0 +1,116 @@
+"""Sparse matrices of counts from .npz files, checked, and never made dense."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.files.problems import InputError, name_of
+
+PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
+"""The arrays of each format of scipy.sparse that is read."""
+LARGEST = 2**31
+"""Rows or columns at most."""
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+def is_sparse_archive(members: Collection[str]) -> bool:
+    """Whether a .npz holds a sparse matrix: as scipy.sparse.save_npz writes it, or its arrays without the format."""
+    known = "format" in members or "indptr" in members
+    return known and "shape" in members and "data" in members and "X" not in members
+
+
+def parts_of(members: Collection[str]) -> tuple[str, ...]:
+    """The arrays to read; with `format` where there is one."""
+    coo = "row" in members and "indptr" not in members
+    return ("shape", *PARTS["coo" if coo else "csr"], *(("format",) if "format" in members else ()))
+
+
+def sparse_counts(arrays: Arrays, path: Path, *, at_least: int) -> Any:
+    """A matrix of finite, non-negative counts in CSR form, its indices sorted and each there once."""
+    kind = format_of(arrays, path)
+    rows, columns = shape_of(arrays["shape"], path)
+    if rows == 0 or columns == 0:
+        raise InputError(f"{path} should hold points, but it is empty: its shape is {(rows, columns)}")
+    if rows < at_least:
+        raise InputError(f"{path} should hold at least {at_least} points, but it holds {rows}")
+    data, *places = (arrays[name] for name in PARTS[kind])
+    check_parts(data, places, path)
+    from scipy import sparse
+
+    if kind == "coo":
+        check_indices(places[0], rows, "row", path)
+        check_indices(places[1], columns, "col", path)
+        X = sparse.coo_matrix((data, tuple(places)), shape=(rows, columns)).tocsr()
+    else:
+        lines, length = (rows, columns) if kind == "csr" else (columns, rows)
+        check_indices(places[0], length, "indices", path)
+        check_pointers(places[1], lines, len(data), path)
+        made = sparse.csr_matrix if kind == "csr" else sparse.csc_matrix
+        X = made((data, *places), shape=(rows, columns)).tocsr()
+    X.sum_duplicates()
+    check_values(X, path)
+    return X
+
+
+def format_of(arrays: Arrays, path: Path) -> str:
+    if "format" not in arrays:
+        return "csr" if "indptr" in arrays else "coo"
+    raw = arrays["format"].item() if arrays["format"].size == 1 else ""
+    kind = raw.decode("ascii", "replace") if isinstance(raw, bytes) else str(raw)
+    if kind not in PARTS:
+        known = ", ".join(PARTS)
+        raise InputError(f"{path} should hold a sparse matrix in one of the formats {known}, but it is in {kind!r}")
+    return kind
+
+
+def shape_of(shape: np.ndarray[Any, Any], path: Path) -> tuple[int, int]:
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any() or (shape >= LARGEST).any():
+        raise InputError(f"{path} is damaged: its shape should be two numbers, but it is {shape.tolist()}")
+    return int(shape[0]), int(shape[1])
+
+
+def check_parts(data: np.ndarray[Any, Any], places: list[np.ndarray[Any, Any]], path: Path) -> None:
+    """Whether a matrix's arrays are of the right kind and length."""
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"{path} should hold counts, but its data are of type {data.dtype}")
+    if data.ndim != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in places):
+        raise InputError(f"{path} is damaged: a sparse matrix is a list of counts and lists of whole numbers")
+    if len(places[0]) != len(data):
+        message = f"{path} is damaged: it holds {len(data):,} counts, but the places of {len(places[0]):,}"
+        raise InputError(message)
+
+
+def check_indices(indices: np.ndarray[Any, Any], length: int, name: str, path: Path) -> None:
+    if len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= length):
+        worst = int(indices.min()) if int(indices.min()) < 0 else int(indices.max())
+        raise InputError(f"{path} is damaged: its {name} should be from 0 to {length - 1}, but one is {worst}")
+
+
+def check_pointers(pointers: np.ndarray[Any, Any], lines: int, count: int, path: Path) -> None:
+    # In 64 bits, or differences of unsigned numbers would never be negative.
+    ends = pointers.astype(np.int64)
+    if len(ends) != lines + 1:
+        raise InputError(f"{path} is damaged: its indptr should be {lines + 1:,} numbers, but it is {len(ends):,}")
+    if ends[0] != 0 or ends[-1] != count or (np.diff(ends) < 0).any():
+        raise InputError(f"{path} is damaged: its indptr should rise from 0 to {count:,}, but it does not")
+
+
+def check_values(X: Any, path: Path) -> None:
+    """Refuse counts that are none, and keep the others as numbers that the sampler takes."""
+    if X.data.dtype.kind != "f" or X.data.dtype.itemsize == 2:
+        X.data = X.data.astype(np.float32 if X.data.dtype.itemsize <= 2 else np.float64)
+    with np.errstate(over="ignore"):
+        wrong = ~np.isfinite(X.data.astype(np.float32)) | (X.data < 0)
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        row = int(np.searchsorted(X.indptr, place, side="right"))
+        value = float(X.data[place])
+        came = f"{value:g}" if np.isfinite(np.float32(value)) else name_of(value)
+        where = f"row {row}, column {X.indices[place] + 1}, counted from 1,"
+        raise InputError(f"{path} should hold counts of 0 or more, but {where} is {came}")
+    X.eliminate_zeros()
