@@ -53,11 +53,11 @@ def fastest(*tasks: Callable[[], Any], repetitions: int = 15) -> list[float]:
     return best
 
 
-def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10) -> Chain:
-    """A chain at the true clusters, after a few iterations."""
+def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10, exact: bool = False) -> Chain:
+    """A chain at the true clusters, after a few iterations; exact moves, which come now and then, are asked for."""
     settings = Settings(
         10.0, NIW.from_data(X), make_initializer("random"), 10**6, 5, 0, init_clusters=y, n_jobs=n_jobs,
-        restart_after=10,
+        restart_after=10, exact_moves=exact,
     )  # fmt: skip
     settings.bind(X, settings.full_ratio)
     chain = Chain(X, settings)
@@ -113,14 +113,19 @@ def sweep_row(dim: int, clusters: int, spread: float) -> Row:
         return result
 
     own.sweep = timed  # type: ignore[method-assign]
-    begun = time.perf_counter()
-    for _ in range(200):
-        chain.iterate()
-    whole = time.perf_counter() - begun
+    whole = 200 * mean_iteration(chain)
     return {
         "D": dim, "K": chain.state.n_clusters, "floor ms": 1e3 * floor, "sweep ms": 1e3 * swept,
         "sweep / floor": swept / floor, "iteration ms": 1e3 * whole / 200, "outside / sweep": (whole - inside) / inside,
+        "with exact moves ms": 1e3 * mean_iteration(settled_chain(data.X, data.y, exact=True)),
     }  # fmt: skip
+
+
+def mean_iteration(chain: Chain, iterations: int = 200) -> float:
+    begun = time.perf_counter()
+    for _ in range(iterations):
+        chain.iterate()
+    return (time.perf_counter() - begun) / iterations
 
 
 def fits() -> list[Row]:

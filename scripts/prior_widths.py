@@ -19,9 +19,10 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.families.gaussian import NIW, WIDTHS
+from dpmmwrap.families.defaults import PRIOR_WIDTH
+from dpmmwrap.families.gaussian import NIW
 
-CHOICES = (1.0, WIDTHS, 3.0, 4.0, 6.0, 9.0)
+CHOICES = (1.0, PRIOR_WIDTH, 3.0, 4.0, 6.0, 9.0)
 SYNTHETIC = ((2, 20, 50), (2, 40, 50), (3, 40, 20), (5, 40, 10), (20, 20, 10))
 
 
