@@ -84,6 +84,12 @@ def draw_weights(key: Any, alpha: Any, counts: Any, sides: Any) -> Any:
 
 
 @compiled
+def log_split_prior(alpha: Any, left: Any, right: Any) -> Any:
+    """What the restaurant says of a split: log of alpha Gamma(left) Gamma(right) / Gamma(both)."""
+    return math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right)
+
+
+@compiled
 def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     """log H of splitting each of K clusters into its subclusters (the paper's equation for H_split).
 
@@ -97,7 +103,7 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
         left, right = sides[k, 0], sides[k, 1]
         if left > 0.0 and right > 0.0:
             gain = log_marginal[count + 2 * k] + log_marginal[count + 2 * k + 1] - log_marginal[k]
-            ratios[k] = math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right) + gain
+            ratios[k] = log_split_prior(alpha, left, right) + gain
     return ratios
 
 
@@ -109,7 +115,7 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
     the merged cluster for the sublabels that it gets.
     """
     n = n1 + n2
-    ratio = gain - math.log(alpha) + log_gamma(n) - log_gamma(n1) - log_gamma(n2)
+    ratio = gain - log_split_prior(alpha, n1, n2)
     if printed:
         return ratio
     half = 0.5 * alpha

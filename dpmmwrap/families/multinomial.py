@@ -14,10 +14,10 @@ from scipy.special import gammaln
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points, put_rows
+from dpmmwrap.families.categorical import draw_log_proportions
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
 from dpmmwrap.special import compiled_float64 as compiled
 from dpmmwrap.special import log_gamma
-from dpmmwrap.variates import standard_gammas
 
 CHUNK_ROWS = 1 << 14
 
@@ -73,7 +73,8 @@ class Dirichlet:
 
     def draw_tables(self, key: Any) -> Any:
         """log proportions (K, V) drawn from each distribution of the batch."""
-        return draw_log_proportions(key, self.concentration)
+        # One column of V levels.
+        return draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
 
     def expected_tables(self) -> Any:
         """Logarithms of each distribution's expected proportions (K, V)."""
@@ -193,21 +194,6 @@ def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums:
                 n += both
                 total += log_rising(prior[v], log_gammas[v], both)
         found[pair] = total + log_gamma_total - log_gamma(whole + n)
-    return found
-
-
-@compiled
-def draw_log_proportions(key: Any, concentration: Any) -> Any:
-    """log proportions of each distribution (K, V), drawn from their Dirichlet posteriors, in float32."""
-    count, dim = concentration.shape
-    found = np.empty((count, dim), np.float32)
-    gammas = standard_gammas(key, concentration.ravel())
-    for k in range(count):
-        total = 0.0
-        for v in range(dim):
-            total += gammas[k * dim + v]
-        for v in range(dim):
-            found[k, v] = math.log(max(gammas[k * dim + v], 1e-300) / max(total, 1e-290))
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 from dpmmwrap.arrays import UInt8Array
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.splitnet.features import Features, StoredFeatures
-from dpmmwrap.splitnet.labelling import label_members_by_feature
+from dpmmwrap.splitnet.labelling import label_members_by_feature, label_uploaded
 from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
 
 STANDARD_ERRORS = 4.5
@@ -186,15 +187,11 @@ class DiagonalLabeller(NamedTuple):
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
         if isinstance(X, Tensor):
-            return self.label_uploaded(X, cluster, rows)
+            odds = partial(self.log_odds, cluster)
+            return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
         return label_members_by_feature(X, rows, centre, float(constant), *others)
 
-    def label_uploaded(self, X: Tensor, cluster: int, rows: Any) -> UInt8Array:
-        """The same where the data are on a GPU; some of the rows at a time."""
-        labels = []
-        for part in torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), LABELLED_AT_ONCE):
-            d = X[part].double() - self.centre[cluster]
-            terms = self.offsets[cluster] + d * (self.linear[cluster] + d * self.quadratic[cluster])
-            labels.append(self.constant[cluster] + terms.nan_to_num().sum(dim=1) > 0)
-        return torch.cat(labels).to(torch.uint8).cpu().numpy()
+    def log_odds(self, cluster: int, d: Tensor) -> Tensor:
+        terms = self.offsets[cluster] + d * (self.linear[cluster] + d * self.quadratic[cluster])
+        return self.constant[cluster] + terms.nan_to_num().sum(dim=1)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,7 +27,7 @@ from dpmmwrap.splitnet.features import (
     triangle_features,
 )
 from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
-from dpmmwrap.splitnet.labelling import label_members
+from dpmmwrap.splitnet.labelling import label_members, label_uploaded
 from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
 
 LARGEST_WHITENED_DIM = 20
@@ -159,15 +158,11 @@ class FullLabeller(NamedTuple):
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
         if isinstance(X, Tensor):
-            return self.label_uploaded(X, cluster, rows)
+            odds = partial(self.log_odds, cluster)
+            return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
         return label_members(X, rows, centre, float(constant), *others)
 
-    def label_uploaded(self, X: Tensor, cluster: int, rows: Any) -> UInt8Array:
-        """The same where the data are on a GPU; some of the rows at a time."""
-        labels = []
-        for part in torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), LABELLED_AT_ONCE):
-            d = X[part].double() - self.centre[cluster]
-            odds = d @ self.linear[cluster] + ((d @ self.quadratic[cluster]) * d).sum(dim=1)
-            labels.append(odds + self.constant[cluster] > 0)
-        return torch.cat(labels).to(torch.uint8).cpu().numpy()
+    def log_odds(self, cluster: int, d: Tensor) -> Tensor:
+        odds = d @ self.linear[cluster] + ((d @ self.quadratic[cluster]) * d).sum(dim=1)
+        return odds + self.constant[cluster]

@@ -1,9 +1,13 @@
-"""The loops that label all members of a cluster from the two Gaussians of its context, compiled by numba."""
+"""Labels of all members of a cluster from the two Gaussians of its context: loops compiled by numba, or on a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numba
 import numpy as np
+import torch
+from torch import Tensor
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 
@@ -59,3 +63,12 @@ def label_members_by_feature(
             odds += 0.0 if np.isnan(d) else term
         labels[i] = odds > 0
     return labels
+
+
+def label_uploaded(
+    X: Tensor, rows: IntArray, centre: Tensor, log_odds: Callable[[Tensor], Tensor], at_once: int
+) -> UInt8Array:
+    """1 where the log odds of d = x - centre are positive, for data on a GPU; some of the rows at a time."""
+    parts = torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), at_once)
+    labels = [log_odds(X[part].double() - centre) > 0 for part in parts]
+    return torch.cat(labels).to(torch.uint8).cpu().numpy()

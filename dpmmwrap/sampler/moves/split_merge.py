@@ -15,12 +15,13 @@ from numpy.random import Generator
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.bins import Embedder
+from dpmmwrap.dirichlet_process import log_split_prior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.collapsed import log_marginal
 from dpmmwrap.sampler.kernels.exact import allocate
 from dpmmwrap.sampler.moves.subclusters import NO_CLUSTERS, AcceptedMoves, apply_moves
 from dpmmwrap.sampler.state import State, generator
-from dpmmwrap.special import compiled_float64, log_gamma
+from dpmmwrap.special import compiled_float64
 from dpmmwrap.variates import derived_key
 
 ANCHORS, NEIGHBOURS = 2000, 20
@@ -94,7 +95,7 @@ def propose(key: Any, state: State, context: Context, pairs: Pairs) -> tuple[Sta
     if not split:
         joint = data.union_log_marginal(context.model, known, one, other)
         gain = joint - known.log_marginal[one] - known.log_marginal[other]
-        against = log_restaurant(state.alpha, counts[one], counts[other])
+        against = log_split_prior(state.alpha, counts[one], counts[other])
         # The probability of the way back is at most 1: most merges are refused without looking at a point.
         if gain - against < log_uniform:
             return state, tried
@@ -111,9 +112,8 @@ def propose(key: Any, state: State, context: Context, pairs: Pairs) -> tuple[Sta
         return apply_moves(key, state, context, moves), tried._replace(merges=1)
     left, right = scratch.counts[0], scratch.counts[1]
     gain = side_log_marginals(scratch) - known.log_marginal[one]
-    if gain + log_restaurant(state.alpha, left, right) - log_q < log_uniform:
+    if gain + log_split_prior(state.alpha, left, right) - log_q < log_uniform:
         return state, tried
-    state.sublabels[rows] = sides
     in_turn = [rows[sides == 0], rows[sides == 1]]
     halves = data.set_sublabels(state, [np.concatenate(in_turn)], [np.repeat([0, 1], [len(p) for p in in_turn])])
     state.replace(np.array([one]), halves)
@@ -127,12 +127,6 @@ def in_random_order(rows: IntArray, i: int, j: int, rng: Generator) -> IntArray:
     """The rows in random order, i and j first."""
     rest = rng.permutation(rows[(rows != i) & (rows != j)])
     return np.concatenate([[i, j], rest]).astype(np.int64)
-
-
-@compiled_float64
-def log_restaurant(alpha: Any, left: Any, right: Any) -> Any:
-    """What the Chinese restaurant process says of a split: log of alpha Gamma(left) Gamma(right) / Gamma(both)."""
-    return np.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right)
 
 
 @compiled_float64
