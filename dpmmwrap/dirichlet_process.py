@@ -9,25 +9,26 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from dpmmwrap.special import compiled_float64 as compiled
 from dpmmwrap.special import log_gamma
-from dpmmwrap.variates import standard_gammas
+from dpmmwrap.variates import key_from, random_bits, standard_gammas, uniform
 
 ALPHA_PRIOR = (1.0, 0.1)
 """Shape and rate of the concentration's Gamma prior where it is learned: a mean and a deviation of 10, so that a dozen
 clusters outweigh it."""
 
 
-def draw_alpha(rng: Generator, alpha: float, clusters: int, points: int, prior: tuple[float, float]) -> float:
+@compiled
+def draw_alpha(key: Any, alpha: Any, clusters: Any, points: Any, prior: Any) -> Any:
     """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
     N), alpha is one of two Gamma variables."""
-    shape, rate = prior
-    rate -= float(np.log(rng.beta(alpha + 1.0, points)))
-    odds = (shape + clusters - 1.0) / (points * rate)
-    more = rng.random() * (1.0 + odds) < odds
-    return float(rng.gamma(shape + clusters - (0.0 if more else 1.0)) / rate)
+    shape = prior[0] + clusters
+    gammas = standard_gammas(key, np.array([alpha + 1.0, np.float64(points), shape, shape - 1.0]))
+    rate = prior[1] - math.log(gammas[0] / (gammas[0] + gammas[1]))
+    odds = (shape - 1.0) / (points * rate)
+    more = uniform(random_bits(key_from(key, 1 << 40), 0)) * (1.0 + odds) < odds
+    return (gammas[2] if more else gammas[3]) / rate
 
 
 @compiled
@@ -41,6 +42,27 @@ def log_joint(alpha: Any, counts: Any, log_marginal: Any) -> Any:
             total += math.log(alpha) + log_gamma(counts[k])
             guests += counts[k]
     return total - log_gamma(alpha + guests)
+
+
+def log_alpha_prior(alpha: float, prior: tuple[float, float] | None) -> float:
+    """log density of the concentration's Gamma prior; 0 where the concentration is fixed."""
+    if prior is None:
+        return 0.0
+    shape, rate = prior
+    return shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(alpha) - rate * alpha
+
+
+def log_joint_with_outliers(
+    alpha: float, alpha_prior: tuple[float, float] | None, counts: Any, log_marginal: Any, outlier_weight: float
+) -> float:
+    """log p(labels, concentration, X). With an outlier component, which comes first, each point is one of its own
+    accord with that weight, and the others are guests of the restaurant."""
+    outliers = int(outlier_weight > 0)
+    total = float(log_joint(alpha, counts[outliers:], log_marginal[outliers:])) + log_alpha_prior(alpha, alpha_prior)
+    if outliers:
+        inside = float(counts[1:].sum())
+        total += float(log_marginal[0]) + counts[0] * math.log(outlier_weight) + inside * math.log1p(-outlier_weight)
+    return total
 
 
 @compiled

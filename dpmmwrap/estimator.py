@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Settings, make_backend
+from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Result, Settings, make_backend
 from dpmmwrap.bins import many_clusters
 from dpmmwrap.choice import Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notes import doubts_about
+from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
+from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
 from dpmmwrap.starts import Initializer, Start, make_initializer
 
 RESTART_AFTER = 10
@@ -35,7 +37,7 @@ RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "
 """Settings whose old names still work, with a warning."""
 
 
-class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """Dirichlet process mixture, sampled by split and merge moves: finds the number of clusters.
 
     Parameters
@@ -55,7 +57,19 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
     max_iter : int, default=100
-        Iterations of the sampler.
+        Iterations of the search.
+    n_draws : int, default=0
+        Draws from the posterior that each chain makes after the search, by moves that leave it invariant. With draws,
+        `labels_` is the partition that represents them best, and there is a posterior to ask: `draws_`.
+    thin : int, default=5
+        Iterations from one draw to the next.
+    n_chains : int, default=1
+        Independent chains. Without draws the best of them is taken; with draws they tell whether they can be trusted.
+    keep_labels : bool, default=True
+        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB).
+    loss : {"vi", "binder"}, default="vi"
+        What the representative partition has least of, on average over draws: variation of information, or Binder's
+        loss.
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
@@ -92,15 +106,20 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    labels_, n_clusters_, weights_ : the clustering, and each cluster's share.
+    labels_, n_clusters_, weights_ : the clustering, and each cluster's share. With draws, the partition that represents
+        them best; without, the one of the highest log posterior that any chain has met.
+    draws_ : `Draws`, or None: labels (chains, draws, N), n_clusters, alpha, log_posterior, weights.
+    confidence_ : with draws, for each point the share of draws in which it is in its cluster.
+    diagnostics_ : with draws, R-hat and effective sample sizes.
     means_, covariances_ : of Gaussian families; covariances_ are variances (K, D) where they are diagonal.
     mixture_ : the fitted `Mixture`, which `save` writes.
     covariance_type_, covariance_reason_ : what "auto" chose, and why.
     init_ : what "auto" chose for `init`.
     n_missing_ : how many values were missing.
-    alpha_ : the concentration at the end of the chain.
+    alpha_ : the concentration that goes with the labels; with draws, their mean.
     notes_ : sentences about what may be wrong with the result, and what to try.
-    trace_, log_posterior_, n_iter_ : what happened in each iteration.
+    trace_, log_posterior_, n_iter_ : what happened in each iteration of the search (of the best chain; `traces_` has
+        all); log posterior of the labels; iterations.
 
     Examples
     --------
@@ -139,6 +158,11 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         family: str = "gaussian",
         covariance_type: str = "auto",
         categorical: Any = None,
+        n_draws: int = 0,
+        thin: int = 5,
+        n_chains: int = 1,
+        keep_labels: bool = True,
+        loss: str = "vi",
         burnout: Any = DEPRECATED,
         fresh_start_after: Any = DEPRECATED,
         merge_ratio: Any = DEPRECATED,
@@ -166,6 +190,11 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.family = family
         self.covariance_type = covariance_type
         self.categorical = categorical
+        self.n_draws = n_draws
+        self.thin = thin
+        self.n_chains = n_chains
+        self.keep_labels = keep_labels
+        self.loss = loss
         self.burnout = burnout
         self.fresh_start_after = fresh_start_after
         self.merge_ratio = merge_ratio
@@ -205,6 +234,10 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
+            n_chains=int(self.n_chains),
+            n_draws=int(self.n_draws),
+            thin=int(self.thin),
+            keep_labels=bool(self.keep_labels),
             n_jobs=effective_n_jobs(self.n_jobs),
             truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
             progress=self._progress(progress),
@@ -215,10 +248,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         )
         result = backend.fit(read.points, settings)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        mixture = Mixture.from_labels(
-            read.points, result.labels, prior, settings.outlier_weight, outlier_prior, read.columns
-        )
-        self._keep(mixture.shifted(-read.offset), result, backend.name, choice)
+        answer = answer_of(result, read.points, settings, self.loss, read.columns)
+        self._keep(answer, result, backend.name, choice)
         return self
 
     def _read(self, X: Any) -> Read:
@@ -229,9 +260,10 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
 
-    def _keep(self, mixture: Mixture, result: Any, backend: str, choice: Choice) -> None:
+    def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
+        mixture = answer.mixture.shifted(-choice.read.offset)
         self.mixture_ = mixture
-        self.labels_ = result.labels
+        self.labels_ = answer.labels
         self.sublabels_ = result.sublabels
         self.n_clusters_ = mixture.n_clusters
         self.weights_ = mixture.weights
@@ -242,14 +274,18 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.covariance_reason_ = choice.reason
         self.n_missing_ = choice.read.n_missing
         self.trace_ = result.trace
-        self.log_posterior_ = float(result.trace.log_posterior[-1])
+        self.traces_ = result.traces or [result.trace]
+        self.log_posterior_ = answer.log_posterior
         self.n_iter_ = len(result.trace)
         self.interrupted_ = result.interrupted
         self.backend_ = backend
         self.alpha_ = float(self._concentration(backend)["alpha"])
         if self.alpha == "auto" and backend == "native":
-            self.alpha_ = float(result.trace.alpha[-1])
-        doubts = doubts_about(mixture, result.trace)
+            self.alpha_ = answer.alpha
+        self.draws_ = result.draws
+        self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
+        self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
+        doubts = [*doubts_about(mixture, result.trace), *answer.doubts]
         self.notes_ = [*choice.notes, *doubts]
         for doubt in doubts:
             warnings.warn(doubt, UserWarning, stacklevel=3)
@@ -286,9 +322,10 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.mixture_.sample(int(n_samples), np.random.default_rng(seed))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted mixture to a file that cannot execute code; `dpmmwrap.load` reads it."""
+        """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code;
+        `dpmmwrap.load` reads it."""
         check_is_fitted(self)
-        self.mixture_.save(path)
+        replace(self.mixture_, draws=self.draws_).save(path)
 
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""
@@ -305,7 +342,8 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
-        for name, least in (("max_iter", 1), ("checkpoint_every", 1), ("workers", 0)):
+        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1, "n_chains": 1}
+        for name, least in whole.items():
             check_whole(name, getattr(self, name), least)
         check_whole("min_cluster_age", given["min_cluster_age"], 1)
         for name, value in (("max_clusters", self.max_clusters), ("restart_after", given["restart_after"])):
@@ -316,6 +354,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
         check_among("acceptance_ratio", given["acceptance_ratio"], ACCEPTANCE_RATIOS)
         check_among("family", self.family, FAMILIES)
+        check_among("loss", self.loss, LOSSES)
         check_among("covariance_type", self.covariance_type, COVARIANCE_TYPES)
         if self.family != "mixed" and self.categorical is not None:
             raise ValueError("categorical columns need the family mixed")
@@ -339,6 +378,7 @@ class DPMM(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
             workers=self.workers > 0 or self.machines is not None,
             family=self._family_of_backend(read.n_missing > 0),
             sparse=issparse(read.points),
+            sampling=self.n_draws > 0 or self.n_chains > 1,
         )
 
     def _concentration(self, backend: str) -> dict[str, Any]:
@@ -405,26 +445,3 @@ def is_text(X: Any, prior: Any) -> bool:
     """Whether counts have few rows for each feature, as words have documents: then halves of all rows say little about
     many topics, and a chain begins with bins of similar rows."""
     return bool(prior.family == "multinomial" and X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
-
-
-def check_number(name: str, value: Any, above: float) -> None:
-    if not isinstance(value, numbers.Real) or not float(value) > above or not math.isfinite(value):
-        raise ValueError(f"{name} should be a finite number above {above:g}, not {value!r}")
-
-
-def check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} should be a whole number of at least {least}, not {value!r}")
-
-
-def check_among(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} should be one of {', '.join(choices)}, not {value!r}")
-
-
-def truth_labels(labels: Any, rows: int, name: str = "truth") -> IntArray:
-    """Labels as whole numbers from 0 without gaps."""
-    array = np.asarray(labels)
-    if array.shape != (rows,):
-        raise ValueError(f"{name} should be {rows} labels, one per point, not an array of shape {array.shape}")
-    return np.unique(array, return_inverse=True)[1].astype(np.int32)

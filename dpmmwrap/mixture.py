@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.averaging import Averaged
+from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.files import InputError, read_arrays, write_npz
+
+if TYPE_CHECKING:
+    from dpmmwrap.summaries.groups import Groups
 
 CHUNK = 1 << 13
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
@@ -32,6 +37,10 @@ class Mixture:
     outlier_weight: float = 0.0
     columns: Columns | None = None
     """Of a mixed table: which columns it had, and the levels of the categorical ones."""
+    averaged: Averaged | None = None
+    """The mixtures of several draws, over which predictions are averaged."""
+    draws: Draws | None = None
+    """What was sampled, where the file has it."""
 
     @classmethod
     def from_labels(
@@ -56,7 +65,8 @@ class Mixture:
 
     def shifted(self, offset: FloatArray) -> Mixture:
         """The same mixture for data from which `offset` has been subtracted."""
-        return Mixture(self.counts, self.posterior.shifted(offset), self.outlier_weight, self.columns)
+        averaged = None if self.averaged is None else self.averaged.shifted(offset)
+        return replace(self, posterior=self.posterior.shifted(offset), averaged=averaged)
 
     @property
     def family(self) -> str:
@@ -108,14 +118,20 @@ class Mixture:
     def predict(self, X: Any) -> IntArray:
         """The most probable cluster of each row; -1 for outliers."""
         points = self._points(X)
+        if self.averaged is not None:
+            best = self.averaged.predict_proba(points, len(self._names)).argmax(axis=1)
+            return np.asarray(self._names[best])
         labels = np.empty(points.shape[0], np.int32)
         for rows in chunks(len(labels)):
             labels[rows] = self._names[self._log_densities(points[rows]).argmax(axis=0)]
         return labels
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each component for each row; the outlier component, if any, is the last column."""
+        """The probability of each component for each row, averaged over draws if there are any; the outlier component,
+        if any, is the last column."""
         points = self._points(X)
+        if self.averaged is not None:
+            return self.averaged.predict_proba(points, len(self._names))
         probabilities = np.empty((points.shape[0], len(self._log_weights)))
         for rows in chunks(len(probabilities)):
             densities = self._log_densities(points[rows])
@@ -123,8 +139,10 @@ class Mixture:
         return probabilities
 
     def score_samples(self, X: Any) -> Float64Array:
-        """log predictive density of each row."""
+        """log predictive density of each row, the mean over draws if there are any."""
         points = self._points(X)
+        if self.averaged is not None:
+            return self.averaged.score_samples(points)
         scores = np.empty(points.shape[0])
         for rows in chunks(len(scores)):
             scores[rows] = logsumexp(self._log_densities(points[rows]), axis=0)
@@ -137,12 +155,20 @@ class Mixture:
         points = self.posterior.sample(components, rng)
         return points if self.columns is None else self.columns.table(points), self._names[components]
 
+    def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
+        """Clusters that overlap among the rows of X, joined step by step (`summaries.groups`)."""
+        from dpmmwrap.summaries.groups import group_components
+
+        return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut)
+
     def save(self, path: str | Path) -> None:
-        """Write the mixture as plain arrays (.npz): loading it cannot execute code."""
+        """Write the mixture, and the draws if there are any, as plain arrays (.npz): loading it cannot execute code."""
         arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
         arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
         arrays |= {"outlier_weight": self.outlier_weight}
         arrays |= {} if self.columns is None else self.columns.arrays()
+        arrays |= {} if self.averaged is None else self.averaged.arrays()
+        arrays |= {} if self.draws is None else {f"draws_{name}": a for name, a in self.draws.arrays().items()}
         write_npz(path, arrays)
 
 
@@ -160,7 +186,9 @@ def load(path: str | Path) -> Mixture:
     try:
         columns = Columns.read(path) if family == "mixed" else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
-        mixture = Mixture(head["counts"], posterior, float(head["outlier_weight"]), columns)
+        averaged = Averaged.read(path, family, names)
+        draws = Draws.read(path, "draws_")
+        mixture = Mixture(head["counts"], posterior, float(head["outlier_weight"]), columns, averaged, draws)
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
         factor = getattr(posterior, "half_log_determinant", np.zeros(1))

@@ -94,7 +94,7 @@ def test_fitted_attributes(data: Any, fitted: DPMM) -> None:
         # With kappa = 1 the prior's mean pulls: it adds the squared distance to it over n.
         np.testing.assert_allclose(fitted.covariances_[k], np.cov(members.T), rtol=0.3, atol=1.0)
     assert fitted.n_iter_ == len(fitted.trace_) == 40
-    assert fitted.log_posterior_ == fitted.trace_.log_posterior[-1]
+    assert fitted.log_posterior_ == fitted.trace_.log_posterior[20:].max()
     assert fitted.n_features_in_ == 3 and fitted.backend_ == "native" and not fitted.interrupted_
     frame = fitted.trace_.to_pandas()
     assert list(frame.columns[:3]) == ["n_clusters", "log_posterior", "seconds"] and len(frame) == 40

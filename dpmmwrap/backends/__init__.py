@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
@@ -20,6 +21,9 @@ AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 """What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
+NO_LIMIT = 1 << 60
+WARM_UP, LEAST_WARM_UP = 0.1, 50
+"""Iterations of sampling before the first draw, as a share of those that follow, and at least."""
 JULIA_FAMILIES = ("gaussian", "multinomial")
 
 
@@ -48,6 +52,14 @@ class Settings:
     """Shape and rate of the concentration's Gamma prior; None where it is fixed."""
     exact_moves: bool = True
     """Whether the built-in sampler's search also makes exact moves."""
+    n_chains: int = 1
+    """Independent chains, with seeds derived from the one."""
+    n_draws: int = 0
+    """Draws from the posterior that each chain makes after the search."""
+    thin: int = 1
+    """Iterations from one draw to the next."""
+    keep_labels: bool = True
+    """Whether the labels of draws are kept."""
     n_jobs: int = 1
     truth: IntArray | None = None
     progress: Progress | None = None
@@ -63,6 +75,21 @@ class Settings:
         """Whether the built-in sampler counts the chance of proposing a split."""
         return self.acceptance_ratio in FULL_RATIOS
 
+    @property
+    def warm_up(self) -> int:
+        """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
+        return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
+
+    @property
+    def total_iterations(self) -> int:
+        """Of a chain: search, warm-up and draws."""
+        return self.max_iter + self.warm_up + self.n_draws * self.thin
+
+    @property
+    def cluster_limit(self) -> int:
+        """No more clusters than this."""
+        return NO_LIMIT if self.max_clusters is None else self.max_clusters
+
     def bind(self, X: Points, full_ratio: bool) -> None:
         """Show the initializer the data, and by what its splits will be accepted."""
         self.initializer.bind(X, SplitCriterion(self.prior, self.alpha, full_ratio))
@@ -76,6 +103,13 @@ class Result:
     sublabels: UInt8Array
     trace: Trace = field(default_factory=Trace)
     interrupted: bool = False
+    log_posterior: float = float("nan")
+    """Of the labels; not a number where the backend does not say."""
+    alpha: float = float("nan")
+    """The concentration that goes with it."""
+    traces: list[Trace] = field(default_factory=list)
+    """Of all chains."""
+    draws: Draws | None = None
 
 
 class Backend(Protocol):
@@ -94,6 +128,7 @@ def make_backend(
     workers: bool = False,
     family: str = "gaussian",
     sparse: bool = False,
+    sampling: bool = False,
 ) -> Backend:
     """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
 
@@ -104,8 +139,9 @@ def make_backend(
     if name == "native" and workers:
         raise ValueError("worker processes need the Julia backend: backend should be julia")
     if name == "julia" or workers:
-        check_julia_can(checkpoint, acceptance_ratio, family, sparse)
-    if name == "julia" or workers or (name == "auto" and _julia_serves(checkpoint, acceptance_ratio, family, sparse)):
+        check_julia_can(checkpoint, acceptance_ratio, family, sparse, sampling)
+    wanted = (checkpoint, acceptance_ratio, family, sparse, sampling)
+    if name == "julia" or workers or (name == "auto" and _julia_serves(*wanted)):
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend()
@@ -115,9 +151,17 @@ def make_backend(
 
 
 def check_julia_can(
-    checkpoint: Path | None, acceptance_ratio: str, family: str = "gaussian", sparse: bool = False
+    checkpoint: Path | None,
+    acceptance_ratio: str,
+    family: str = "gaussian",
+    sparse: bool = False,
+    sampling: bool = False,
 ) -> None:
     """Refuse what only the built-in sampler can do."""
+    if sampling:
+        raise ValueError(
+            "draws and several chains need the built-in sampler: backend should be native, without workers"
+        )
     if checkpoint is not None:
         raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
     if acceptance_ratio not in JULIA_RATIOS:
@@ -132,7 +176,7 @@ def check_julia_can(
         )
 
 
-def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str, sparse: bool) -> bool:
+def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str, sparse: bool, sampling: bool) -> bool:
     """For "auto": can Julia do what is asked, here and now? It works in the main thread only.
 
     Counts it can do, too, but leaves more clusters than there are where the built-in sampler does not.
@@ -140,7 +184,7 @@ def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str, s
     if family != "gaussian":
         return False
     try:
-        check_julia_can(checkpoint, acceptance_ratio, family, sparse)
+        check_julia_can(checkpoint, acceptance_ratio, family, sparse, sampling)
     except ValueError:
         return False
     from dpmmwrap.backends import julia

@@ -1,10 +1,18 @@
-"""The built-in sampler as a backend."""
+"""The built-in sampler as a backend: one chain, or several side by side."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Result, Settings
+from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
-from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.sampler.chain import Chain, ChainResult
 
 
 class NativeBackend:
@@ -14,8 +22,63 @@ class NativeBackend:
 
     def fit(self, X: Points, settings: Settings) -> Result:
         settings.bind(X, settings.full_ratio)
-        chain = Chain(X, settings)
-        try:
-            return chain.run()
-        finally:
-            chain.context.data.close()
+        chains, labels = settings.n_chains, None
+        if settings.n_draws and settings.keep_labels:
+            labels = labels_array((chains, settings.n_draws, X.shape[0]), settings.checkpoint)
+        side_by_side = min(chains, settings.n_jobs)
+        own = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
+
+        def run(number: int) -> ChainResult:
+            chain = Chain(X, own, number, None if labels is None else labels[number])
+            try:
+                return chain.run(interrupt)
+            finally:
+                chain.context.data.close()
+
+        with Interrupt() as interrupt:
+            if side_by_side == 1:
+                found = [run(number) for number in range(chains)]
+            else:
+                with ThreadPoolExecutor(side_by_side) as pool:
+                    found = list(pool.map(run, range(chains)))
+        return result_of(found, labels)
+
+
+def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:
+    """Of several chains: the best clustering that any has met, and all draws."""
+    chain = max(found, key=lambda result: result.best.log_posterior)
+    return Result(
+        chain.best.labels,
+        chain.best.sublabels,
+        chain.trace,
+        any(result.interrupted for result in found),
+        log_posterior=chain.best.log_posterior,
+        alpha=chain.best.alpha,
+        traces=[result.trace for result in found],
+        draws=draws_of(found, labels),
+    )
+
+
+def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
+    """The draws of all chains: as many of each as the one with the fewest has."""
+    count = min(len(result.record) for result in found)
+    if not count:
+        return None
+    samples = [result.record.samples[:count] for result in found]
+    moves = np.array([result.record.moves[:count] for result in found])
+    most = max(sample.n_clusters for chain in samples for sample in chain)
+    weights = np.zeros((len(found), count, most))
+    for c, chain in enumerate(samples):
+        for d, sample in enumerate(chain):
+            weights[c, d, : sample.n_clusters] = sample.weights
+    return Draws(
+        n_clusters=np.array([[sample.n_clusters for sample in chain] for chain in samples]),
+        alpha=np.array([[sample.alpha for sample in chain] for chain in samples]),
+        log_posterior=np.array([[sample.log_posterior for sample in chain] for chain in samples]),
+        weights=weights,
+        splits=moves[:, :, 0],
+        splits_proposed=moves[:, :, 1],
+        merges=moves[:, :, 2],
+        merges_proposed=moves[:, :, 3],
+        labels=None if labels is None else labels[:, :count],
+    )

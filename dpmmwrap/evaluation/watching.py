@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import Float32Array
 from dpmmwrap.backends import Backend, Result, Settings
+from dpmmwrap.backends.native import result_of
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
 from dpmmwrap.inputs import Read
@@ -42,7 +43,7 @@ class WatchedBackend:
 
         chain.context = chain.context._replace(settings=replace(settings, progress=watch))
         try:
-            return chain.run()
+            return result_of([chain.run()])
         finally:
             chain.context.data.close()
 

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Result, Settings
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.sampler import checkpoint, sweep
+from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.sampler.moves import concentration, restarts, single_points, split_merge, subclusters
+from dpmmwrap.sampler.moves import exact as exact_moves
 from dpmmwrap.sampler.moves.restarts import start_subclusters
+from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.record import Record
 from dpmmwrap.sampler.state import RECORD, Model, State, generator, next_key
 from dpmmwrap.trace import Iteration, Trace, nmi_of_table
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""
 FINAL_GREEDY_STEPS = 5
-"""The last iterations make no splits or merges and take the most likely label, as the reference's do."""
+"""The last iterations make no splits or merges and take the most likely label, as the reference's do; not before draws
+are made."""
 
 
 EXACT_PROPOSALS, EXACT_POINTS = 6, 16
@@ -35,43 +39,128 @@ EXACT_WAIT, LONGEST_EXACT_WAIT = 10, 80
 """Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
 
 
-class Chain:
-    """A chain over one data set."""
+class Best(NamedTuple):
+    """The clustering of the highest log posterior that a search has met."""
 
-    def __init__(self, X: Points, settings: Settings) -> None:
+    log_posterior: float
+    labels: IntArray
+    sublabels: UInt8Array
+    alpha: float
+
+
+class Chain:
+    """A chain over one data set: a search, and then draws from the posterior if they are asked for."""
+
+    def __init__(self, X: Points, settings: Settings, number: int = 0, labels: IntArray | None = None) -> None:
+        """`number` is the chain's among several; the labels of its draws are written to `labels` (draws, N)."""
         model = Model(settings.prior, settings.outlier_weight, settings.outlier_prior)
         self.context = Context(make_data(X, settings), model, settings)
         rows = self.context.data.n_rows
-        labels, sublabels = np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
-        nothing = settings.prior.statistics(X[:0], labels[:0], 0)
-        self.state = State(settings.alpha, labels, sublabels, nothing, np.zeros(0, RECORD))
+        first, sides = np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
+        nothing = settings.prior.statistics(X[:0], first[:0], 0)
+        self.state = State(settings.alpha, first, sides, nothing, np.zeros(0, RECORD))
         self.state.exact_due = self.state.exact_wait = EXACT_WAIT
+        self.number = number
         self.trace = Trace()
-        self.rng = Generator(SFC64(SeedSequence(settings.seed)))
+        self.rng = Generator(SFC64(SeedSequence(settings.seed, spawn_key=(number,) if number else ())))
         self.identity: dict[str, Any] | None = None
         self.X = X
-        # An outlier component has a weight of its own, which exact moves do not know; nor do they know a limit.
-        free = settings.full_ratio and not model.outliers and settings.max_clusters is None
-        self.exact = settings.exact_moves and self.context.data.exact and free
-        self.pairs: split_merge.Pairs | None = None
+        self.exact = settings.exact_moves and settings.full_ratio and self.context.data.exact
+        self._tools: split_merge.Tools | None = None
+        self.best: Best | None = None
+        self.partition: Partition | None = None
+        self.founders = single_points.NO_FOUNDERS
+        self.sampled = 0
+        """Iterations of sampling."""
+        self.record = Record(labels)
 
-    def run(self) -> Result:
-        settings = self.context.settings
+    @property
+    def tools(self) -> split_merge.Tools:
+        """What split and merge moves need, made when they are first asked for."""
+        if self._tools is None:
+            self._tools = split_merge.Tools.of(self.context, self.context.model.prior.embedder(self.X))
+        return self._tools
+
+    @property
+    def log_posterior(self) -> float:
+        """Of the search's state."""
+        return self.context.log_posterior(self.state.alpha, self.state.counts, self.state.known.log_marginal)
+
+    def run(self, interrupt: Interrupt | None = None) -> ChainResult:
+        """Search, then sample; the first interrupt ends it after the current iteration."""
+        settings, interrupt = self.context.settings, interrupt or Interrupt()
         if not (settings.checkpoint and checkpoint.resume(self)):
             self.begin()
-        interrupted = False
-        with Interrupt() as interrupt:
-            while self.state.iteration < settings.max_iter and not interrupted:
-                happened = self.iterate()
-                self.trace.append(happened)
-                if settings.progress is not None:
-                    settings.progress(self.state.iteration, happened)
-                interrupted = interrupt.requested and self.state.iteration < settings.max_iter
-                due = self.state.iteration % settings.checkpoint_every == 0
-                if settings.checkpoint and (due or interrupted or self.state.iteration == settings.max_iter):
-                    checkpoint.save(self)
-        labels = self.state.labels - np.int32(self.context.model.outliers)
-        return Result(labels, self.state.sublabels, self.trace, interrupted)
+        self.search(interrupt)
+        if settings.n_draws and self.state.iteration == settings.max_iter:
+            self.sample(interrupt)
+        whole = self.state.iteration == settings.max_iter and len(self.record) == settings.n_draws
+        return self.result(interrupted=not whole)
+
+    def search(self, interrupt: Interrupt) -> None:
+        settings = self.context.settings
+        while self.state.iteration < settings.max_iter and not interrupt.requested:
+            happened = self.iterate()
+            self.trace.append(happened)
+            self.keep_best(happened.log_posterior)
+            self.report(self.state.iteration, happened)
+            self.save_if_due(self.state.iteration, interrupt.requested or self.state.iteration == settings.max_iter)
+
+    def keep_best(self, log_posterior: float) -> None:
+        """Remember the present clustering if none was better. Those at the beginning are not worth a copy."""
+        late = 2 * self.state.iteration >= self.context.settings.max_iter
+        if late and (self.best is None or log_posterior > self.best.log_posterior):
+            state = self.state
+            self.keep(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha)
+
+    def keep(self, log_posterior: float, labels: IntArray, sublabels: UInt8Array, alpha: float) -> None:
+        self.best = Best(log_posterior, labels, sublabels, alpha)
+
+    def report(self, number: int, happened: Iteration) -> None:
+        progress = self.context.settings.progress
+        if progress is not None and self.number == 0:
+            progress(number, happened)
+
+    def save_if_due(self, number: int, last: bool) -> None:
+        settings = self.context.settings
+        if settings.checkpoint and (last or number % settings.checkpoint_every == 0):
+            checkpoint.save(self)
+
+    def sample(self, interrupt: Interrupt) -> None:
+        """Draws from the posterior, from where the search has ended."""
+        if not self.context.data.exact:
+            raise ValueError(f"draws from the posterior are not known for the family {self.context.model.prior.family}")
+        settings, state = self.context.settings, self.state
+        if self.partition is None:
+            self.partition = partition_of(self.context, state.alpha, state.labels, state.known.clusters)
+            self.founders = single_points.likely_founders(next_key(self.rng), self.partition, self.context)
+        first, total = settings.warm_up, settings.total_iterations - settings.max_iter
+        while self.sampled < total and not interrupt.requested:
+            begun = time.perf_counter()
+            key = next_key(self.rng)
+            self.partition, moves = sampling.step(key, self.partition, self.context, self.tools, self.founders)
+            self.sampled += 1
+            self.record.moved += moves
+            if self.sampled == first:
+                self.record.moved[:] = 0
+            due = self.sampled > first and (self.sampled - first) % settings.thin == 0
+            if due:
+                sample = sampling.look(self.partition, self.context)
+                self.record.append(sample, self.partition.labels, self.context.model.outliers)
+                seconds, moves = time.perf_counter() - begun, self.record.moves[-1]
+                happened = Iteration(sample.n_clusters, sample.log_posterior, seconds, *moves, alpha=sample.alpha)
+                self.report(settings.max_iter + self.sampled, happened)
+            last = interrupt.requested or self.sampled == total
+            if due or last:
+                self.save_if_due(len(self.record), last)
+
+    def result(self, interrupted: bool) -> ChainResult:
+        outliers = np.int32(self.context.model.outliers)
+        best = self.best
+        if best is None:
+            log_posterior = self.trace.log_posterior[-1]
+            best = Best(log_posterior, self.state.labels, self.state.sublabels, self.state.alpha)
+        return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
 
     def begin(self) -> None:
         """First labels, first subclusters."""
@@ -93,7 +182,8 @@ class Chain:
         begun = time.perf_counter()
         context, state, rng = self.context, self.state, self.rng
         state.iteration += 1
-        greedy = state.iteration > context.settings.max_iter - FINAL_GREEDY_STEPS
+        settings = context.settings
+        greedy = not settings.n_draws and state.iteration > settings.max_iter - FINAL_GREEDY_STEPS
         state, swept = sweep.step(next_key(rng), state, context, greedy)
         exact = split_merge.SplitMergeInfo()
         if greedy:
@@ -104,12 +194,12 @@ class Chain:
                 state, _ = restarts.step(next_key(rng), state, context)
             if self.exact and state.iteration >= state.exact_due:
                 state, exact = self.exact_moves(state)
-            if context.settings.alpha_prior is not None:
+            if settings.alpha_prior is not None:
                 state, _ = concentration.step(next_key(rng), state, context)
         self.state = state
         return Iteration(
             n_clusters=state.n_clusters - context.model.outliers,
-            log_posterior=state.log_posterior,
+            log_posterior=self.log_posterior,
             seconds=time.perf_counter() - begun,
             splits=len(moves.splits) + exact.splits,
             splits_proposed=moves.splits_proposed + exact.splits_proposed,
@@ -120,11 +210,9 @@ class Chain:
         )
 
     def exact_moves(self, state: State) -> tuple[State, split_merge.SplitMergeInfo]:
-        """Splits and merges that grow from two points, and single points: they leave traps that halves do not."""
-        if self.pairs is None:
-            self.pairs = split_merge.Pairs.of(self.context.data, self.context.model.prior.embedder(self.X))
-        state, info = split_merge.step(next_key(self.rng), state, self.context, self.pairs, EXACT_PROPOSALS)
-        state, _ = single_points.step(next_key(self.rng), state, self.context, EXACT_POINTS)
+        """Splits and merges that grow from two points, and single points: the less often, the less they change."""
+        key = next_key(self.rng)
+        state, info = exact_moves.step(key, state, self.context, self.tools, EXACT_PROPOSALS, EXACT_POINTS)
         rewarded = info.splits + info.merges > 0
         state.exact_wait = EXACT_WAIT if rewarded else min(2 * state.exact_wait, LONGEST_EXACT_WAIT)
         state.exact_due = state.iteration + state.exact_wait
@@ -137,6 +225,15 @@ class Chain:
         table = np.zeros((int(truth.max()) + 1, self.state.n_clusters), np.int64)
         contingency(truth, self.state.labels, table)
         return nmi_of_table(table)
+
+
+class ChainResult(NamedTuple):
+    """What one chain has found."""
+
+    best: Best
+    trace: Trace
+    record: Record
+    interrupted: bool
 
 
 def make_data(X: Points, settings: Settings) -> Data:

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.base import Prior
 from dpmmwrap.files import InputError, read_arrays, write_npz
+from dpmmwrap.sampler.digests import digest
+from dpmmwrap.sampler.moves.single_points import Founders
+from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.record import Moves, Sample
 from dpmmwrap.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dpmmwrap.backends import Settings
     from dpmmwrap.sampler.chain import Chain
 
-ROWS_AT_A_TIME = 1 << 16
 ARRAYS = ("labels", "sublabels", "records", "alpha", "counters", "randomness", "identity")
+BEST = ("best_labels", "best_sublabels", "best_numbers")
+SAMPLED = ("sampled", "sampled_alpha", "samples", "sampled_weights", "sampled_moves", "founders", "founders_cumulative")
+
+
+def path_of(settings: Settings, number: int) -> Path | None:
+    """The file of a chain: the first has the name that was given, the others a number after it."""
+    path = settings.checkpoint
+    return path if path is None or not number else path.with_name(f"{path.name}.chain{number + 1}")
 
 
 def save(chain: Chain) -> None:
     """Write the chain to its checkpoint file."""
-    settings, state = chain.context.settings, chain.state
-    assert settings.checkpoint is not None
+    path, state = path_of(chain.context.settings, chain.number), chain.state
+    assert path is not None
     arrays: dict[str, Any] = {
         "labels": state.labels,
         "sublabels": state.sublabels,
@@ -35,12 +47,41 @@ def save(chain: Chain) -> None:
     }
     arrays |= {f"subclusters_{name}": array for name, array in state.subclusters._asdict().items()}
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
-    write_npz(settings.checkpoint, arrays)
+    if chain.best is not None:
+        numbers = np.array([chain.best.log_posterior, chain.best.alpha])
+        arrays |= dict(zip(BEST, (chain.best.labels, chain.best.sublabels, numbers), strict=True))
+    if chain.partition is not None:
+        arrays |= sampled_arrays(chain, chain.partition)
+    write_npz(path, arrays)
+
+
+def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
+    """Where sampling stands, and what has been drawn; the labels of draws are in a file of their own."""
+    samples, record = chain.record.samples, chain.record
+    if record.labels is not None and isinstance(record.labels.base, np.memmap):
+        record.labels.base.flush()
+    arrays: dict[str, Any] = {
+        "sampled": np.array([chain.sampled, partition.n_clusters]),
+        "sampled_alpha": np.float64(partition.alpha),
+        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior) for sample in samples]),
+        "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
+        "sampled_moves": np.array([*record.moves, record.moved], np.int64),
+        "founders": chain.founders.rows,
+        "founders_cumulative": chain.founders.cumulative,
+    }
+    return arrays | {f"clusters_{place}": leaf for place, leaf in enumerate(leaves(partition.clusters))}
+
+
+def leaves(bundle: Any) -> list[Any]:
+    """All arrays of a bundle of clusters, and of the bundles in it."""
+    if isinstance(bundle, np.ndarray):
+        return [bundle]
+    return [leaf for part in bundle for leaf in leaves(part)] if isinstance(bundle, tuple) else []
 
 
 def resume(chain: Chain) -> bool:
     """Go on from the checkpoint file if there is one; a file of another run is refused with the reason."""
-    path, state = chain.context.settings.checkpoint, chain.state
+    path, state = path_of(chain.context.settings, chain.number), chain.state
     if path is None or not path.exists():
         return False
     statistics = tuple(f"subclusters_{name}" for name in state.subclusters._fields)
@@ -48,27 +89,63 @@ def resume(chain: Chain) -> bool:
     try:
         theirs = json.loads(str(arrays["identity"]))
     except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not a checkpoint of this program, or it is damaged") from error
+        raise damaged(path) from error
     for name, value in identity(chain).items():
         if theirs.get(name) != value:
             was, now = theirs.get(name), value
             what = "data" if name == "data" else f"{name} ({was} there, {now} here)"
             raise InputError(f"the checkpoint {path} belongs to a run with other {what}; remove it or name another")
-    arrays = read_arrays(path, required=(*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS)))
+    needed = (*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS))
+    arrays = read_arrays(path, required=needed, optional=(*BEST, *SAMPLED))
     try:
         randomness = json.loads(str(arrays["randomness"]))
     except json.JSONDecodeError as error:
-        raise InputError(f"{path} is not a checkpoint of this program, or it is damaged") from error
+        raise damaged(path) from error
     state.labels[:] = arrays["labels"]
     state.sublabels[:] = arrays["sublabels"]
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
     state.records, state.alpha = arrays["records"], float(arrays["alpha"])
     state.iteration, state.exact_due, state.exact_wait = (int(counter) for counter in arrays["counters"])
-    state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
     chain.rng.bit_generator.state = randomness
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
+    if "best_labels" in arrays:
+        log_posterior, alpha = arrays["best_numbers"].tolist()
+        chain.keep(log_posterior, arrays["best_labels"], arrays["best_sublabels"], alpha)
+    if "sampled" in arrays:
+        resume_sampling(chain, path, arrays)
+    else:
+        state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
     return True
+
+
+def resume_sampling(chain: Chain, path: Path, arrays: dict[str, Any]) -> None:
+    """Put a partition and its record back as they were."""
+    chain.sampled, count = (int(number) for number in arrays["sampled"])
+    stored = read_arrays(path, required=("clusters_0",))["clusters_0"]
+    clusters = chain.context.data.empty_clusters(chain.context.model, len(stored) - 1)
+    own = leaves(clusters)
+    found = read_arrays(path, required=tuple(f"clusters_{place}" for place in range(len(own))))
+    for place, leaf in enumerate(own):
+        # What belongs to the prior is there already.
+        if leaf.flags.writeable and len(leaf) == len(stored):
+            if leaf.shape != found[f"clusters_{place}"].shape:
+                raise damaged(path)
+            leaf[...] = found[f"clusters_{place}"]
+    chain.partition = Partition(float(arrays["sampled_alpha"]), chain.state.labels, clusters, count)
+    chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
+    rows = arrays["samples"].reshape(-1, 3).tolist()
+    weights = np.split(arrays["sampled_weights"], np.cumsum([int(row[0]) for row in rows]))[:-1]
+    chain.record.samples = [
+        Sample(int(number), alpha, log_posterior, own_weights)
+        for (number, alpha, log_posterior), own_weights in zip(rows, weights, strict=True)
+    ]
+    chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
+    chain.record.moved[:] = arrays["sampled_moves"][-1]
+
+
+def damaged(path: Path) -> InputError:
+    return InputError(f"{path} is not a checkpoint of this program, or it is damaged")
 
 
 def identity(chain: Chain) -> dict[str, Any]:
@@ -85,6 +162,10 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
         "prior": prior_digest(settings.prior),
         "start": start_identity(settings.initializer),
         "number of iterations": settings.max_iter,
+        "number of chains": settings.n_chains,
+        "number of draws": settings.n_draws,
+        "thin": settings.thin,
+        "keep_labels": settings.keep_labels,
         "min_cluster_age": settings.min_cluster_age,
         "seed": settings.seed,
         "first clusters": first if isinstance(first, int) else digest(np.ascontiguousarray(first)),
@@ -105,15 +186,3 @@ def start_identity(initializer: Any) -> str:
 def prior_digest(prior: Prior) -> str:
     fields = [np.ravel(np.asarray(getattr(prior, name), dtype=np.float64)) for name in prior.FIELDS]
     return f"{prior.family} {digest(np.concatenate(fields))}"
-
-
-def rows_digest(X: Points) -> str:
-    """A digest of the shape and every byte of a dense array, read in pieces."""
-    total = hashlib.blake2b(repr(X.shape).encode(), digest_size=16)
-    for begin in range(0, len(X), ROWS_AT_A_TIME):
-        total.update(np.ascontiguousarray(X[begin : begin + ROWS_AT_A_TIME]).data)
-    return total.hexdigest()
-
-
-def digest(array: Any) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).hexdigest()

@@ -19,6 +19,7 @@ from dpmmwrap.families.base import Points, Statistics
 from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
+from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
 
 CHUNK_BYTES = 1 << 20
@@ -80,16 +81,24 @@ class Data:
         """Some points as the family stores them."""
         raise NotImplementedError
 
-    def collapsed(self, model: Model, state: State, extra: int) -> Any:
-        """The clusters with their parameters integrated out (`kernels.collapsed`), and so many empty places more."""
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        """So many empty clusters with their parameters integrated out (`kernels.collapsed`)."""
         raise NotImplementedError
 
-    def scratch(self, model: Model) -> Any:
-        """Two empty clusters of that kind."""
+    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
+        """Clusters with their parameters integrated out, from their statistics, and empty ones up to so many."""
         raise NotImplementedError
 
-    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
-        """log marginal likelihood of the union of two clusters."""
+    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
+        """log marginal likelihood of each cluster."""
+        raise NotImplementedError
+
+    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Any:
+        """Weights and parameters of clusters drawn from their posteriors, as the kernels take them."""
+        raise NotImplementedError
+
+    def sweep_labels(self, partition: Partition, tables: Any, key: Any) -> Statistics:
+        """Draw all labels; the clusters' new statistics."""
         raise NotImplementedError
 
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
@@ -108,7 +117,7 @@ class Data:
 
     def run(self, task: Callable[[int, int], None], length: int, parts: int) -> None:
         """Do task(begin, end) for so many parts of a length, on all threads; with one thread, all of it at once."""
-        if self.pool is None:
+        if self.pool is None or length < 2:
             task(0, length)
         else:
             edges = even_edges(length, min(parts, length)).tolist()
@@ -124,7 +133,7 @@ class Data:
         chunks = len(self.bounds) - 1
         return even_edges(chunks, min(chunks, 64, most))
 
-    def sort(self, state: State) -> LabelOrder:
+    def sort(self, state: State | Partition) -> LabelOrder:
         """Each chunk's rows in order of their labels; the last sweep may have left them."""
         if state.by_label is None:
             chunks = len(self.bounds) - 1
@@ -146,10 +155,10 @@ class Data:
     def members(self, state: State, clusters: IntArray, counts: Float64Array) -> list[IntArray]:
         """The row numbers of each of these clusters, in order; counts are all clusters'."""
         by_label = self.sort(state)
-        rows = np.empty(int(counts[clusters].sum()), np.int32 if self.n_rows < 2**31 else np.int64)
+        rows: IntArray = np.empty(int(counts[clusters].sum()), np.int32 if self.n_rows < 2**31 else np.int64)
         ends = np.zeros(len(clusters) + 1, np.int64)
         label_loops.collect_members(by_label.rows, by_label.starts, self.bounds, clusters, ends[1:], rows)
-        return [rows[begin:end] for begin, end in itertools.pairwise(ends)]
+        return [rows[begin:end] for begin, end in itertools.pairwise(ends.tolist())]
 
     def halves(self, state: State, members: list[IntArray]) -> list[IntArray]:
         """The row numbers of all left subclusters of whole clusters, then of all right ones."""

@@ -16,13 +16,12 @@ from dpmmwrap.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.families.base import Points, concatenate, take
 from dpmmwrap.families.linear import LinearStatistics, with_unions
 from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels import linear as kernels
-from dpmmwrap.sampler.kernels.collapsed import (
-    MixedClusters,
-    MixedRows,
-)
+from dpmmwrap.sampler.kernels.collapsed import MixedClusters, MixedRows
 from dpmmwrap.sampler.kernels.labels import sort_by_label
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules, accept_splits
+from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.parts import make_parts, parts_of
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
 from dpmmwrap.sampler.whitened import with_outlier_weight
@@ -74,15 +73,10 @@ class LinearData(Data):
     def take(self, rows: IntArray) -> Points:
         return self.X[rows]
 
-    def collapsed(self, model: Model, state: State, extra: int) -> Any:
-        return self._bundle(model, state.known.clusters, state.n_clusters + extra)
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        return self.collapsed(model, LinearStatistics(np.zeros(0), np.zeros((0, self.width))), places)
 
-    def scratch(self, model: Model) -> Any:
-        nothing = LinearStatistics(np.zeros(0), np.zeros((0, self.width)))
-        return self._bundle(model, nothing, 2)
-
-    def _bundle(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
-        """Clusters with their parameters integrated out, and empty places up to so many, and one more."""
+    def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
         counts = np.zeros(places + 1)
         counts[: len(clusters.counts)] = clusters.counts
         sums = np.zeros((places + 1, self.width))
@@ -93,9 +87,68 @@ class LinearData(Data):
         ]
         return MixedClusters(counts, *bundles) if len(bundles) > 1 else bundles[0]
 
-    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
-        prior: Any = model.prior
-        return float(prior.union_log_marginals(known.clusters, np.array([one]), np.array([other]))[0])
+    def _clusters_of(self, partition: Partition) -> LinearStatistics:
+        """The statistics of a partition's clusters."""
+        bundle, count = partition.clusters, partition.n_clusters
+        bundles = [bundle.numeric, bundle.codes] if isinstance(bundle, MixedClusters) else [bundle]
+        sums = [part.sums_of(own, count) for part, own in zip(self.parts, bundles, strict=True)]
+        return LinearStatistics(bundle.counts[:count].copy(), sums[0] if len(sums) == 1 else np.hstack(sums))
+
+    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
+        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        if model.outlier_prior is not None:
+            outliers = take(self._clusters_of(partition), slice(0, 1))
+            found[:1] = model.outlier_prior.log_marginal_likelihood(outliers)
+        return found
+
+    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Tables:
+        clusters = self._clusters_of(partition)
+        posterior = model.prior.posterior(clusters)
+        if model.outlier_prior is not None:
+            special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
+            posterior = posterior.replaced(np.array([0]), special)
+        no_sides = np.empty((0, 2))
+        log_weights, _ = draw_weights(
+            derived_key(key, WEIGHTS_KEY), partition.alpha, clusters.counts[model.outliers :], no_sides
+        )
+        count, constants, tables = partition.n_clusters, np.zeros(partition.n_clusters), []
+        for number, (part, its_posterior) in enumerate(zip(self.parts, parts_of(posterior), strict=True)):
+            found, its_constants = part.draw_tables(its_posterior, derived_key(key, number << 46), count)
+            tables.append(found)
+            constants += its_constants
+        log_peaks = (with_outlier_weight(model, log_weights) + constants).astype(np.float32)
+        return Tables(log_peaks, np.empty(0, np.float32), tuple(tables))
+
+    def sweep_labels(self, partition: Partition, tables: Tables, key: Any) -> LinearStatistics:
+        count = len(tables.log_peaks)
+        groups = self.groups(count * (self.width + 1))
+        parts, by_label = len(groups) - 1, self.sort(partition)
+        counts, sums = np.zeros((parts, count)), np.zeros((parts, count, self.width))
+
+        def sweep_part(first: int, last: int) -> None:
+            work = Workspace.of(self.bounds, count)
+            for group in range(first, last):
+                for chunk in range(groups[group], groups[group + 1]):
+                    begin, end = self.bounds[chunk], self.bounds[chunk + 1]
+                    rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
+                    self._draw_chunk_labels(partition, tables, derived_key(key, int(begin)), False, chunk, work)
+                    sort_by_label(partition.labels[begin:end], starts, rows)
+                    counts[group] += np.diff(starts)
+                    for part, place in zip(self.parts, self.slices, strict=True):
+                        part.add_statistics(begin, end, rows, starts, sums[group][:, place])
+
+        self.run(sweep_part, parts, 4 * self.n_jobs)
+        return LinearStatistics(counts.sum(axis=0), sums.sum(axis=0))
+
+    def _draw_chunk_labels(
+        self, state: State | Partition, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
+    ) -> None:
+        begin, end = self.bounds[chunk], self.bounds[chunk + 1]
+        scores = work.scores[: end - begin]
+        scores[:] = tables.log_peaks
+        for part, its_tables in zip(self.parts, tables.parts, strict=True):
+            part.add_scores(begin, end, its_tables, scores)
+        kernels.draw_labels(scores, its_key, greedy, state.labels[begin:end])
 
     def add_to_statistics(self, statistics: LinearStatistics, k: int, row: int, sign: int) -> None:
         features, rows = np.zeros((1, self.width)), np.array([row])
@@ -145,7 +198,7 @@ class LinearData(Data):
         constants = np.zeros(3 * known.n_clusters)
         tables = []
         for number, (part, posterior) in enumerate(zip(self.parts, parts_of(known.posterior), strict=True)):
-            found, its_constants = part.draw_tables(posterior, derived_key(key, number << 46), known.n_clusters)
+            found, its_constants = part.search_tables(posterior, derived_key(key, number << 46), known.n_clusters)
             tables.append(found)
             constants += its_constants
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
@@ -178,11 +231,8 @@ class LinearData(Data):
         labels, sublabels = state.labels[begin:end], state.sublabels[begin:end]
         rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
         its_key = derived_key(key, int(begin))
-        scores, logs = work.scores[: end - begin], work.logs[: end - begin]
-        scores[:] = tables.log_peaks
-        for part, its_tables in zip(self.parts, tables.parts, strict=True):
-            part.add_scores(begin, end, its_tables, scores)
-        kernels.draw_labels(scores, its_key, greedy, labels)
+        logs = work.logs[: end - begin]
+        self._draw_chunk_labels(state, tables, its_key, greedy, chunk, work)
         sort_by_label(labels, starts, rows)
         logs[:] = 0.0
         for part, its_tables in zip(self.parts, tables.parts, strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.diagonal import has_missing
-from dpmmwrap.sampler.checkpoint import digest, rows_digest
+from dpmmwrap.sampler.digests import digest, rows_digest
 from dpmmwrap.sampler.kernels import counts as count_loops
 from dpmmwrap.sampler.kernels import numeric as numeric_loops
 from dpmmwrap.sampler.kernels.collapsed import CodeClusters, CountClusters, NumericClusters
@@ -27,7 +27,11 @@ class Part(Protocol):
     """Sums of features that it keeps."""
 
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        """Parameters of the K clusters and 2K subclusters as the loops take them, and the log densities' constants."""
+        """Parameters of K clusters, and of their 2K subclusters if the posterior has them, as the loops take them, and
+        the log densities' constants."""
+
+    def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        """The same for the search, which need not be drawn."""
 
     def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
         """Add the log densities (n, K) of the rows begin to end."""
@@ -49,6 +53,9 @@ class Part(Protocol):
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
         """Clusters with their parameters integrated out, from their sums."""
+
+    def sums_of(self, bundle: Any, count: int) -> Float64Array:
+        """The sums of the first clusters of a bundle."""
 
     def digest(self) -> str:
         """A word that no other data have."""
@@ -93,10 +100,16 @@ class NumericPart:
         if not self.missing:
             # The loops count observed values feature by feature.
             sums = np.concatenate([sums, np.repeat(counts[:, None], self.X.shape[1], axis=1)], axis=1)
-        return NumericClusters(counts, sums, prior.fields, prior.tied)
+        tables, pooled = np.empty((len(counts), 4, self.X.shape[1])), np.empty((len(counts), 2))
+        return NumericClusters(counts, sums, prior.fields, prior.tied, tables, pooled)
+
+    def sums_of(self, bundle: Any, count: int) -> Float64Array:
+        return np.ascontiguousarray(bundle.sums[:count, : self.width])
 
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
         return posterior.draw_tables(key, self.missing)  # type: ignore[no-any-return]
+
+    search_tables = draw_tables
 
     def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
         numeric_loops.add_scores(self.X[begin:end], tables.factors, tables.offsets, tables.missing, scores)
@@ -150,11 +163,7 @@ def sides_of(starts: Any) -> tuple[IntArray, IntArray]:
 
 
 class CountPart:
-    """Rows of counts.
-
-    The search takes the expected proportions of a cluster, not drawn ones: a draw for a word that a cluster has never
-    seen is many nats below its mean, and a document with one such word could never join.
-    """
+    """Rows of counts."""
 
     exact = True
     by_feature: ClassVar[bool]
@@ -168,8 +177,18 @@ class CountPart:
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
         return count_clusters(prior, counts, sums)
 
+    def sums_of(self, bundle: Any, count: int) -> Float64Array:
+        return np.array(bundle.sums[:count])
+
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return count_tables(posterior.expected_tables(), clusters, self.by_feature), np.zeros(3 * clusters)
+        drawn = posterior.draw_tables(key)
+        return count_tables(drawn, clusters, self.by_feature), np.zeros(len(drawn))
+
+    def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        """The search takes the expected proportions of a cluster, not drawn ones: a draw for a word that a cluster has
+        never seen is many nats below its mean, and a document with one such word could never join."""
+        expected = posterior.expected_tables()
+        return count_tables(expected, clusters, self.by_feature), np.zeros(len(expected))
 
 
 class DenseCountPart(CountPart):
@@ -249,10 +268,16 @@ class CodePart:
         return self.codes
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
-        return CodeClusters(counts, sums, prior.concentration, prior.edges)
+        return CodeClusters(counts, sums, prior.concentration, prior.edges, np.empty_like(sums))
+
+    def sums_of(self, bundle: Any, count: int) -> Float64Array:
+        return np.array(bundle.sums[:count])
 
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        return count_tables(posterior.draw_tables(key), clusters, by_feature=True), np.zeros(3 * clusters)
+        drawn = posterior.draw_tables(key)
+        return count_tables(drawn, clusters, by_feature=True), np.zeros(len(drawn))
+
+    search_tables = draw_tables
 
     def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
         count_loops.add_code_scores(self.codes[begin:end], tables.clusters, scores)

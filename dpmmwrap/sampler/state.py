@@ -10,7 +10,6 @@ import numpy as np
 from numpy.random import SFC64, Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
@@ -96,9 +95,10 @@ class State:
         return self.posteriors
 
     @property
-    def log_posterior(self) -> float:
-        """log p(labels, X) up to a constant: the Chinese restaurant process times the marginal likelihoods."""
-        return float(log_joint(self.alpha, self.known.clusters.counts, self.known.log_marginal))
+    def counts(self) -> Float64Array:
+        """Points of each cluster."""
+        counts: Float64Array = self.known.clusters.counts
+        return counts
 
     @property
     def new_record(self) -> tuple[int, int, int, float, int, float]:

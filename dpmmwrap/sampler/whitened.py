@@ -12,13 +12,14 @@ from dpmmwrap.families import wishart
 from dpmmwrap.families.base import concatenate, take
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.wishart import Computed, Statistics
-from dpmmwrap.sampler.checkpoint import rows_digest
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.sampler.kernels import pairs
+from dpmmwrap.sampler.digests import rows_digest
+from dpmmwrap.sampler.kernels import exact, pairs
 from dpmmwrap.sampler.kernels import whitened as kernels
 from dpmmwrap.sampler.kernels.collapsed import WhitenedClusters
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
-from dpmmwrap.sampler.kernels.whitened import Sums, Tables
+from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, Sums, Tables
+from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
 
 
@@ -38,24 +39,68 @@ class WhitenedData(Data):
     def take(self, rows: IntArray) -> Float32Array:
         return self.X[rows]
 
-    def collapsed(self, model: Model, state: State, extra: int) -> WhitenedClusters:
-        known = state.known
-        count = known.n_clusters
-        bundle = empty_clusters(prior_fields(model), count + extra)
-        batch = known.posterior.batch
-        bundle.counts[:count] = known.clusters.counts
-        bundle.means[:count], bundle.strengths[:count] = batch.means[:count], batch.strengths[:count]
-        bundle.freedoms[:count], bundle.halves[:count] = batch.freedoms[:count], batch.halves[:count]
-        bundle.factors[:count] = np.moveaxis(batch.factors[:, :, :count], 2, 0)
+    def empty_clusters(self, model: Model, places: int) -> WhitenedClusters:
+        return empty_clusters(prior_fields(model), places)
+
+    def collapsed(self, model: Model, clusters: Statistics, places: int) -> WhitenedClusters:
+        bundle, count = empty_clusters(prior_fields(model), places), len(clusters.counts)
+        found = wishart.posteriors(prior_fields(model), clusters)
+        if model.outlier_prior is not None:
+            special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
+            found = NIW._unchecked(found).replaced(np.array([0]), special).batch
+        bundle.counts[:count] = clusters.counts
+        bundle.means[:count], bundle.strengths[:count] = found.means, found.strengths
+        bundle.freedoms[:count] = found.freedoms
+        bundle.factors[:count] = np.moveaxis(found.factors, 2, 0)
         return bundle
 
-    def scratch(self, model: Model) -> WhitenedClusters:
-        return empty_clusters(prior_fields(model), 2)
+    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
+        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        if model.outlier_prior is not None:
+            # The loop takes the clusters' prior for what is the outliers' own.
+            prior: Any = model.outlier_prior
+            clusters, constant = partition.clusters, 0.5 * self.X.shape[1] * np.log(np.pi)
+            own = np.atleast_1d(clusters.freedoms[0]), np.atleast_1d(clusters.strengths[0])
+            half = np.log(np.diagonal(clusters.factors[0])).sum()
+            found[0] = wishart.log_normalisers(*own, np.atleast_1d(half), self.X.shape[1])[0]
+            found[0] -= prior.log_normaliser[0] + constant * clusters.counts[0]
+        return found
 
-    def union_log_marginal(self, model: Model, known: ClusterPosteriors, one: int, other: int) -> float:
-        both = take(known.clusters, [one, other])
-        computed = wishart.compute_posteriors(prior_fields(model), both)
-        return float(computed.log_marginal[0])
+    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> tuple[ClusterTables, Neighbours]:
+        clusters, count, dim = partition.clusters, partition.n_clusters, self.X.shape[1]
+        factors = np.ascontiguousarray(np.moveaxis(clusters.factors[:count], 0, 2))
+        posterior = wishart.Posteriors(
+            clusters.means[:count], clusters.strengths[:count], np.empty((0, dim, dim)), clusters.freedoms[:count],
+            factors, np.empty(0), np.empty(0),
+        )  # fmt: skip
+        log_weights, _, drawn = wishart.draw_parameters(
+            key, partition.alpha, clusters.counts[model.outliers : count], np.empty((0, 2)), posterior
+        )
+        own, origins, offsets, radii = pairs.neighbour_tables(
+            with_outlier_weight(model, log_weights), drawn.means, drawn.precision_factors, drawn.log_peak_densities
+        )
+        return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+
+    def sweep_labels(self, partition: Partition, tables: tuple[ClusterTables, Neighbours], key: Any) -> Statistics:
+        count, dim = tables[1].origins.shape
+        by_label = self.sort(partition)
+        groups = self.groups(count * (dim * dim + dim + 1))
+        parts = len(groups) - 1
+        sums = (
+            np.zeros((parts, count, 1), np.int64),
+            np.zeros((parts, count, 1, dim)),
+            np.zeros((parts, count, 1, dim, dim)),
+        )
+
+        def sweep_part(begin: int, end: int) -> None:
+            kernels.sweep_labels(
+                self.X, partition.labels, self.bounds, groups[begin : end + 1], by_label, *tables, key,
+                *(total[begin:end] for total in sums),
+            )  # fmt: skip
+
+        self.run(sweep_part, parts, 4 * self.n_jobs)
+        statistics: Statistics = kernels.collect_statistics(*sums, tables[1].origins)
+        return statistics
 
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         counts, means, scatters = statistics
@@ -155,11 +200,11 @@ class WhitenedData(Data):
 def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:
     """So many empty clusters with their parameters integrated out, and the prior after them."""
     dim = len(prior.mean)
-    factors, halves = wishart.factorise(prior.scale[None])
+    factors, _ = wishart.factorise(prior.scale[None])
     return WhitenedClusters(
         np.zeros(count + 1), np.tile(prior.mean, (count + 1, 1)), np.full(count + 1, prior.strength),
         np.full(count + 1, prior.freedom), np.tile(factors[:, :, 0], (count + 1, 1, 1)),
-        np.full(count + 1, halves[0]), np.empty(dim),
+        np.empty(count + 1), np.zeros((count + 1, dim, dim)), np.empty(dim),
     )  # fmt: skip
 
 

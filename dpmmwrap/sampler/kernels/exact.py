@@ -1,4 +1,7 @@
-"""The loops of the exact moves, compiled by numba, for every family: `collapsed` knows the clusters."""
+"""The loops of the exact moves, compiled by numba, for every family: `collapsed` knows the clusters.
+
+Random numbers come from a key and a place. Row numbers by remainder are as good as uniform: there are 2^64 keys.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +10,118 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.sampler.kernels.collapsed import add_point, clear, log_predictive
+from dpmmwrap.dirichlet_process import log_split_prior
+from dpmmwrap.sampler.kernels.collapsed import (
+    add_cluster,
+    add_point,
+    add_rows,
+    clear,
+    log_marginal,
+    log_predictive,
+    prepare,
+)
 from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.variates import random_bits
 
 SIDE_STRENGTH = 1.0
 """Added to a side's number of points when the next ones choose a side."""
+ONE_BY_ONE = 32
+"""Points that are allocated one by one before blocks begin to double."""
+UNION = 2
+"""The place of scratch clusters where unions are made; the two sides come before."""
 
 
 @compiled
-def gibbs_points(clusters: Any, used: Any, X: Any, rows: Any, uniforms: Any, alpha: Any, labels: Any) -> Any:
+def uniform53(key: Any, place: Any) -> Any:
+    """A float64 strictly between 0 and 1, from 53 bits."""
+    return (np.float64(random_bits(key, place) >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+@compiled
+def random_row(key: Any, place: Any, rows: Any) -> Any:
+    return np.int64(random_bits(key, place) % np.uint64(rows))
+
+
+@compiled
+def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
+    """So many row numbers, and a uniform number for each: every other row is one of the `likely`, by their cumulative
+    shares, if there are any."""
+    chosen, uniforms = np.empty(count, np.int64), np.empty(count)
+    for t in range(count):
+        uniforms[t] = uniform53(key, 2 * t + 1)
+        if t % 2 and len(likely) > 0:
+            place = np.searchsorted(cumulative, uniform53(key, 2 * t))
+            chosen[t] = likely[min(place, len(likely) - 1)]
+        else:
+            chosen[t] = random_row(key, 2 * t, n_rows)
+    return chosen, uniforms
+
+
+@compiled
+def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, alpha: Any) -> Any:
+    """The probability that each row, were it to choose anew, would found a cluster. O(K D^2) a row."""
+    found = np.empty(len(rows))
+    for k in range(used):
+        prepare(clusters, k)
+    clear(clusters, used)
+    prepare(clusters, used)
+    for t in range(len(rows)):
+        base = math.log(alpha) + log_predictive(clusters, used, X, rows[t])
+        total = 1.0
+        for k in range(fixed, used):
+            gap = math.log(clusters.counts[k]) + log_predictive(clusters, k, X, rows[t]) - base
+            total += math.exp(min(gap, 700.0))
+        found[t] = 1.0 / total
+    return found
+
+
+@compiled
+def gibbs_points(
+    clusters: Any, used: Any, fixed: Any, most: Any, X: Any, rows: Any, uniforms: Any, alpha: Any, labels: Any
+) -> Any:
     """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or found one.
 
-    `used` clusters come first; those that are born take an empty place. How many places are used then. O(K D) a row, or
-    O(K D^2) with full covariances.
+    `used` places come first, of which `fixed` ones (of outliers) are left alone; clusters that are born take an empty
+    place, as long as there are no more than `most`. How many places are used then, and how many rows have moved. O(K D)
+    a row, or O(K D^2) with full covariances.
     """
     scores = np.empty(len(clusters.counts))
+    alive, moved = 0, 0
+    for k in range(used):
+        prepare(clusters, k)
+        alive += k >= fixed and clusters.counts[k] > 0.0
     for t in range(len(rows)):
         row = rows[t]
         own = labels[row]
+        if own < fixed:
+            continue
         add_point(clusters, own, X, row, -1.0)
         clusters.counts[own] -= 1.0
         if clusters.counts[own] == 0.0:
             # Nothing of the rounding stays behind.
             clear(clusters, own)
+            alive -= 1
+        prepare(clusters, own)
         vacant, best = used, -np.inf
-        for k in range(used):
+        for k in range(fixed, used):
+            scores[k] = -np.inf
             if clusters.counts[k] > 0.0:
                 scores[k] = math.log(clusters.counts[k]) + log_predictive(clusters, k, X, row)
                 best = max(best, scores[k])
             else:
-                scores[k] = -np.inf
                 vacant = k
         scores[used] = -np.inf
-        scores[vacant] = math.log(alpha) + log_predictive(clusters, vacant, X, row)
-        best = max(best, scores[vacant])
+        if vacant == used:
+            clear(clusters, vacant)
+            prepare(clusters, vacant)
+        if alive < most:
+            scores[vacant] = math.log(alpha) + log_predictive(clusters, vacant, X, row)
+            best = max(best, scores[vacant])
         total = 0.0
-        for k in range(used + 1):
+        for k in range(fixed, used + 1):
             scores[k] = math.exp(scores[k] - best)
             total += scores[k]
-        left, chosen = uniforms[t] * total, 0
+        left, chosen = uniforms[t] * total, fixed
         while chosen < used and left >= scores[chosen]:
             left -= scores[chosen]
             chosen += 1
@@ -53,14 +129,17 @@ def gibbs_points(clusters: Any, used: Any, X: Any, rows: Any, uniforms: Any, alp
             # What rounding left over goes to where it was.
             chosen = own if clusters.counts[own] > 0.0 else vacant
         labels[row] = chosen
+        alive += clusters.counts[chosen] == 0.0
         add_point(clusters, chosen, X, row, 1.0)
         clusters.counts[chosen] += 1.0
+        prepare(clusters, chosen)
+        moved += chosen != own
         used = max(used, chosen + 1)
-    return used
+    return used, moved
 
 
 @compiled
-def allocate(clusters: Any, X: Any, rows: Any, sides: Any, uniforms: Any, draw: Any, first: Any) -> Any:
+def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, first: Any) -> Any:
     """log probability of dividing rows between two sides, which their first two found, in the order given.
 
     One by one up to `first`, then in blocks that double: within a block, points choose independently, given the sides
@@ -72,6 +151,7 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, uniforms: Any, draw: 
         sides[side] = side
         add_point(clusters, side, X, rows[side], 1.0)
         clusters.counts[side] = 1.0
+        prepare(clusters, side)
     log_prob = 0.0
     begin = 2
     while begin < count:
@@ -83,11 +163,217 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, uniforms: Any, draw: 
             less = math.exp(-abs(t))
             if draw:
                 share = (1.0 if t > 0.0 else less) / (1.0 + less)
-                sides[place] = uniforms[place] < share
+                sides[place] = uniform53(key, place) < share
             against = (sides[place] == 1) != (t > 0.0)
             log_prob -= math.log1p(less) + (abs(t) if against else 0.0)
-        for place in range(begin, end):
-            add_point(clusters, sides[place], X, rows[place], 1.0)
-            clusters.counts[sides[place]] += 1.0
+        if end == begin + 1:
+            add_point(clusters, sides[begin], X, rows[begin], 1.0)
+            clusters.counts[sides[begin]] += 1.0
+            prepare(clusters, sides[begin])
+        else:
+            for side in range(2):
+                add_rows(clusters, side, X, rows[begin:end], sides[begin:end], side)
+                for place in range(begin, end):
+                    clusters.counts[side] += sides[place] == side
+                if end < count:
+                    prepare(clusters, side)
         begin = end
     return log_prob
+
+
+@compiled
+def draw_pairs(key: Any, count: Any, n_rows: Any, anchors: Any, neighbours: Any) -> Any:
+    """So many pairs of different points: any two, or (half of the time) two near each other."""
+    pairs = np.empty((count, 2), np.int64)
+    for p in range(count):
+        one = random_row(key, 4 * p, n_rows)
+        other = random_row(key, 4 * p + 1, n_rows - 1)
+        other += other >= one
+        if (random_bits(key, 4 * p + 2) & np.uint64(1)) == np.uint64(1) and neighbours.shape[1] > 0:
+            anchor = random_row(key, 4 * p, len(anchors))
+            near = neighbours[anchor, random_row(key, 4 * p + 1, neighbours.shape[1])]
+            if near != anchors[anchor]:
+                one, other = anchors[anchor], near
+        pairs[p, 0], pairs[p, 1] = one, other
+    return pairs
+
+
+@compiled
+def plan_round(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -> Any:
+    """The pairs whose clusters no pair before them has; of each cluster, the place of its pair among them, or -1.
+
+    Splits and merges change how a union of clusters is divided, never the union: seen from the other side, the same
+    pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
+    Pairs with an outlier, or with more than `largest` points, take their clusters and do nothing.
+    """
+    slots = np.full(len(counts), -1, np.int64)
+    taken = np.zeros(len(counts), np.bool_)
+    chosen, found = np.empty(len(pairs), np.int64), 0
+    for p in range(len(pairs)):
+        one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
+        if one < fixed or other < fixed or taken[one] or taken[other]:
+            continue
+        taken[one] = taken[other] = True
+        if counts[one] + (counts[other] if other != one else 0.0) <= largest:
+            slots[one] = slots[other] = found
+            chosen[found] = p
+            found += 1
+    return chosen[:found], slots
+
+
+@compiled
+def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -> Any:
+    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster."""
+    gains = np.zeros(len(one))
+    for p in range(len(one)):
+        if one[p] != other[p]:
+            clear(scratch, UNION)
+            add_cluster(scratch, UNION, clusters, one[p])
+            add_cluster(scratch, UNION, clusters, other[p])
+            gains[p] = log_marginal(scratch, UNION) - log_marginal(clusters, one[p])
+            gains[p] -= log_marginal(clusters, other[p])
+            gains[p] -= log_split_prior(alpha, clusters.counts[one[p]], clusters.counts[other[p]])
+    return gains
+
+
+@compiled
+def collect_unions(labels: Any, slots: Any, ends: Any, rows: Any) -> None:
+    """Row numbers of each slot's clusters, in order, one slot after the other; `ends` has where each begins, and then
+    where it ends. O(N)."""
+    for row in range(len(labels)):
+        slot = slots[labels[row]]
+        if slot >= 0:
+            rows[ends[slot]] = row
+            ends[slot] += 1
+
+
+@compiled
+def shuffle(rows: Any, i: Any, j: Any, key: Any) -> None:
+    """A random order that begins with i and j (Fisher and Yates)."""
+    for place in range(len(rows)):
+        if rows[place] == i:
+            rows[place] = rows[0]
+            rows[0] = i
+    for place in range(1, len(rows)):
+        if rows[place] == j:
+            rows[place] = rows[1]
+            rows[1] = j
+    for place in range(len(rows) - 1, 2, -1):
+        other = 2 + random_row(key, place, place - 1)
+        rows[place], rows[other] = rows[other], rows[place]
+
+
+@compiled
+def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
+    """Which rows are in the second of two clusters."""
+    for place in range(len(rows)):
+        sides[place] = labels[rows[place]] == other
+
+
+@compiled
+def accept_split(
+    clusters: Any, scratch: Any, one: Any, place: Any, log_q: Any, log_uniform: Any, alpha: Any, labels: Any, rows: Any,
+    sides: Any,
+) -> Any:  # fmt: skip
+    """Whether a split into scratch's two sides is accepted; then the second one gets a place of its own. O(n)."""
+    gain = log_marginal(scratch, 0) + log_marginal(scratch, 1) - log_marginal(clusters, one)
+    prior = log_split_prior(alpha, scratch.counts[0], scratch.counts[1])
+    if gain + prior - log_q < log_uniform:
+        return False
+    for side in range(2):
+        k = place if side else one
+        clear(clusters, k)
+        add_cluster(clusters, k, scratch, side)
+        clusters.counts[k] = scratch.counts[side]
+    for at in range(len(rows)):
+        if sides[at]:
+            labels[rows[at]] = place
+    return True
+
+
+@compiled
+def merge(clusters: Any, one: Any, other: Any, labels: Any, rows: Any) -> None:
+    """Put the points of a cluster into another. O(n)."""
+    add_cluster(clusters, one, clusters, other)
+    clusters.counts[one] += clusters.counts[other]
+    clear(clusters, other)
+    clusters.counts[other] = 0.0
+    for at in range(len(rows)):
+        labels[rows[at]] = one
+
+
+@compiled
+def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
+    """Move clusters into empty places before them, so that none is left; how many there are. O(N) if any moves.
+
+    The last cluster goes to the first empty place, and so on.
+    """
+    place = np.arange(used)
+    end, moved = used, False
+    for k in range(fixed, used):
+        if k >= end or clusters.counts[k] > 0.0:
+            continue
+        while end > k and clusters.counts[end - 1] == 0.0:
+            end -= 1
+        if end > k:
+            end -= 1
+            clear(clusters, k)
+            add_cluster(clusters, k, clusters, end)
+            clusters.counts[k] = clusters.counts[end]
+            clusters.counts[end] = 0.0
+            place[end] = k
+            moved = True
+    while end > fixed and clusters.counts[end - 1] == 0.0:
+        end -= 1
+    if moved:
+        for row in range(len(labels)):
+            labels[row] = place[labels[row]]
+    return end
+
+
+@compiled
+def copy_clusters(clusters: Any, used: Any, others: Any) -> None:
+    """Write the first clusters of a bundle into another one."""
+    for k in range(used):
+        clear(others, k)
+        add_cluster(others, k, clusters, k)
+        others.counts[k] = clusters.counts[k]
+
+
+@compiled
+def log_marginals(clusters: Any, used: Any) -> Any:
+    """log marginal likelihood of each cluster."""
+    found = np.empty(used)
+    for k in range(used):
+        found[k] = log_marginal(clusters, k)
+    return found
+
+
+@compiled
+def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
+    """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
+    and where they would have gone.
+
+    Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
+    keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
+    """
+    staying, left = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for row in range(len(labels)):
+        left[before[row]] += 1
+        staying[before[row]] += labels[row] == before[row]
+    deserted = False
+    for k in range(fixed, count):
+        deserted |= left[k] > 0 and staying[k] == 0
+    refused, found = np.empty((count, 2), np.int64), 0
+    if deserted:
+        for row in range(len(labels)):
+            old, new = before[row], labels[row]
+            if old != new:
+                if old >= fixed and left[old] == 1:
+                    labels[row] = old
+                    refused[found, 0], refused[found, 1] = row, new
+                    found += 1
+                else:
+                    left[old] -= 1
+                    left[new] += 1
+    return refused[:found]

@@ -207,7 +207,7 @@ def _draw_sublabels(
                 logs[0, b] = t
                 logs[1, b] = np.float32(1) + odds
             proposal_log_probs[c] += proposal_log_prob(uniforms, logs[0], logs[1], n)
-            right = 0
+            right: Any = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
                 lanes[0, b - right] = b
@@ -254,6 +254,45 @@ def sweep(
 
 
 @compiled
+def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
+    """The statistics of the rows of a chunk that are in order of their labels."""
+    rows, block, points, everyone = work.rows, work.block, work.points[0], work.lanes[0]
+    for lane in range(LANES):
+        everyone[lane] = lane
+    counts, sums, squares = own
+    for c in range(len(origins)):
+        filled: Any = np.int64(0)
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            set_aside(block, everyone, n, points, filled)
+            filled += n
+            if filled > BUFFER - LANES:
+                add_points(points, filled, counts[c], sums[c], squares[c], 0)
+                filled = np.int64(0)
+        add_points(points, filled, counts[c], sums[c], squares[c], 0)
+
+
+@compiled
+def sweep_labels(
+    X: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any, counts: Any,
+    sums: Any, squares: Any,
+) -> None:  # fmt: skip
+    """Labels and statistics of groups of chunks, as `sweep`, but without subclusters."""
+    count, dim = neighbours.origins.shape
+    work = new_workspace(count, dim)
+    for group in range(len(groups) - 1):
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
+            its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
+            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
+            sort_by_label(its_labels, its_starts, its_rows)
+            own = (counts[group], sums[group], squares[group])
+            _sum_clusters(part, its_starts, its_rows, neighbours.origins, work, own)
+
+
+@compiled
 def start_subclusters(
     X: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any, squares: Any
 ) -> None:
@@ -282,13 +321,14 @@ def start_subclusters(
 
 @compiled
 def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> Any:
-    """Counts, means and scatters of 2K subclusters, from sums of groups about their cluster's origin. O(G K D^2)."""
-    groups, clusters, _, dim = sums.shape
-    total = np.zeros(2 * clusters)
-    means = np.zeros((2 * clusters, dim))
-    scatters = np.zeros((2 * clusters, dim, dim))
-    for k in range(2 * clusters):
-        c, side = k // 2, k % 2
+    """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
+    O(G K D^2)."""
+    groups, clusters, sides, dim = sums.shape
+    total = np.zeros(sides * clusters)
+    means = np.zeros((sides * clusters, dim))
+    scatters = np.zeros((sides * clusters, dim, dim))
+    for k in range(sides * clusters):
+        c, side = k // sides, k % sides
         for group in range(groups):
             total[k] += counts[group, c, side]
             for i in range(dim):

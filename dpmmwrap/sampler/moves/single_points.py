@@ -1,6 +1,7 @@
 """Collapsed Gibbs on some points (Neal 2000, algorithm 3): each may join any cluster or found one.
 
-Leaves the posterior invariant: which points are taken does not depend on their labels.
+Leaves the posterior invariant: which points are taken does not depend on their labels. Outliers are passed over: the
+sweep knows them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import concatenate, nothing_like
+from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.exact import gibbs_points
-from dpmmwrap.sampler.moves.subclusters import close_ranks
-from dpmmwrap.sampler.state import State, generator
+from dpmmwrap.sampler.kernels.exact import close_ranks, draw_rows, founding_probabilities, gibbs_points
+from dpmmwrap.sampler.partition import Partition, with_room
+from dpmmwrap.sampler.state import generator
+
+SEARCHED = 50_000
+"""Rows among which likely founders are looked for."""
+
+
+class Founders(NamedTuple):
+    """Rows that may well found a cluster of their own, and their cumulative shares."""
+
+    rows: IntArray
+    cumulative: Float64Array
+
+
+NO_FOUNDERS = Founders(np.empty(0, np.int64), np.empty(0))
 
 
 class SinglePointsInfo(NamedTuple):
@@ -21,26 +35,39 @@ class SinglePointsInfo(NamedTuple):
     moved: int
 
 
-def step(key: Any, state: State, context: Context, points: int) -> tuple[State, SinglePointsInfo]:
-    """Draw the labels of so many random points anew, with all parameters integrated out."""
-    rng = generator(key)
-    count = min(points, context.data.n_rows)
-    rows = rng.choice(context.data.n_rows, count, replace=False)
-    uniforms, sides = rng.random(count), rng.integers(0, 2, count, dtype=np.uint8)
-    before = state.labels[rows].copy()
-    clusters = context.data.collapsed(context.model, state, count)
-    used = gibbs_points(clusters, state.n_clusters, context.data.loop_points, rows, uniforms, state.alpha, state.labels)
-    moved = np.flatnonzero(state.labels[rows] != before)
-    if len(moved):
-        born = used - state.n_clusters
-        if born:
-            state.subclusters = concatenate([state.subclusters, nothing_like(state.subclusters, 2 * born)])
-            state.records = np.concatenate([state.records, state.new_records(born)])
-        for place in moved:
-            row = rows[place]
-            context.data.add_to_statistics(state.subclusters, 2 * before[place] + state.sublabels[row], row, -1)
-            state.sublabels[row] = sides[place]
-            context.data.add_to_statistics(state.subclusters, 2 * state.labels[row] + state.sublabels[row], row, 1)
-        state.by_label = None
-        state, _ = close_ranks(key, state, context)
-    return state, SinglePointsInfo(count, len(moved))
+def likely_founders(key: Any, partition: Partition, context: Context) -> Founders:
+    """The rows by the probability that they found a cluster, as things are now.
+
+    Most points never would. A chain that takes those that might more often sees clusters come and go a hundred times
+    as often, and it is free to: who is taken is fixed from then on, whatever becomes of the labels.
+    """
+    n_rows = context.data.n_rows
+    rows = np.arange(n_rows)
+    if n_rows > SEARCHED:
+        rows = np.sort(generator(key).choice(n_rows, SEARCHED, replace=False))
+    with_room(partition, context, 1)
+    shares = founding_probabilities(
+        partition.clusters, partition.n_clusters, context.model.outliers, context.data.loop_points, rows,
+        partition.alpha,
+    )  # fmt: skip
+    return Founders(rows, np.cumsum(shares) / shares.sum())
+
+
+def step(
+    key: Any, partition: Partition, context: Context, points: int, founders: Founders = NO_FOUNDERS
+) -> tuple[Partition, SinglePointsInfo]:
+    """Draw the labels of so many points anew, one after the other, with all parameters integrated out.
+
+    They are random, every other one among likely founders.
+    """
+    data, fixed = context.data, context.model.outliers
+    with_room(partition, context, points)
+    rows, uniforms = draw_rows(key, points, data.n_rows, *founders)
+    used, moved = gibbs_points(
+        partition.clusters, partition.n_clusters, fixed, context.settings.cluster_limit, data.loop_points, rows,
+        uniforms, partition.alpha, partition.labels,
+    )  # fmt: skip
+    if moved:
+        partition.n_clusters = close_ranks(partition.clusters, used, fixed, partition.labels)
+        partition.by_label = None
+    return partition, SinglePointsInfo(points, moved)

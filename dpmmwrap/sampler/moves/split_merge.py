@@ -1,42 +1,50 @@
-"""Split and merge by sequential allocation from two points (Dahl 2003; Jain and Neal 2004): an exact move.
+"""Split and merge by a division whose probability is known (Jain and Neal 2004; Dahl 2003): an exact move.
 
-Two points are chosen without looking at labels, half of the time near each other. If they share a cluster, its points
-are divided between them, each by the predictive of the sides so far, and the probability of just this division is
-known. If they do not, the division is the present one. Order, blocks and the pair depend on the set of points alone,
-never on how it is divided now: so they cancel.
+Two points are chosen without looking at labels, half of the time near each other. If they share a cluster, a proposal
+divides its points between them, and says how probable just this division was. If they do not, the division is the
+present one. Whatever a proposal looks at depends on the set of points alone, never on how it is divided now: so it
+cancels. Several pairs go on at once, as long as they have no cluster in common (`kernels.exact.plan_round`).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.random import Generator
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.bins import Embedder
-from dpmmwrap.dirichlet_process import log_split_prior
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.collapsed import log_marginal
-from dpmmwrap.sampler.kernels.exact import allocate
-from dpmmwrap.sampler.moves.subclusters import NO_CLUSTERS, AcceptedMoves, apply_moves
-from dpmmwrap.sampler.state import State, generator
-from dpmmwrap.special import compiled_float64
-from dpmmwrap.variates import derived_key
+from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.partition import Partition, with_room
+from dpmmwrap.variates import derived_key, standard_exponentials
 
 ANCHORS, NEIGHBOURS = 2000, 20
 """Points among which near pairs are chosen, and how many neighbours each has."""
-ONE_BY_ONE = 32
-"""Points that are allocated one by one before blocks begin to double."""
 LARGEST_UNION = 50_000
-"""Larger unions are left to the subclusters: a proposal goes over all of its points."""
+"""Larger unions are left alone: a proposal goes over all of its points."""
+ORDER_KEY, DIVISION_KEY, UNIFORM_KEY = 1 << 48, 1 << 49, 1 << 50
+"""Added to a step's key for the order of the points, for their sides and for the acceptance."""
 
 
-class SplitMergeInfo(NamedTuple):
-    splits_proposed: int = 0
-    splits: int = 0
-    merges_proposed: int = 0
-    merges: int = 0
+class Proposal(Protocol):
+    """A way to divide points between two of them, with a probability that is known."""
+
+    def divide(self, data: Data, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+        """log probability of `sides` for `rows`, the first two of which found the two sides; with `draw` they are drawn
+        first. The sides' statistics are left in the first two places of `scratch`.
+
+        It may look at the data, the rows and the key, never at labels.
+        """
+
+
+class SequentialAllocation:
+    """One point after the other by the predictive of the sides so far, then in blocks that double."""
+
+    def divide(self, data: Data, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+        return float(exact.allocate(scratch, data.loop_points, rows, sides, key, draw, exact.ONE_BY_ONE))
 
 
 class Pairs(NamedTuple):
@@ -47,7 +55,7 @@ class Pairs(NamedTuple):
     """Row numbers of each anchor's neighbours (A, NEIGHBOURS)."""
 
     @classmethod
-    def of(cls, data: Any, embed: Embedder) -> Pairs:
+    def of(cls, data: Data, embed: Embedder) -> Pairs:
         from sklearn.neighbors import NearestNeighbors
 
         rows = np.arange(data.n_rows)
@@ -59,76 +67,121 @@ class Pairs(NamedTuple):
         found = near.kneighbors(points, return_distance=False)[:, 1:]
         return cls(rows, rows[found])
 
-    def draw(self, n_rows: int, rng: Generator) -> tuple[int, int]:
-        """Two different points: any two, or (half of the time) two near each other."""
-        if rng.random() < 0.5 and self.neighbours.shape[1]:
-            anchor = int(rng.integers(len(self.anchors)))
-            one, other = int(self.anchors[anchor]), int(rng.choice(self.neighbours[anchor]))
-            if one != other:
-                return one, other
-        one, other = int(rng.integers(n_rows)), int(rng.integers(n_rows - 1))
-        return one, other + (other >= one)
+
+class Tools(NamedTuple):
+    """What the move needs beside the context: made once per chain."""
+
+    pairs: Pairs
+    proposal: Proposal
+    scratches: SimpleQueue[Any]
+    """Bundles of three empty clusters, one for each thread."""
+
+    @classmethod
+    def of(cls, context: Context, embed: Embedder, proposal: Proposal | None = None) -> Tools:
+        scratches: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(context.data.n_jobs):
+            scratches.put(context.data.empty_clusters(context.model, 3))
+        return cls(Pairs.of(context.data, embed), proposal or SequentialAllocation(), scratches)
 
 
-def step(key: Any, state: State, context: Context, pairs: Pairs, proposals: int) -> tuple[State, SplitMergeInfo]:
-    """So many proposals, one after the other."""
-    totals = np.zeros(4, np.int64)
-    for number in range(proposals):
-        state, info = propose(derived_key(key, number + 1), state, context, pairs)
-        totals += info
-    return state, SplitMergeInfo(*totals.tolist())
+class SplitMergeInfo(NamedTuple):
+    splits_proposed: int = 0
+    splits: int = 0
+    merges_proposed: int = 0
+    merges: int = 0
 
 
-def propose(key: Any, state: State, context: Context, pairs: Pairs) -> tuple[State, SplitMergeInfo]:
-    """Propose to split the cluster of two points, or to merge their clusters."""
-    rng, data = generator(key), context.data
-    i, j = pairs.draw(data.n_rows, rng)
-    one, other = int(state.labels[i]), int(state.labels[j])
-    known = state.known
-    counts = known.clusters.counts
+class Round(NamedTuple):
+    """Pairs whose clusters are different, and the points of those clusters."""
+
+    pairs: IntArray
+    one: IntArray
+    other: IntArray
+    log_uniforms: Any
+    gains: Any
+    """Of merges: log ratio but for the probability of the way back."""
+    starts: IntArray
+    rows: IntArray
+
+
+def step(
+    key: Any, partition: Partition, context: Context, tools: Tools, proposals: int
+) -> tuple[Partition, SplitMergeInfo]:
+    """Up to so many proposals at once."""
+    if context.data.n_rows < 2:
+        return partition, SplitMergeInfo()
+    with_room(partition, context, proposals)
+    these, info = plan(key, partition, context, tools, proposals)
+    count = len(these.pairs)
+    accepted = np.zeros(count, bool)
+
+    def look_at(begin: int, end: int) -> None:
+        scratch = tools.scratches.get()
+        for number in range(begin, end):
+            accepted[number] = propose(key, number, these, partition, context, tools.proposal, scratch)
+        tools.scratches.put(scratch)
+
+    if context.settings.max_clusters is None:
+        context.data.run(look_at, count, count)
+    else:
+        look_at(0, count)
+    if accepted.any():
+        used = partition.n_clusters + count
+        fixed = context.model.outliers
+        partition.n_clusters = exact.close_ranks(partition.clusters, used, fixed, partition.labels)
+        partition.by_label = None
+        split = these.one == these.other
+        info = info._replace(splits=int((accepted & split).sum()), merges=int((accepted & ~split).sum()))
+    return partition, info
+
+
+def plan(
+    key: Any, partition: Partition, context: Context, tools: Tools, proposals: int
+) -> tuple[Round, SplitMergeInfo]:
+    """The pairs of a round that need a look at their points; how many were proposed."""
+    clusters, labels, counts = partition.clusters, partition.labels, partition.counts
+    pairs = exact.draw_pairs(key, proposals, context.data.n_rows, *tools.pairs)
+    chosen, slots = exact.plan_round(pairs, labels, counts, context.model.outliers, LARGEST_UNION)
+    pairs = pairs[chosen]
+    log_uniforms = -standard_exponentials(derived_key(key, UNIFORM_KEY), proposals)[chosen]
+    one, other = labels[pairs[:, 0]].astype(np.int64), labels[pairs[:, 1]].astype(np.int64)
+    scratch = tools.scratches.get()
+    gains = exact.merge_gains(clusters, scratch, one, other, partition.alpha)
+    tools.scratches.put(scratch)
     split = one == other
-    size = int(counts[one] + (0 if split else counts[other]))
-    log_uniform = -float(rng.exponential())
-    tried = SplitMergeInfo(splits_proposed=int(split), merges_proposed=int(not split))
-    if size > LARGEST_UNION:
-        return state, tried
+    info = SplitMergeInfo(splits_proposed=int(split.sum()), merges_proposed=int((~split).sum()))
+    # The probability of the way back is at most 1: most merges are refused without looking at a point.
+    hopeful = split | (gains >= log_uniforms)
+    pairs, one, other, split = pairs[hopeful], one[hopeful], other[hopeful], split[hopeful]
+    slots = np.where(slots >= 0, np.where(hopeful, np.cumsum(hopeful) - 1, -1)[slots], -1)
+    sizes = counts[one] + np.where(split, 0.0, counts[other])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    rows = np.empty(starts[-1], np.int64)
+    exact.collect_unions(labels, slots, starts[:-1].copy(), rows)
+    return Round(pairs, one, other, log_uniforms[hopeful], gains[hopeful], starts, rows), info
+
+
+def propose(
+    key: Any, number: int, these: Round, partition: Partition, context: Context, proposal: Proposal, scratch: Any
+) -> bool:
+    """Propose to split the cluster of two points, or to merge their clusters; whether it was accepted."""
+    clusters, labels, alpha = partition.clusters, partition.labels, partition.alpha
+    one, other, log_uniform = int(these.one[number]), int(these.other[number]), float(these.log_uniforms[number])
+    rows = these.rows[these.starts[number] : these.starts[number + 1]]
+    sides = np.empty(len(rows), np.int64)
+    exact.shuffle(rows, *these.pairs[number], derived_key(key, ORDER_KEY + (number << 32)))
+    split = one == other
     if not split:
-        joint = data.union_log_marginal(context.model, known, one, other)
-        gain = joint - known.log_marginal[one] - known.log_marginal[other]
-        against = log_split_prior(state.alpha, counts[one], counts[other])
-        # The probability of the way back is at most 1: most merges are refused without looking at a point.
-        if gain - against < log_uniform:
-            return state, tried
-    members = data.members(state, np.array([one] if split else sorted((one, other))), counts)
-    rows = in_random_order(np.concatenate(members), i, j, rng)
-    sides = np.zeros(size, np.int64) if split else (state.labels[rows] == other).astype(np.int64)
-    scratch = data.scratch(context.model)
-    log_q = allocate(scratch, data.loop_points, rows, sides, rng.random(size), split, ONE_BY_ONE)
+        exact.present_sides(rows, labels, other, sides)
+    its_key = derived_key(key, DIVISION_KEY + (number << 32))
+    log_q = proposal.divide(context.data, scratch, rows, sides, its_key, split)
     if not split:
-        if gain - against + log_q < log_uniform:
-            return state, tried
-        pair = np.array([min(one, other)]), np.array([max(one, other)])
-        moves = AcceptedMoves(NO_CLUSTERS, *pair, 0)
-        return apply_moves(key, state, context, moves), tried._replace(merges=1)
-    left, right = scratch.counts[0], scratch.counts[1]
-    gain = side_log_marginals(scratch) - known.log_marginal[one]
-    if gain + log_split_prior(state.alpha, left, right) - log_q < log_uniform:
-        return state, tried
-    in_turn = [rows[sides == 0], rows[sides == 1]]
-    halves = data.set_sublabels(state, [np.concatenate(in_turn)], [np.repeat([0, 1], [len(p) for p in in_turn])])
-    state.replace(np.array([one]), halves)
-    state.posteriors = known._replace(subclusters=state.subclusters)
-    return apply_moves(key, state, context, AcceptedMoves(np.array([one]), NO_CLUSTERS, NO_CLUSTERS, 0)), (
-        tried._replace(splits=1)
-    )
-
-
-def in_random_order(rows: IntArray, i: int, j: int, rng: Generator) -> IntArray:
-    """The rows in random order, i and j first."""
-    rest = rng.permutation(rows[(rows != i) & (rows != j)])
-    return np.concatenate([[i, j], rest]).astype(np.int64)
-
-
-@compiled_float64
-def side_log_marginals(scratch: Any) -> Any:
-    return log_marginal(scratch, 0) + log_marginal(scratch, 1)
+        if these.gains[number] + log_q < log_uniform:
+            return False
+        exact.merge(clusters, one, other, labels, rows)
+        return True
+    limit = context.settings.max_clusters
+    if limit is not None and np.count_nonzero(clusters.counts[context.model.outliers :]) >= limit:
+        return False
+    place = partition.n_clusters + number
+    return bool(exact.accept_split(clusters, scratch, one, place, log_q, log_uniform, alpha, labels, rows, sides))

@@ -45,7 +45,7 @@ def close_ranks(key: Any, state: State, context: Context) -> tuple[State, Accept
     """Look at the subclusters and leave them as they are; clusters without points leave."""
     state.posteriors = context.data.compute_posteriors(context.model, state.subclusters)
     counts = state.posteriors.clusters.counts[context.model.outliers :]
-    moves = AcceptedMoves(NO_CLUSTERS, NO_CLUSTERS, NO_CLUSTERS, len(counts) - np.count_nonzero(counts))
+    moves = AcceptedMoves(NO_CLUSTERS, NO_CLUSTERS, NO_CLUSTERS, int(len(counts) - np.count_nonzero(counts)))
     return apply_moves(key, state, context, moves), moves
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from dpmmwrap.dirichlet_process import draw_alpha
+from dpmmwrap.sampler.state import next_key
 
 
 @pytest.mark.parametrize(("clusters", "points"), [(1, 10), (4, 50), (30, 5000)])
@@ -19,9 +20,9 @@ def test_alpha_is_drawn_from_its_posterior(clusters: int, points: int) -> None:
     logs += gammaln(grid) - gammaln(grid + points)
     density = np.exp(logs - logs.max()) * grid
     cdf = np.cumsum(density) / density.sum()
-    rng, alpha, drawn = np.random.default_rng(0), 1.0, []
+    rng, alpha, drawn = np.random.Generator(np.random.SFC64(0)), 1.0, []
     for _ in range(20_000):
-        alpha = draw_alpha(rng, alpha, clusters, points, (shape, rate))
+        alpha = draw_alpha(next_key(rng), alpha, clusters, points, (shape, rate))
         drawn.append(alpha)
     # Every tenth: neighbours of the chain are alike.
     assert stats.kstest(drawn[::10], lambda x: np.interp(x, grid, cdf)).pvalue > 1e-3

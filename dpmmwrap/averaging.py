@@ -1,0 +1,130 @@
+"""Predictions averaged over draws: the mixtures of several draws, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.families import prior_from_fields
+from dpmmwrap.families.base import Points, Prior, concatenate, take
+from dpmmwrap.files import read_arrays
+
+DRAWS = 30
+"""Draws that are averaged over, evenly spaced: a probability is then within .1 of all draws' as a rule."""
+CHUNK = 1 << 10
+PREFIX = "averaged_"
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The components of the mixtures of several draws, and the cluster of the labels that each stands for."""
+
+    posterior: Any
+    """A batch of all draws' components, draw after draw."""
+    weights: Float64Array
+    """Of each component in its draw."""
+    starts: IntArray
+    """The first component of each draw."""
+    clusters: IntArray
+    """What each component stands for; -1 for outliers."""
+
+    @classmethod
+    def of(
+        cls, X: Points, draws: IntArray, labels: IntArray, prior: Prior, outlier_weight: float, outlier_prior: Any
+    ) -> Averaged:
+        """Of evenly spaced draws (M, N), matched with `labels`."""
+        from dpmmwrap.summaries.matching import match
+
+        chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
+        statistics, clusters, weights, specials = [], [], [], []
+        for draw in chosen:
+            own = np.asarray(draws[draw])
+            count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
+            # Outliers as one component more, after the others.
+            found = prior.statistics(X, np.where(own < 0, count, own), count + outside)
+            inside = found.counts[:count]
+            statistics.append(found)
+            clusters.append(np.append(match(own, labels), np.full(outside, -1)))
+            weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))
+            specials.append(count if outside else -1)
+        starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
+        every = concatenate(statistics)
+        posterior = prior.posterior(every)
+        if outlier_prior is not None:
+            places = starts + np.array(specials)
+            posterior = posterior.replaced(places, outlier_prior.posterior(take(every, places)))
+        return cls(posterior, np.concatenate(weights), starts, np.concatenate(clusters))
+
+    def shifted(self, offset: FloatArray) -> Averaged:
+        """The same for data from which `offset` has been subtracted."""
+        return Averaged(self.posterior.shifted(offset), self.weights, self.starts, self.clusters)
+
+    @cached_property
+    def _columns(self) -> Float64Array:
+        """Which component counts for which cluster, the outliers' last (K + 1, components); a share of one draw."""
+        columns = np.zeros((int(self.clusters.max(initial=-1)) + 2, len(self.clusters)))
+        columns[self.clusters, np.arange(len(self.clusters))] = 1 / len(self.starts)
+        return columns
+
+    def _log_densities(self, points: Points) -> Float64Array:
+        """log of weight times predictive density (components, rows)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.weights)[:, None] + self.posterior.log_predictive(points))
+
+    def _totals(self, densities: Float64Array) -> Float64Array:
+        """log density of each draw's mixture (draws, rows)."""
+        best = np.maximum.reduceat(densities, self.starts, axis=0)
+        sizes = np.diff(np.append(self.starts, len(densities)))
+        sums = np.add.reduceat(np.exp(densities - np.repeat(best, sizes, axis=0)), self.starts, axis=0)
+        return np.asarray(best + np.log(sums))
+
+    def predict_proba(self, points: Points, columns: int) -> Float64Array:
+        """The mean over draws of each cluster's probability (rows, columns), the outliers' last if there are any."""
+        found = np.zeros((points.shape[0], columns))
+        sizes = np.diff(np.append(self.starts, len(self.clusters)))
+        for begin in range(0, len(found), CHUNK):
+            densities = self._log_densities(points[begin : begin + CHUNK])
+            shares = np.exp(densities - np.repeat(self._totals(densities), sizes, axis=0))
+            means = (self._columns @ shares).T
+            own = means.shape[1] - 1
+            found[begin : begin + CHUNK, :own] = means[:, :own]
+            if columns > own:
+                found[begin : begin + CHUNK, columns - 1] += means[:, own]
+        return found
+
+    def score_samples(self, points: Points) -> Float64Array:
+        """log of the mean over draws of the predictive density."""
+        scores = np.empty(points.shape[0])
+        for begin in range(0, len(scores), CHUNK):
+            totals = self._totals(self._log_densities(points[begin : begin + CHUNK]))
+            scores[begin : begin + CHUNK] = logsumexp(totals, axis=0) - np.log(len(self.starts))
+        return scores
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file needs to hold."""
+        own = {"weights": self.weights, "starts": self.starts, "clusters": self.clusters}
+        fields = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
+        return {f"{PREFIX}{name}": array for name, array in (own | fields).items()}
+
+    @classmethod
+    def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> Averaged | None:
+        """From a file that has it."""
+        names = ("weights", "starts", "clusters", *fields)
+        found = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
+        if not found:
+            return None
+        if len(found) < len(names):
+            raise ValueError("the averages over draws are not whole")
+        weights, starts, clusters, *values = (found[f"{PREFIX}{name}"] for name in names)
+        if (
+            not (len(weights) == len(clusters) == len(values[-1]))
+            or (np.diff(np.append(starts, len(weights))) < 1).any()
+        ):
+            raise ValueError("its arrays do not belong together")
+        return cls(prior_from_fields(family, values), weights, starts, clusters)

@@ -1,0 +1,117 @@
+"""What was sampled: the draws of all chains from the posterior, after the search."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.files import InputError, check_writable, read_arrays, write_npz
+
+FORMAT = "dpmmwrap draws 1"
+IN_MEMORY = 1 << 30
+"""Bytes of labels up to which they are kept in memory; more go to a file in the folder for temporary ones."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws from the posterior: every array begins with an axis of chains and one of draws."""
+
+    n_clusters: IntArray
+    """Clusters of each draw (chains, draws)."""
+    alpha: Float64Array
+    """The concentration (chains, draws)."""
+    log_posterior: Float64Array
+    """log p(labels, concentration, X), up to a constant (chains, draws)."""
+    weights: Float64Array
+    """Each cluster's share of the points (chains, draws, most clusters): entry k is of the points with label k, zero
+    where there are none. Numbers of clusters mean nothing from one draw to the next."""
+    splits: IntArray
+    splits_proposed: IntArray
+    merges: IntArray
+    merges_proposed: IntArray
+    """Moves since the draw before (chains, draws)."""
+    labels: IntArray | None = None
+    """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
+
+    @property
+    def n_chains(self) -> int:
+        return int(self.n_clusters.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Of each chain."""
+        return int(self.n_clusters.shape[1])
+
+    @property
+    def kept_labels(self) -> IntArray:
+        """The labels of all chains' draws, one after the other (chains x draws, points)."""
+        if self.labels is None:
+            raise ValueError("this needs the labels of the draws, which were not kept: keep_labels should be True")
+        return self.labels.reshape(-1, self.labels.shape[2])
+
+    def save(self, path: str | Path) -> None:
+        """Write the draws as plain arrays (.npz): loading them cannot execute code."""
+        write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file needs to hold."""
+        every = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in every.items() if value is not None}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Draws:
+        """Read what `save` wrote; a damaged file is refused with one sentence."""
+        if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
+            raise InputError(f"{path} should be a {FORMAT!r} file")
+        found = cls.read(path)
+        assert found is not None
+        return found
+
+    @classmethod
+    def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
+        """From a file whose arrays' names begin with a prefix; None where it has none."""
+        names = tuple(field.name for field in fields(cls))
+        if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
+            return None
+        required = tuple(f"{prefix}{name}" for name in names[:-1])
+        found = read_arrays(path, required=required, optional=(f"{prefix}{names[-1]}",))
+        found = {name.removeprefix(prefix): array for name, array in found.items()}
+        shape = found["n_clusters"].shape
+        if len(shape) != 2 or any(array.shape[:2] != shape for array in found.values()):
+            raise InputError(f"{path} has damaged draws: their arrays do not belong together")
+        return cls(**found)
+
+
+def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) -> IntArray:
+    """Where the labels of draws are written: in memory, or in a file if they are many or the run has a checkpoint.
+
+    Beside a checkpoint the file stays and is gone on with; a temporary one goes with the array.
+    """
+    size = 4 * int(np.prod(shape))
+    if checkpoint is not None:
+        path = labels_file(checkpoint)
+        if path.exists():
+            found = np.load(path, mmap_mode="r+", allow_pickle=False)
+            if found.shape == shape and found.dtype == np.int32:
+                return found  # type: ignore[no-any-return]
+        check_writable(path, needed=size)
+        return np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    if size <= IN_MEMORY:
+        return np.empty(shape, np.int32)
+    with tempfile.NamedTemporaryFile(prefix="dpmmwrap-draws-", suffix=".npy", delete=False) as file:
+        path = Path(file.name)
+    check_writable(path, needed=size)
+    array = np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    weakref.finalize(array, path.unlink, missing_ok=True)
+    return array
+
+
+def labels_file(checkpoint: Path) -> Path:
+    """The file of the labels of draws beside a checkpoint."""
+    return checkpoint.with_name(f"{checkpoint.name}.labels.npy")

@@ -1,0 +1,140 @@
+"""From what a backend found to the answer, and what can be asked of the draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.averaging import Averaged
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.dirichlet_process import log_joint_with_outliers
+from dpmmwrap.draws import Draws
+from dpmmwrap.families.base import Points, take
+from dpmmwrap.families.columns import Columns
+from dpmmwrap.mixture import Mixture
+
+if TYPE_CHECKING:
+    from dpmmwrap.summaries.credible_ball import CredibleBall
+    from dpmmwrap.summaries.diagnostics import Diagnostic
+    from dpmmwrap.summaries.groups import Groups
+
+LOSSES = ("vi", "binder")
+SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
+"""Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
+
+
+class Answer(NamedTuple):
+    """The clustering that a fit ends with."""
+
+    labels: IntArray
+    mixture: Mixture
+    log_posterior: float
+    alpha: float
+    confidence: Float64Array | None = None
+    diagnostics: list[Diagnostic] | None = None
+    doubts: tuple[str, ...] = ()
+    """Sentences about what may be wrong with the draws."""
+
+
+def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
+    """The partition that represents the draws best; without their labels, the best that the search has met."""
+    outliers = (settings.outlier_weight, settings.outlier_prior)
+    draws, prior = result.draws, settings.prior
+    if draws is None:
+        mixture = Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+        log_posterior = float(result.log_posterior)
+        if np.isnan(log_posterior):
+            log_posterior = float(result.trace.log_posterior[-1])
+        return Answer(result.labels, mixture, log_posterior, float(result.alpha))
+    from dpmmwrap.summaries.diagnostics import diagnose, disagreement
+
+    alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
+    doubt = disagreement(diagnostics, draws.n_chains)
+    said = (diagnostics, () if doubt is None else (doubt,))
+    if draws.labels is None:
+        mixture = Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+        return Answer(result.labels, mixture, float(result.log_posterior), alpha, None, *said)
+    from dpmmwrap.summaries.matching import confidence
+    from dpmmwrap.summaries.partitions import representative
+
+    labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
+    mixture = Mixture.from_labels(X, labels, prior, *outliers, columns)
+    object.__setattr__(mixture, "averaged", Averaged.of(X, draws.kept_labels, labels, prior, *outliers))
+    log_posterior = log_posterior_of(X, labels, settings, alpha)
+    return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
+
+
+def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float) -> float:
+    """log p(labels, concentration, X), up to a constant, of any labels."""
+    outliers, prior = int(settings.outlier_weight > 0), settings.prior
+    statistics = prior.statistics(X, labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers)
+    log_marginal = prior.log_marginal_likelihood(statistics)
+    if settings.outlier_prior is not None:
+        log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
+    return log_joint_with_outliers(
+        alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
+    )
+
+
+def sample_of(points: Points) -> Points:
+    """Rows that a fitted model keeps, evenly spaced; all of them if they are few."""
+    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, points.shape[1])))
+    if points.shape[0] <= most:
+        return points
+    return points[np.linspace(0, points.shape[0] - 1, most).astype(np.int64)]
+
+
+class PosteriorMixin:
+    """What a fitted model says from its draws."""
+
+    draws_: Draws | None
+    labels_: IntArray
+    mixture_: Mixture
+    loss: str
+
+    def _draws(self) -> Draws:
+        check_is_fitted(self)
+        if self.draws_ is None:
+            raise ValueError("this needs draws from the posterior: n_draws should be above 0")
+        return self.draws_
+
+    def coclustering(self, rows: Any = None) -> Float64Array:
+        """The probability that two points share a cluster: of some rows, by their numbers, or of all (N, N)."""
+        from dpmmwrap.summaries.partitions import coclustering
+
+        return coclustering(self._draws().kept_labels, rows)
+
+    def credible_ball(self, level: float = 0.95) -> CredibleBall:
+        """How far from `labels_` the draws reach: the smallest ball with that share of them, and the clusterings on its
+        edge (Wade and Ghahramani 2018)."""
+        from dpmmwrap.summaries.credible_ball import credible_ball
+
+        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
+
+    def groups(self, X: Any = None, *, method: str = "demp", cut: float | None = None) -> Groups:
+        """Clusters that overlap, joined step by step into a tree.
+
+        A class that is not one Gaussian is found as several clusters; joined, they are one group. "demp" joins the two
+        that are confused most often, as long as that is above 0.025 (Hennig 2010); "entropy" those whose union lowers
+        the entropy most (Baudry et al. 2010). X is the data, or other rows; by default rows of the data that the model
+        has kept.
+
+        Examples
+        --------
+        >>> groups = model.groups()  # doctest: +SKIP
+        >>> groups.suggested, groups.of_points(model.labels_)  # doctest: +SKIP
+        """
+        check_is_fitted(self)
+        if X is not None:
+            return self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
+        kept = self.mixture_.shifted(self._offset)  # type: ignore[attr-defined]
+        return kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ (pip install 'dpmmwrap[posterior]'): n_clusters, alpha, weights, lp."""
+        from dpmmwrap.summaries.arviz import to_arviz
+
+        return to_arviz(self._draws())

@@ -1,0 +1,138 @@
+"""Numeric columns with a variance each, or one for all, with their parameters integrated out: Student's t by sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+
+LOG_PI = math.log(math.pi)
+LARGE = 1e150
+
+
+class NumericClusters(NamedTuple):
+    """Numeric columns with a variance each, or one for all: sums of x, x^2 and observed values, and the prior."""
+
+    counts: Any
+    sums: Any
+    prior: Any
+    """An `inverse_gamma.Posteriors` of one distribution."""
+    tied: Any
+    tables: Any
+    """What the predictive of each feature needs (C, 4, D), where prepared: the mean; what a squared distance from it
+    is multiplied with; the power, less than zero, of one plus that; the log density at the mean."""
+    pooled: Any
+    """With one variance for all features, their degrees of freedom and scale (C, 2), where prepared."""
+
+
+@compiled
+def _feature(clusters: Any, k: int, j: int) -> Any:
+    """Observed values of a feature, their posterior mean and strength, and what they add to the scale."""
+    prior, sums = clusters.prior, clusters.sums[k]
+    dim = len(prior.means)
+    n = sums[2 * dim + j]
+    strength = prior.strengths[0] + n
+    middle = sums[j] / n if n > 0.5 else prior.means[j]
+    gap = middle - prior.means[j]
+    scatter = max(sums[dim + j] - sums[j] * middle, 0.0) if n > 0.5 else 0.0
+    scatter += prior.strengths[0] * n / strength * gap * gap
+    return n, prior.means[j] + n / strength * gap, strength, scatter
+
+
+@compiled
+def prepare(clusters: Any, k: int) -> None:
+    """O(D); gamma functions only where the number of observed values changes."""
+    prior, tied, table = clusters.prior, clusters.tied, clusters.tables[k]
+    last, terms, values, pooled = -1.0, 0.0, 0.0, 0.0
+    for j in range(len(prior.means)):
+        n, mean, strength, scatter = _feature(clusters, k, j)
+        ratio = strength / (strength + 1.0)
+        table[0, j] = mean
+        if tied:
+            values += n
+            pooled += scatter
+            table[1, j], table[2, j] = ratio, 0.0
+            table[3, j] = 0.5 * (math.log(ratio) - LOG_PI)
+        else:
+            freedom, scale = prior.freedoms[0] + n, prior.scales[j] + scatter
+            if n != last:
+                last = n
+                terms = log_gamma(0.5 * (freedom + 1.0)) - log_gamma(0.5 * freedom) - 0.5 * LOG_PI
+            table[1, j], table[2, j] = ratio / scale, -0.5 * (freedom + 1.0)
+            table[3, j] = terms + 0.5 * math.log(table[1, j])
+    if tied:
+        clusters.pooled[k, 0], clusters.pooled[k, 1] = prior.freedoms[0] + values, prior.scales[0] + pooled
+
+
+@compiled
+def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+    """Student's t, feature by feature, or one t for all features that share a variance. O(D).
+
+    Features of the same power are multiplied before one logarithm is taken.
+    """
+    table = clusters.tables[k]
+    dim = table.shape[1]
+    total, seen = 0.0, 0.0
+    if clusters.tied:
+        square = 0.0
+        for j in range(dim):
+            x = np.float64(X[row, j])
+            if not np.isnan(x):
+                gap = x - table[0, j]
+                square += table[1, j] * gap * gap
+                total += table[3, j]
+                seen += 1.0
+        freedom, scale = clusters.pooled[k, 0], clusters.pooled[k, 1]
+        total += log_gamma(0.5 * (freedom + seen)) - log_gamma(0.5 * freedom) - 0.5 * seen * math.log(scale)
+        return total - 0.5 * (freedom + seen) * math.log1p(square / scale)
+    product, power = 1.0, 0.0
+    for j in range(dim):
+        x = np.float64(X[row, j])
+        if not np.isnan(x):
+            if table[2, j] != power or product > LARGE:
+                total += power * math.log(product)
+                product, power = 1.0, table[2, j]
+            gap = x - table[0, j]
+            product *= 1.0 + table[1, j] * gap * gap
+            total += table[3, j]
+    return total + power * math.log(product)
+
+
+@compiled
+def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
+    sums = clusters.sums[k]
+    dim = len(sums) // 3
+    for j in range(dim):
+        x = np.float64(X[row, j])
+        if not np.isnan(x):
+            sums[j] += sign * x
+            sums[dim + j] += sign * x * x
+            sums[2 * dim + j] += sign
+
+
+@compiled
+def log_marginal(clusters: Any, k: int) -> Any:
+    prior, tied = clusters.prior, clusters.tied
+    total, pooled, values, last, terms = 0.0, 0.0, 0.0, -1.0, 0.0
+    for j in range(len(prior.means)):
+        n, _, strength, scatter = _feature(clusters, k, j)
+        values += n
+        pooled += scatter
+        if n != last:
+            last = n
+            terms = 0.5 * (math.log(prior.strengths[0] / strength) - n * LOG_PI)
+            if not tied:
+                terms += log_gamma(0.5 * (prior.freedoms[0] + n)) - log_gamma(0.5 * prior.freedoms[0])
+        total += terms
+        if not tied:
+            freedom, scale = prior.freedoms[0], prior.scales[j]
+            total += 0.5 * (freedom * math.log(scale) - (freedom + n) * math.log(scale + scatter))
+    if tied:
+        freedom, scale = prior.freedoms[0], prior.scales[0]
+        total += log_gamma(0.5 * (freedom + values)) - log_gamma(0.5 * freedom)
+        total += 0.5 * (freedom * math.log(scale) - (freedom + values) * math.log(scale + pooled))
+    return total

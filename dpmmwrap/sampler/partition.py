@@ -1,0 +1,50 @@
+"""A clustering with all parameters integrated out: what the exact moves change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.families.base import Statistics
+from dpmmwrap.sampler.kernels.exact import copy_clusters
+from dpmmwrap.sampler.kernels.labels import LabelOrder
+
+if TYPE_CHECKING:
+    from dpmmwrap.sampler.context import Context
+
+
+@dataclass
+class Partition:
+    """Where a chain of exact moves stands."""
+
+    alpha: float
+    labels: IntArray
+    clusters: Any
+    """What the predictives of the clusters need, with room for more of them (`kernels.collapsed`)."""
+    n_clusters: int
+    """Clusters, none of them empty but that of outliers, which comes first if there is one."""
+    by_label: LabelOrder | None = None
+    """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
+
+    @property
+    def counts(self) -> Any:
+        """Points of each cluster."""
+        return self.clusters.counts[: self.n_clusters]
+
+
+def partition_of(context: Context, alpha: float, labels: IntArray, clusters: Statistics, births: int = 0) -> Partition:
+    """The partition of these labels, from the clusters' statistics, with room for so many more clusters."""
+    count = len(clusters.counts)
+    return Partition(alpha, labels, context.data.collapsed(context.model, clusters, count + births), count)
+
+
+def with_room(partition: Partition, context: Context, births: int) -> None:
+    """Make room for so many more clusters, unless there is."""
+    # The last place is the prior's, or empty.
+    places = len(partition.clusters.counts) - 1
+    needed = partition.n_clusters + births
+    if needed > places:
+        clusters = context.data.empty_clusters(context.model, needed + births)
+        copy_clusters(partition.clusters, partition.n_clusters, clusters)
+        partition.clusters = clusters

@@ -1,0 +1,51 @@
+"""What is kept of the draws of one chain."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+
+
+class Moves(NamedTuple):
+    """What an iteration did."""
+
+    splits: int
+    splits_proposed: int
+    merges: int
+    merges_proposed: int
+
+
+class Sample(NamedTuple):
+    """One draw, but for its labels."""
+
+    n_clusters: int
+    alpha: float
+    log_posterior: float
+    weights: Float64Array
+    """Share of the points of each cluster."""
+
+
+class Record:
+    """The draws of one chain so far."""
+
+    def __init__(self, labels: IntArray | None) -> None:
+        self.labels = labels
+        """Where the labels of each draw are to be written (draws, N); None if they are not kept."""
+        self.samples: list[Sample] = []
+        self.moves: list[Moves] = []
+        self.moved = np.zeros(4, np.int64)
+        """Moves since the last draw."""
+
+    def append(self, sample: Sample, labels: IntArray, outliers: int) -> None:
+        """Keep a draw; labels of the chain begin with the outliers' if there are any."""
+        if self.labels is not None:
+            np.subtract(labels, np.int32(outliers), out=self.labels[len(self.samples)])
+        self.samples.append(sample)
+        self.moves.append(Moves(*self.moved.tolist()))
+        self.moved[:] = 0
+
+    def __len__(self) -> int:
+        return len(self.samples)

@@ -1,0 +1,40 @@
+"""Sampling: draws from the posterior by exact moves alone, after the search has found where it is.
+
+Each move leaves the posterior of labels and concentration invariant; together they reach every clustering. Nothing else
+may touch the labels while draws are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
+from dpmmwrap.sampler.moves.single_points import Founders
+from dpmmwrap.sampler.moves.split_merge import Tools
+from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.record import Moves, Sample
+from dpmmwrap.variates import derived_key
+
+PROPOSALS, POINTS = 4, 32
+"""Of each iteration: pairs that propose a split or a merge, and single points that find their cluster anew."""
+POINTS_KEY, PAIRS_KEY, ALPHA_KEY = 1 << 60, 1 << 61, 1 << 62
+"""Added to an iteration's key for its moves; the sweep takes the numbers before."""
+
+
+def step(key: Any, partition: Partition, context: Context, tools: Tools, founders: Founders) -> tuple[Partition, Moves]:
+    """One iteration: all labels, single points, splits and merges, the concentration."""
+    partition, _ = restricted_sweep.step(key, partition, context, room=PROPOSALS + POINTS)
+    partition, _ = single_points.step(derived_key(key, POINTS_KEY), partition, context, POINTS, founders)
+    partition, info = split_merge.step(derived_key(key, PAIRS_KEY), partition, context, tools, PROPOSALS)
+    partition, _ = concentration.step(derived_key(key, ALPHA_KEY), partition, context)
+    return partition, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)
+
+
+def look(partition: Partition, context: Context) -> Sample:
+    """What is kept of a draw."""
+    model, counts = context.model, partition.counts
+    log_marginals = context.data.log_marginals(model, partition)
+    log_posterior = context.log_posterior(partition.alpha, counts, log_marginals)
+    weights = counts[model.outliers :] / context.data.n_rows
+    return Sample(len(weights), partition.alpha, log_posterior, weights)
