@@ -9,7 +9,7 @@ import pytest
 
 import dpmmwrap
 
-SLOW = {"juliacall", "matplotlib", "numba", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch"}
+SLOW = {"arviz_stats", "juliacall", "matplotlib", "numba", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch"}
 
 
 def imported_by(script: str) -> set[str]:
@@ -43,11 +43,13 @@ def test_a_bad_option_is_told_without_slow_imports() -> None:
 @pytest.mark.parametrize(
     ("module", "rooms"),
     [
-        ("matplotlib", r"plotting\.py|evaluation/figures\.py"),
+        ("matplotlib", r"plotting/\w+\.py|evaluation/figures\.py"),
         ("torch", r"splitnet/\w+\.py|starts/splitnet\.py"),
         ("juliacall", r"backends/julia\.py"),
         ("pyarrow", r"files/tables\.py"),
         ("pandas", r"trace\.py"),
+        ("arviz", r"summaries/arviz\.py"),
+        ("arviz_stats", r"summaries/diagnostics\.py"),
     ],
 )
 def test_who_imports_what_is_slow(module: str, rooms: str) -> None:

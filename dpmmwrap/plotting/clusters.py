@@ -1,30 +1,20 @@
-"""Pictures of a fit. matplotlib is imported here and in `evaluation.figures`, and only when a picture is drawn."""
+"""Pictures of clusters: the points in their colours, with ellipses where clusters are Gaussian."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.files import write_atomically
-from dpmmwrap.trace import Trace
+from dpmmwrap.plotting.projections import WIDE, is_sparse, projection
+from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, counted, new_figure, number_ticks, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind people tell apart, without their black (the ellipses have
-# it) and their yellow (faint on white), and with Paul Tol's wine red.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
-INK = "#222222"
-FAINT = "#B5B5B5"
 SHOWN = 20_000
 """Points drawn at most; more only make a larger and darker picture."""
 COORDINATES_SHOWN = 20_000_000
@@ -32,60 +22,7 @@ COORDINATES_SHOWN = 20_000_000
 NUMBERED = 60
 """Clusters up to which the ellipses bear their numbers."""
 STANDARD_DEVIATIONS = 2.0
-WIDE = 256
-"""Features up to which all principal components are computed; beyond, only the two that are drawn."""
 GAUSSIAN = ("full", "diag", "spherical")
-
-
-def available() -> bool:
-    """Whether matplotlib is installed."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
-@contextlib.contextmanager
-def style() -> Iterator[None]:
-    """One look for all pictures, without touching the user's settings."""
-    import matplotlib
-
-    settings = {
-        "figure.dpi": 150,
-        "savefig.dpi": 150,
-        "figure.constrained_layout.use": True,
-        "font.size": 10,
-        "axes.titlesize": 11,
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "lines.linewidth": 1.5,
-        "legend.frameon": False,
-    }
-    with matplotlib.rc_context(settings):
-        yield
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that draws into memory: no window, no screen, no pyplot state to clean up."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save_figure(path: str | Path, figure: Figure) -> None:
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
-
-
-def counted(number: int, what: str) -> str:
-    """1 cluster, 2 clusters."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title: str | None = None) -> Figure:
@@ -114,8 +51,8 @@ def clusters_figure(
 ) -> Figure:
     """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
 
-    Beyond two dimensions, the first two principal components; in one, a histogram. Covariances (K, D, D), or variances
-    (K, D). Outliers (label -1) are grey crosses.
+    Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
+    Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
     """
     rng = np.random.default_rng(seed)
     rows = some_rows(len(X), SHOWN, rng)
@@ -131,11 +68,12 @@ def clusters_figure(
             _draw_histogram(axes, points[there, 0], marks[there], centres[:, 0], names[0])
         else:
             points = filled(points)
-            seen = projection(points, names)
+            seen = projection(points, names, standardised=True)
             flat = seen.flat(centres)
             _draw_points(axes, seen.flat(points), marks, spread_colours(flat), rng)
             _draw_ellipses(axes, flat, seen.shapes(np.asarray(covariances, dtype=np.float64)))
             seen.name(axes)
+        _draw_legend(axes)
         axes.set_title(heading)
     return figure
 
@@ -171,6 +109,7 @@ def map_figure(
             if clusters <= NUMBERED:
                 _draw_numbers(axes, middles, reaches)
             seen.name(axes)
+        _draw_legend(axes)
         axes.set_title(title or heading_of(clusters, len(labels), len(rows)))
     return figure
 
@@ -205,66 +144,6 @@ def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[F
     return middles, reaches
 
 
-def is_sparse(X: Any) -> bool:
-    return hasattr(X, "toarray")
-
-
-@dataclass(frozen=True)
-class Projection:
-    """How points come onto a flat picture."""
-
-    origin: Float64Array
-    directions: Float64Array
-    """Two, as columns."""
-    names: tuple[str, str]
-    """Of the picture's axes."""
-
-    def flat(self, points: Any) -> Float64Array:
-        if is_sparse(points):
-            return np.asarray(points @ self.directions - self.origin @ self.directions)
-        return np.asarray((points - self.origin) @ self.directions)
-
-    def shapes(self, covariances: Float64Array) -> Float64Array:
-        """Covariances (K, D, D), or variances (K, D), as covariances in the picture (K, 2, 2)."""
-        if covariances.ndim == 3:
-            return np.asarray(self.directions.T @ covariances @ self.directions)
-        return np.asarray(np.einsum("di,kd,dj->kij", self.directions, covariances, self.directions))
-
-    def name(self, axes: Axes) -> None:
-        axes.set_xlabel(self.names[0])
-        axes.set_ylabel(self.names[1])
-
-
-def projection(points: Any, names: Sequence[str] = ("feature 1", "feature 2")) -> Projection:
-    """Two dimensions as they are, by their names; of more the first two principal components."""
-    if points.shape[1] == 2 and not is_sparse(points):
-        return Projection(np.zeros(2), np.eye(2), (names[0], names[1]))
-    origin, directions, shares = principal_components(points)
-    titles = [f"principal component {i + 1} ({shares[i]:.0%} of the variance)" for i in range(2)]
-    return Projection(origin, directions, (titles[0], titles[1]))
-
-
-def principal_components(points: Any) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """The mean, the first two directions as columns, and their shares of the variance."""
-    if min(points.shape) > WIDE:
-        from sklearn.decomposition import PCA
-
-        # The two that are wanted and not all of thousands; sparse rows stay sparse.
-        found = PCA(2, svd_solver="arpack", random_state=0).fit(points)
-        return found.mean_, found.components_.T, found.explained_variance_ratio_
-    points = points.toarray() if is_sparse(points) else points
-    origin = points.mean(axis=0)
-    if points.shape[1] > WIDE:
-        _, lengths, rows = np.linalg.svd(points - origin, full_matrices=False)
-        variances, directions = lengths[:2] ** 2, rows[:2].T
-        whole = (lengths**2).sum()
-    else:
-        every, columns = np.linalg.eigh(np.cov(points, rowvar=False))
-        variances, directions = every[:-3:-1], columns[:, :-3:-1]
-        whole = every.sum()
-    return origin, directions, variances / max(whole, np.finfo(float).tiny)
-
-
 def spread_colours(centres: Float64Array) -> list[str]:
     """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far."""
     taken: list[int] = []
@@ -289,7 +168,8 @@ def _draw_points(
         c=palette[labels[inside]],
         s=size,
         linewidths=0,
-        alpha=0.6,
+        # Paler, a blue would be another cluster's sky blue.
+        alpha=0.9,
         rasterized=True,
     )
     outside = labels < 0
@@ -304,7 +184,13 @@ def _draw_points(
             label="outliers",
             zorder=0,
         )
-        axes.legend(loc="best")
+
+
+def _draw_legend(axes: Axes) -> None:
+    """What ellipses and crosses mean, below the picture, where no point lies."""
+    marks, _ = axes.get_legend_handles_labels()
+    if marks:
+        axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
 
 
 def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -> None:
@@ -316,6 +202,8 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
         angle = np.degrees(np.arctan2(axis[1], axis[0]))
         outline = Ellipse(mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3)
         axes.add_patch(outline)
+    # An ellipse in a legend would be a box.
+    axes.plot([], [], "o", fillstyle="none", color=INK, markeredgewidth=0.9, label="two standard deviations")
     # Patches alone do not widen the axes.
     reach = STANDARD_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
     axes.update_datalim(np.vstack([means - reach, means + reach]))
@@ -358,67 +246,3 @@ def _draw_histogram(
     axes.set_xlabel(name)
     axes.set_ylabel("points")
     number_ticks(axes.yaxis, whole=True)
-
-
-def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str | None = None) -> Figure:
-    """Clusters, log posterior and, where a truth is known, NMI along the iterations, one above the other."""
-    iterations = np.arange(1, len(trace) + 1)
-    panels = [("clusters", trace.n_clusters), ("log posterior", trace.log_posterior)]
-    if np.isfinite(trace.nmi).any():
-        panels.append(("NMI with the truth", trace.nmi))
-    with style():
-        figure = new_figure(7.0, 0.9 + 1.7 * len(panels))
-        rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
-        for axes, (name, values), colour in zip(rows, panels, COLOURS, strict=False):
-            axes.plot(iterations, values, color=colour, marker="o" if len(trace) == 1 else None)
-            axes.set_ylabel(name)
-            axes.margins(x=0.01, y=0.08)
-            axes.grid(axis="y", color=FAINT, linewidth=0.4)
-        _tidy_ticks(rows, true_clusters)
-        rows[0].set_title(title or counted(len(trace), "iteration"))
-        rows[-1].set_xlabel("iteration")
-    return figure
-
-
-def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
-    fewest, most = rows[0].dataLim.intervaly
-    if true_clusters is not None:
-        rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1, label=f"truth: {true_clusters}")
-        rows[0].legend(loc="upper right")
-    cluster_ticks(rows[0], fewest, most)
-    for axes in rows[1:]:
-        number_ticks(axes.yaxis)
-    begin, end = rows[-1].dataLim.intervalx
-    if end - begin < 2:
-        rows[-1].set_xlim(begin - 0.5, end + 0.5)
-    number_ticks(rows[-1].xaxis, whole=True, most=9)
-    rows[0].figure.align_ylabels(list(rows))
-
-
-def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
-    """Whole numbers of clusters; from many to few, what happens among the few should be seen, too."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    if most <= 4 * max(fewest, 1):
-        # The same number of clusters all the way would else have ticks at fractions.
-        axes.set_ylim(min(axes.get_ylim()[0], fewest - 0.5), max(axes.get_ylim()[1], most + 0.5))
-        number_ticks(axes.yaxis, whole=True)
-        return
-    axes.set_yscale("log")
-    # There is no half a cluster.
-    axes.set_ylim(bottom=max(0.8, axes.get_ylim()[0]))
-    axes.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-
-
-def number_ticks(axis: Any, *, whole: bool = False, most: int = 5) -> None:
-    """A few round numbers, with as many digits as tell them apart. To be called when all is drawn."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
-    locator = MaxNLocator(nbins=most, integer=whole, min_n_ticks=1, steps=[1, 2, 5, 10])
-    axis.set_major_locator(locator)
-    steps = np.diff(locator.tick_values(*axis.get_view_interval()))
-    step = float(steps.min()) if len(steps) else 1.0
-    digits = max(0, -math.floor(round(math.log10(step), 6))) if step > 0 else 0
-    axis.set_major_formatter(StrMethodFormatter(f"{{x:,.{digits}f}}"))

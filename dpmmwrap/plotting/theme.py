@@ -1,0 +1,105 @@
+"""One look for all pictures. matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmmwrap.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind people tell apart, without their black (the ellipses have
+# it) and their yellow (faint on white), and with Paul Tol's wine red.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
+INK = "#222222"
+FAINT = "#B5B5B5"
+
+
+def available() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """One look for all pictures, without touching the user's settings."""
+    import matplotlib
+
+    settings = {
+        "figure.dpi": 150,
+        "savefig.dpi": 150,
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "lines.linewidth": 1.5,
+        "legend.frameon": False,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that draws into memory: no window, no screen, no pyplot state to clean up."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(path: str | Path, figure: Figure) -> None:
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def counted(number: int, what: str) -> str:
+    """1 cluster, 2 clusters."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
+    """Whole numbers of clusters; from many to few, what happens among the few should be seen, too."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    if most <= 4 * max(fewest, 1):
+        # The same number of clusters all the way would else have ticks at fractions.
+        axes.set_ylim(min(axes.get_ylim()[0], fewest - 0.5), max(axes.get_ylim()[1], most + 0.5))
+        number_ticks(axes.yaxis, whole=True)
+        return
+    axes.set_yscale("log")
+    # There is no half a cluster.
+    axes.set_ylim(bottom=max(0.8, axes.get_ylim()[0]))
+    # In more than two decades 2 and 5 would lie on top of one another.
+    axes.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5] if most <= 200 * max(fewest, 1) else [1]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def number_ticks(axis: Any, *, whole: bool = False, most: int = 5) -> None:
+    """A few round numbers, with as many digits as tell them apart. To be called when all is drawn."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    locator = MaxNLocator(nbins=most, integer=whole, min_n_ticks=1, steps=[1, 2, 5, 10])
+    axis.set_major_locator(locator)
+    steps = np.diff(locator.tick_values(*axis.get_view_interval()))
+    step = float(steps.min()) if len(steps) else 1.0
+    digits = max(0, -math.floor(round(math.log10(step), 6))) if step > 0 else 0
+    axis.set_major_formatter(StrMethodFormatter(f"{{x:,.{digits}f}}"))
