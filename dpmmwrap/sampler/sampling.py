@@ -16,7 +16,7 @@ from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Sample
 from dpmmwrap.variates import derived_key
 
-PROPOSALS, POINTS = 4, 32
+PROPOSALS, POINTS = 4, 64
 """Of each iteration: pairs that propose a split or a merge, and single points that find their cluster anew."""
 POINTS_KEY, PAIRS_KEY, ALPHA_KEY = 1 << 60, 1 << 61, 1 << 62
 """Added to an iteration's key for its moves; the sweep takes the numbers before."""
