@@ -378,6 +378,24 @@ def test_an_interrupted_run_goes_on(
     assert equal(whole / "draws.npz", parts / "draws.npz")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.parametrize("number", [8, 15 + 50 + 12])
+def test_chains_that_have_not_begun_go_on_too(
+    run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """One after the other: the second has not begun when the first is interrupted."""
+    command = ("fit", points, *SAMPLED, "--json", "--checkpoint", tmp_path / "c", "--out", tmp_path / "parts")
+    assert run("fit", points, *SAMPLED, "--json", "--out", tmp_path / "whole").code == 0
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, number)
+        done = run(*command)
+    assert done.code == 130, done.err
+    summary = json.loads(done.out)
+    assert summary["interrupted"] is True and summary["iterations"] == min(number, 15)
+    assert run(*command).code == 0
+    assert equal(tmp_path / "whole" / "draws.npz", tmp_path / "parts" / "draws.npz")
+
+
 def equal(one: Path, other: Path) -> bool:
     """Whether two files hold the same arrays."""
     if one.suffix == ".npy":
