@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Result, Settings
+from dpmmwrap.backends import Progress, Result, Settings
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
 from dpmmwrap.interrupt import Interrupt
@@ -29,7 +29,8 @@ class NativeBackend:
         own = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
 
         def run(number: int) -> ChainResult:
-            chain = Chain(X, own, number, None if labels is None else labels[number])
+            its_own = replace(own, progress=progress_of(own.progress, number))
+            chain = Chain(X, its_own, number, None if labels is None else labels[number])
             try:
                 return chain.run(interrupt)
             finally:
@@ -42,6 +43,15 @@ class NativeBackend:
                 with ThreadPoolExecutor(side_by_side) as pool:
                     found = list(pool.map(run, range(chains)))
         return result_of(found, labels)
+
+
+def progress_of(progress: Progress | None, number: int) -> Progress | None:
+    """Who hears of a chain."""
+    of_chain = getattr(progress, "of_chain", None)
+    if of_chain is None:
+        return progress if number == 0 else None
+    heard: Progress = of_chain(number)
+    return heard
 
 
 def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -28,40 +29,54 @@ class Plan(NamedTuple):
     draws: int = 0
     thin: int = 1
     chains: int = 1
-    rounds: int = 1
-    """Chains that run one after the other."""
 
     @classmethod
     def of(cls, model: DPMM) -> Plan:
-        from joblib import effective_n_jobs
-
         from dpmmwrap.backends import Settings
 
         nothing: Any = None
         # Only its lengths are asked for.
         settings = Settings(1.0, nothing, nothing, model.max_iter, 1, 0, n_draws=model.n_draws, thin=model.thin)
-        chains = model.n_chains
-        rounds = -(-chains // min(chains, effective_n_jobs(model.n_jobs)))
-        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, chains, rounds)
+        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, model.n_chains)
 
-    def place(self, number: int) -> str:
+    def place(self, number: int, chain: int = 0) -> str:
         """Where a chain is after so many iterations."""
-        # The sampler tells how the first chain is doing.
-        chain = f"chain 1 of {self.chains}, " if self.chains > 1 else ""
+        own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
         if number < self.search or not self.draws:
-            return f"{chain}iteration {number}/{self.search}"
+            return f"{own}iteration {number}/{self.search}"
         if number == self.search:
-            return f"{chain}warming up"
-        return f"{chain}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
+            return f"{own}warming up"
+        return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
 
     def words(self, number: int, iteration: Iteration) -> str:
         """How a chain is doing."""
-        if number == self.total and self.rounds > 1:
-            return "done, the other chains follow,"
         if number == self.total and self.draws:
             return "done, summing up,"
         clusters = "1 cluster" if iteration.n_clusters == 1 else f"{iteration.n_clusters} clusters"
         return f"{clusters}, log posterior {iteration.log_posterior:,.0f},"
+
+
+class Chains:
+    """Hears of all chains of a fit, and tells of the first that is at work."""
+
+    def __init__(self, plan: Plan, tell: Callable[..., None]) -> None:
+        self.plan, self.tell = plan, tell
+        self.reached: dict[int, int] = {}
+
+    def __call__(self, number: int, iteration: Iteration) -> None:
+        self.hear(0, number, iteration)
+
+    def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
+        return partial(self.hear, chain)
+
+    def hear(self, chain: int, number: int, iteration: Iteration) -> None:
+        """What a chain says may come from any thread."""
+        self.reached[chain] = number
+        at_work = [one for one, reached in sorted(self.reached.items()) if reached < self.plan.total]
+        news: dict[str, Any] = {"completed": sum(self.reached.values())}
+        if chain == (at_work or [chain])[0]:
+            news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
+        self.tell(**news)
 
 
 @contextlib.contextmanager
@@ -85,12 +100,8 @@ def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iterati
         TextColumn("left"),
     )
     with Progress(*columns, console=console, transient=True) as line:
-        task = line.add_task("getting ready", total=plan.total * plan.rounds, place=plan.place(0))
-
-        def update(number: int, iteration: Iteration) -> None:
-            line.update(task, completed=number, description=plan.words(number, iteration), place=plan.place(number))
-
-        yield update
+        task = line.add_task("getting ready", total=plan.total * plan.chains, place=plan.place(0))
+        yield Chains(plan, lambda **news: line.update(task, **news))
 
 
 @contextlib.contextmanager

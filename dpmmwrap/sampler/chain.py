@@ -124,7 +124,7 @@ class Chain:
 
     def report(self, number: int, happened: Iteration) -> None:
         progress = self.context.settings.progress
-        if progress is not None and self.number == 0:
+        if progress is not None:
             progress(number, happened)
 
     def save_if_due(self, number: int, last: bool) -> None:

@@ -17,7 +17,7 @@ import pytest
 from dpmmwrap import DPMM, cli, load
 from dpmmwrap.cli import fit_table, results
 from dpmmwrap.cli import progress as progress_module
-from dpmmwrap.cli.progress import Plan
+from dpmmwrap.cli.progress import Chains, Plan
 from dpmmwrap.draws import Draws, labels_file
 from dpmmwrap.trace import COLUMNS, Iteration
 
@@ -308,15 +308,39 @@ def test_the_labels_of_draws_need_room(
 
 def test_where_a_chain_is() -> None:
     plan = Plan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4))
-    assert (plan.search, plan.total, plan.rounds) == (100, 100 + 200 + 2000, 4)
+    assert (plan.search, plan.total, plan.chains) == (100, 100 + 200 + 2000, 4)
     assert plan.place(7) == "chain 1 of 4, iteration 7/100"
     assert plan.place(100) == "chain 1 of 4, warming up"
     assert plan.place(302) == "chain 1 of 4, draw 1/1000"
     assert plan.place(plan.total) == "chain 1 of 4, draw 1000/1000"
-    assert Plan.of(DPMM(n_chains=4, n_jobs=4)).rounds == 1
-    assert Plan.of(DPMM(n_chains=4, n_jobs=3)).rounds == 2
+    assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
     alone = Plan.of(DPMM(max_iter=30))
-    assert (alone.total, alone.rounds, alone.place(30)) == (30, 1, "iteration 30/30")
+    assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
+
+
+def test_all_chains_are_heard() -> None:
+    told: list[dict[str, Any]] = []
+    chains = Chains(Plan(search=10, total=10, chains=2), lambda **news: told.append(news))
+    iteration = Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
+    first, second = chains.of_chain(0), chains.of_chain(1)
+    # Side by side the first is told of, and the second when the first is done.
+    for hear, number in ((first, 1), (second, 1), (first, 10), (second, 2)):
+        hear(number, iteration)
+    assert [news["completed"] for news in told] == [1, 2, 11, 12]
+    assert [news.get("place") for news in told] == [
+        "chain 1 of 2, iteration 1/10", None, None, "chain 2 of 2, iteration 2/10"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
+    told: list[dict[str, Any]] = []
+    model = DPMM(init="kmeans", max_iter=6, n_chains=3, n_jobs=n_jobs, random_state=0)
+    model.fit(np.load(points)["X"], progress=Chains(Plan.of(model), lambda **news: told.append(news)))
+    assert told[-1]["completed"] == 3 * 6
+    heard: list[int] = []
+    model.fit(np.load(points)["X"], progress=lambda number, _: heard.append(number))
+    assert heard == [1, 2, 3, 4, 5, 6]
 
 
 def test_how_a_chain_is_doing() -> None:
@@ -324,7 +348,6 @@ def test_how_a_chain_is_doing() -> None:
     drawn = Plan(search=10, total=80, draws=20)
     assert drawn.words(10, iteration) == "1 cluster, log posterior -1,234,"
     assert drawn.words(80, iteration) == "done, summing up,"
-    assert drawn._replace(rounds=2).words(80, iteration) == "done, the other chains follow,"
     assert Plan(search=10, total=10).words(10, iteration._replace(n_clusters=3)).startswith("3 clusters")
 
 
