@@ -64,9 +64,11 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     thin : int, default=5
         Iterations from one draw to the next.
     n_chains : int, default=1
-        Independent chains. Without draws the best of them is taken; with draws they tell whether they can be trusted.
+        Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
+        tell whether the draws can be trusted.
     keep_labels : bool, default=True
-        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB).
+        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
+        them `labels_` is the best of the search, and there is no `confidence_`.
     loss : {"vi", "binder"}, default="vi"
         What the representative partition has least of, on average over draws: variation of information, or Binder's
         loss.
@@ -90,7 +92,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
         every twentieth iteration.
     n_jobs : int, default=None
-        Threads, as in scikit-learn. The result does not depend on it.
+        Threads, as in scikit-learn; several chains share them. The result does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where SplitNet runs.
     random_state : int, RandomState or None, default=None
@@ -98,7 +100,8 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     verbose : int, default=0
         1 prints a line every tenth iteration.
     checkpoint : path, default=None
-        A file to go on from if it exists, written every `checkpoint_every` iterations.
+        A file to go on from if it exists, written every `checkpoint_every` iterations or draws. Further chains and the
+        labels of draws have files beside it.
     workers, machines : int, path
         Worker processes and a machine file for the Julia backend.
     burnout, fresh_start_after, merge_ratio
@@ -116,7 +119,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     covariance_type_, covariance_reason_ : what "auto" chose, and why.
     init_ : what "auto" chose for `init`.
     n_missing_ : how many values were missing.
-    alpha_ : the concentration that goes with the labels; with draws, their mean.
+    alpha_ : the concentration that goes with the labels; with draws, its mean.
     notes_ : sentences about what may be wrong with the result, and what to try.
     trace_, log_posterior_, n_iter_ : what happened in each iteration of the search (of the best chain; `traces_` has
         all); log posterior of the labels; iterations.
@@ -295,17 +298,18 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         return self.fit(X, y, **options).labels_
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row under the posterior predictive of each cluster."""
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers."""
         rows = self._rows(X)
         return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each cluster for each row."""
+        """The probability of each cluster for each row, by the clusters' posterior predictives; averaged over draws if
+        there are any. An outlier component is the last column."""
         rows = self._rows(X)
         return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
-        """log predictive density of each row."""
+        """log predictive density of each row, of the mean over draws if there are any."""
         rows = self._rows(X)
         return self.mixture_.score_samples(rows)
 
