@@ -16,7 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Result, Settings, make_backend
+from dpmmwrap.backends import (
+    ACCEPTANCE_RATIOS,
+    FULL_RATIOS,
+    Backend,
+    Progress,
+    Result,
+    Settings,
+    chain_count,
+    make_backend,
+)
 from dpmmwrap.bins import many_clusters
 from dpmmwrap.choice import Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
@@ -63,9 +72,9 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         `labels_` is the partition that represents them best, and there is a posterior to ask: `draws_`.
     thin : int, default=5
         Iterations from one draw to the next.
-    n_chains : int, default=1
+    n_chains : int or "auto", default="auto"
         Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
-        tell whether the draws can be trusted.
+        tell whether the draws can be trusted. "auto" is 4 up to 5,000 points and with draws, else 1.
     keep_labels : bool, default=True
         Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
         them `labels_` is the best of the search, and there is no `confidence_`.
@@ -163,7 +172,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         categorical: Any = None,
         n_draws: int = 0,
         thin: int = 5,
-        n_chains: int = 1,
+        n_chains: int | str = "auto",
         keep_labels: bool = True,
         loss: str = "vi",
         burnout: Any = DEPRECATED,
@@ -237,7 +246,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=int(self.n_chains),
+            n_chains=1 if backend.name == "julia" else chain_count(self.n_chains, self.n_draws, read.points.shape[0]),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
@@ -346,7 +355,9 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
-        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1, "n_chains": 1}
+        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1}
+        if not (isinstance(self.n_chains, str) and self.n_chains == "auto"):
+            whole["n_chains"] = 1
         for name, least in whole.items():
             check_whole(name, getattr(self, name), least)
         check_whole("min_cluster_age", given["min_cluster_age"], 1)
@@ -382,7 +393,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             workers=self.workers > 0 or self.machines is not None,
             family=self._family_of_backend(read.n_missing > 0),
             sparse=issparse(read.points),
-            sampling=self.n_draws > 0 or self.n_chains > 1,
+            sampling=self.n_draws > 0 or self.n_chains not in ("auto", 1),
         )
 
     def _concentration(self, backend: str) -> dict[str, Any]:

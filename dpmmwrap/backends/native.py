@@ -70,10 +70,16 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Resul
 
 
 def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
-    """The draws of all chains: as many of each as the one with the fewest has."""
-    count = min(len(result.record) for result in found)
+    """The draws of all chains, the same number of each.
+
+    An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
+    """
+    lengths = np.array([len(result.record) for result in found])
+    count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
         return None
+    chosen = np.flatnonzero(lengths >= count)
+    found = [found[number] for number in chosen]
     samples = [result.record.samples[:count] for result in found]
     moves = np.array([result.record.moves[:count] for result in found])
     most = max(sample.n_clusters for chain in samples for sample in chain)
@@ -90,5 +96,12 @@ def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
         splits_proposed=moves[:, :, 1],
         merges=moves[:, :, 2],
         merges_proposed=moves[:, :, 3],
-        labels=None if labels is None else labels[:, :count],
+        labels=labels_of(labels, chosen, count),
     )
+
+
+def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:
+    """The first labels of some chains; of all of them without a copy."""
+    if labels is None or len(chosen) == len(labels):
+        return None if labels is None else labels[:, :count]
+    return labels[chosen, :count]

@@ -114,10 +114,11 @@ def skip_missing(task: Task) -> Task:
 
 def check_places(options: dict[str, Any], n: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
+    from dpmmwrap.backends import chain_count
     from dpmmwrap.draws import labels_file
     from dpmmwrap.files import check_writable, prepare_folder
 
-    chains, kept = options["chains"], options["keep_labels"] is not False
+    chains, kept = chain_count(options["chains"], options["draws"], n), options["keep_labels"] is not False
     drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
         # And some room for the rest.
@@ -135,7 +136,10 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
 
     model = DPMM(**parameters(options, task))
     start = time.perf_counter()
-    with heard_warnings() as heard, progress_line(Plan.of(model), shown=not options["quiet"]) as progress:
+    with (
+        heard_warnings() as heard,
+        progress_line(Plan.of(model, len(task.data)), shown=not options["quiet"]) as progress,
+    ):
         model.fit(task.data.X, truth=task.truth, progress=progress)
     seconds = time.perf_counter() - start
     # The model's own notes come as warnings, too.

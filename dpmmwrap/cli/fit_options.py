@@ -64,6 +64,12 @@ def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> s
     return number
 
 
+def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
+    """A positive whole number, or the word auto."""
+    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
+    return number
+
+
 def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) -> str | float:
     """A number above zero, or the word auto."""
     number: float | str = value if value == "auto" else click.FloatRange(min=0, min_open=True)(value, option, ctx)
@@ -189,11 +195,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     draws(
         "--chains",
-        type=POSITIVE,
-        metavar="N",
-        default=1,
+        callback=auto_or_number,
+        metavar="auto|N",
+        default="auto",
         show_default=True,
-        help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree.",
+        help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
+        "auto: 4 up to 5,000 points and with draws, else 1.",
     ),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
     draws(
@@ -256,7 +263,7 @@ def all_options(function: Any) -> Any:
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
     """Refuse what makes no sense with draws, or without them."""
     julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
-    for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] > 1)):
+    for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
         if asked and julia:
             problem = f"{name} needs the built-in sampler: leave out --backend julia, --workers and --machines."
             raise click.UsageError(problem, ctx)

@@ -31,13 +31,14 @@ class Plan(NamedTuple):
     chains: int = 1
 
     @classmethod
-    def of(cls, model: DPMM) -> Plan:
-        from dpmmwrap.backends import Settings
+    def of(cls, model: DPMM, points: int) -> Plan:
+        from dpmmwrap.backends import Settings, chain_count
 
         nothing: Any = None
         # Only its lengths are asked for.
         settings = Settings(1.0, nothing, nothing, model.max_iter, 1, 0, n_draws=model.n_draws, thin=model.thin)
-        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, model.n_chains)
+        chains = chain_count(model.n_chains, model.n_draws, points)
+        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, chains)
 
     def place(self, number: int, chain: int = 0) -> str:
         """Where a chain is after so many iterations."""

@@ -151,6 +151,16 @@ def test_one_cluster_is_one_group(run, points: Path, tmp_path: Path) -> None:
     assert "\n  groups" not in done.out
 
 
+def test_outliers_are_in_no_group(run, points: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("fit", points, *SAMPLED, "--outlier-weight", 0.3, "--json", "--out", out)
+    summary = json.loads(done.out)
+    labels, groups = np.load(out / "labels.npy"), np.load(out / "groups.npy")
+    np.testing.assert_array_equal(labels < 0, groups < 0)
+    assert sum(summary["group_sizes"]) == sum(summary["sizes"]) == 120 - summary["outliers"]
+    assert run("predict", out / "model.npz", points).code == 0
+
+
 def test_what_is_of_an_earlier_fit_is_told(
     run, sampled: tuple[dict[str, Any], Path], points: Path, tmp_path: Path
 ) -> None:
@@ -307,14 +317,14 @@ def test_the_labels_of_draws_need_room(
 
 
 def test_where_a_chain_is() -> None:
-    plan = Plan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4))
+    plan = Plan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
     assert (plan.search, plan.total, plan.chains) == (100, 100 + 200 + 2000, 4)
     assert plan.place(7) == "chain 1 of 4, iteration 7/100"
     assert plan.place(100) == "chain 1 of 4, warming up"
     assert plan.place(302) == "chain 1 of 4, draw 1/1000"
     assert plan.place(plan.total) == "chain 1 of 4, draw 1000/1000"
     assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
-    alone = Plan.of(DPMM(max_iter=30))
+    alone = Plan.of(DPMM(max_iter=30), 10**6)
     assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
 
 
@@ -336,7 +346,7 @@ def test_all_chains_are_heard() -> None:
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
     model = DPMM(init="kmeans", max_iter=6, n_chains=3, n_jobs=n_jobs, random_state=0)
-    model.fit(np.load(points)["X"], progress=Chains(Plan.of(model), lambda **news: told.append(news)))
+    model.fit(np.load(points)["X"], progress=Chains(Plan.of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
     heard: list[int] = []
     model.fit(np.load(points)["X"], progress=lambda number, _: heard.append(number))
