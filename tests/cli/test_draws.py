@@ -21,7 +21,7 @@ from dpmmwrap.cli.progress import Chains, Plan
 from dpmmwrap.draws import Draws, labels_file
 from dpmmwrap.trace import COLUMNS, Iteration
 
-QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag")
+QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)
 SAMPLED = (*QUICK, "--draws", 20, "--chains", 2, "--thin", 2)
 ALWAYS = {"labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "clusters.png", "trace.png"}
 

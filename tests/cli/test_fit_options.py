@@ -54,7 +54,7 @@ def test_the_help_says_what_there_is(run) -> None:
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--burnout" not in shown and "--merge-ratio" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
-    for said in ("--draws N", "--chains N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
+    for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
         assert said in shown
     assert "Several chains run side by side" in shown
 
