@@ -46,7 +46,9 @@ class NativeBackend:
 
 def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
-    chain = max(found, key=lambda result: result.best.log_posterior)
+    # After an interrupt some have not made a step.
+    begun = [result for result in found if len(result.trace)] or found
+    chain = max(begun, key=lambda result: result.best.log_posterior)
     return Result(
         chain.best.labels,
         chain.best.sublabels,
@@ -54,14 +56,17 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Resul
         any(result.interrupted for result in found),
         log_posterior=chain.best.log_posterior,
         alpha=chain.best.alpha,
-        traces=[result.trace for result in found],
+        traces=[result.trace for result in begun],
         draws=draws_of(found, labels),
     )
 
 
 def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
-    """The draws of all chains: as many of each as the one with the fewest has."""
-    count = min(len(result.record) for result in found)
+    """The draws of all chains, as many of each. After an interrupt, which may find the last chains far behind: of as
+    many chains as make the most draws."""
+    made = np.minimum.accumulate([len(result.record) for result in found])
+    chains = int((made * np.arange(1, len(found) + 1)).argmax()) + 1
+    found, count = found[:chains], int(made[chains - 1])
     if not count:
         return None
     samples = [result.record.samples[:count] for result in found]
@@ -80,5 +85,5 @@ def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
         splits_proposed=moves[:, :, 1],
         merges=moves[:, :, 2],
         merges_proposed=moves[:, :, 3],
-        labels=None if labels is None else labels[:, :count],
+        labels=None if labels is None else labels[:chains, :count],
     )

@@ -158,8 +158,7 @@ class Chain:
         outliers = np.int32(self.context.model.outliers)
         best = self.best
         if best is None:
-            log_posterior = self.trace.log_posterior[-1]
-            best = Best(log_posterior, self.state.labels, self.state.sublabels, self.state.alpha)
+            best = Best(self.log_posterior, self.state.labels, self.state.sublabels, self.state.alpha)
         return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
 
     def begin(self) -> None:

@@ -153,7 +153,8 @@ def plan(
     # The probability of the way back is at most 1: most merges are refused without looking at a point.
     hopeful = split | (gains >= log_uniforms)
     pairs, one, other, split = pairs[hopeful], one[hopeful], other[hopeful], split[hopeful]
-    slots = np.where(slots >= 0, np.where(hopeful, np.cumsum(hopeful) - 1, -1)[slots], -1)
+    # A cluster without a pair has the slot -1: the last one here, which is -1 again.
+    slots = np.append(np.where(hopeful, np.cumsum(hopeful) - 1, -1), -1)[slots]
     sizes = counts[one] + np.where(split, 0.0, counts[other])
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     rows = np.empty(starts[-1], np.int64)
