@@ -1,139 +1,241 @@
-"""The exact moves against all partitions of seven points, for every family; and that a broken one is found out."""
+"""The exact moves against all partitions of seven points, for every family; and that a broken one is found out.
+
+`scripts/posterior.py` does the same at length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
-from scipy.special import gammaln
+from exactness import enumeration
+from exactness.broken import BREAKAGES
+from exactness.running import (
+    ALONE,
+    Apart,
+    Seen,
+    apart,
+    context_of,
+    few_of_each,
+    one_move,
+    run,
+    standard_errors,
+    start,
+    tools_of,
+    uneven_founders,
+)
+from exactness.sets import FAMILIES, families
+from scipy import stats
 
-from dpmmwrap.backends import Settings
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
-from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.moves import single_points, split_merge
+from dpmmwrap.sampler import sampling
+from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.moves import split_merge
 from dpmmwrap.sampler.state import next_key
-from dpmmwrap.starts import make_initializer
 
-COUNT = 7
-
-
-def families() -> dict[str, tuple[Any, Any]]:
-    rng = np.random.default_rng(11)
-    X = np.concatenate([rng.normal(size=(4, 2)), rng.normal(size=(3, 2)) + 3]).astype(np.float32)
-    gappy = X.copy()
-    gappy[1, 0] = gappy[5, 1] = np.nan
-    counts = rng.poisson([[3, 1, 0.5]] * 4 + [[0.5, 1, 4]] * 3).astype(np.float32)
-    codes = np.array([[0, 2], [0, 2], [1, 3], [0, -1], [1, 3], [1, 2], [1, 3]], np.int32)
-    diag = NIG(np.zeros(2), 1.0, np.full(2, 3.0), 3.0)
-    levels = CategoricalDirichlet(np.array([2, 2]), np.full(4, 1.0))
-    return {
-        "full": (X, NIW(np.zeros(2), 1.0, 5 * np.eye(2), 5.0)),
-        "diag": (X, diag),
-        "diag, missing values": (gappy, diag),
-        "spherical": (X, SphericalNIG(np.zeros(2), 1.0, np.full(1, 3.0), 3.0)),
-        "counts": (counts, Dirichlet(np.full(3, 0.7))),
-        "sparse counts": (scipy.sparse.csr_matrix(counts), Dirichlet(np.full(3, 0.7))),
-        "mixed": (MixedPoints(gappy[:, :1], codes), Mixed(NIG(np.zeros(1), 1.0, np.full(1, 3.0), 3.0), levels)),
-    }
+LIMIT = 5.0
+"""Monte Carlo standard errors, of the worst of some thirty quantities."""
+DRAWS, THIN = 3000, {"points": 8}
+"""One move of single points changes two of seven."""
+LEARNED = (2.0, 1.0)
 
 
-def partitions(count: int, labels: tuple[int, ...] = (), clusters: int = 0) -> Iterator[tuple[int, ...]]:
-    if len(labels) == count:
-        yield labels
-        return
-    for label in range(clusters + 1):
-        yield from partitions(count, (*labels, label), max(clusters, label + 1))
+def distance(family: str, moves: str | None, alpha: Any = 1.0, draws: int = DRAWS, **changes: Any) -> Apart:
+    """Of draws by some moves, or by all, from the exact posterior."""
+    X, prior = families()[family]
+    options, expected_options = dict(changes), {}
+    if "outlier_weight" in changes:
+        options["outlier_prior"] = prior.outliers(X)
+        expected_options["outliers"] = (changes["outlier_weight"], options["outlier_prior"])
+    if "max_clusters" in changes:
+        expected_options["max_clusters"] = changes["max_clusters"]
+    expected = enumeration.posterior(X, prior, alpha, **expected_options)
+    context = context_of(X, prior, alpha, **options)
+    with few_of_each():
+        seen = run(
+            context,
+            draws,
+            None if moves is None else ALONE[moves],
+            founders=uneven_founders(7),
+            thin=THIN.get(moves or "", 1),
+        )
+    return apart(seen, expected)
 
 
-def exact_posterior(X: Any, prior: Any, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """p(K | X), and the probability that two points share a cluster."""
-    known: dict[tuple[int, ...], float] = {}
-    logs, found = [], list(partitions(COUNT))
-    for labels in found:
-        total = 0.0
-        for cluster in range(max(labels) + 1):
-            rows = tuple(row for row in range(COUNT) if labels[row] == cluster)
-            if rows not in known:
-                statistics = prior.statistics(X[np.array(rows)])
-                known[rows] = float(prior.log_marginal_likelihood(statistics)[0] + gammaln(len(rows)) + np.log(alpha))
-            total += known[rows]
-        logs.append(total)
-    shares = np.exp(np.array(logs) - max(logs))
-    shares /= shares.sum()
-    every = np.array(found)
-    clusters = np.bincount(every.max(axis=1) + 1, shares, minlength=COUNT + 1)
-    together = np.einsum("p,pij->ij", shares, (every[:, :, None] == every[:, None, :]).astype(float))
-    return clusters, together
+@pytest.mark.parametrize("moves", list(ALONE))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_move_samples_the_posterior(family: str, moves: str) -> None:
+    found = distance(family, moves)
+    assert found.z < LIMIT and found.clusters < 0.06 and found.pairs < 0.08
 
 
-def sampled(X: Any, prior: Any, alpha: float, draws: int, moves: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    settings = Settings(alpha, prior, make_initializer("random"), 10**6, 1, 0)
-    settings.bind(X, True)
-    chain = Chain(X, settings)
-    chain.begin()
-    state, context = chain.state, chain.context
-    pairs = split_merge.Pairs.of(context.data, prior.embedder(X))
-    clusters, together = np.zeros(COUNT + 1), np.zeros((COUNT, COUNT))
-    for _ in range(draws):
-        if "points" in moves:
-            state, _ = single_points.step(next_key(chain.rng), state, context, 3)
-        if "pairs" in moves:
-            state, _ = split_merge.step(next_key(chain.rng), state, context, pairs, 2)
-        clusters[state.n_clusters] += 1 / draws
-        together += (state.labels[:, None] == state.labels) / draws
-    return clusters, together
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_moves_sample_it_together(family: str) -> None:
+    found = distance(family, None, draws=2000)
+    assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
 
 
-def apart(X: Any, prior: Any, draws: int, moves: tuple[str, ...], alpha: float = 1.0) -> tuple[float, float]:
-    """Total variation distance of p(K | X), and the largest difference of a pair's probability."""
-    (exact, pairs), (seen, seen_pairs) = exact_posterior(X, prior, alpha), sampled(X, prior, alpha, draws, moves)
-    return 0.5 * float(np.abs(exact - seen).sum()), float(np.abs(pairs - seen_pairs).max())
+@pytest.mark.parametrize("alpha", [10.0, LEARNED])
+def test_any_concentration(alpha: Any) -> None:
+    found = distance("full", None, alpha)
+    assert found.z < LIMIT and found.clusters < 0.04 and found.alpha < 0.1
 
 
-@pytest.mark.parametrize("name", list(families()))
-def test_both_moves_sample_the_posterior(name: str) -> None:
-    clusters, pairs = apart(*families()[name], 1200, ("points", "pairs"))
-    assert clusters < 0.05 and pairs < 0.08
+@pytest.mark.parametrize("alpha", [1.0, LEARNED])
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("full", {"outlier_weight": 0.2}),
+        ("mixed", {"outlier_weight": 0.2}),
+        ("full", {"max_clusters": 2}),
+        ("counts", {"max_clusters": 3, "outlier_weight": 0.2}),
+    ],
+)
+def test_outliers_and_no_more_than_so_many_clusters(family: str, changes: dict[str, Any], alpha: Any) -> None:
+    found = distance(family, None, alpha, **changes)
+    assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
 
 
-@pytest.mark.parametrize("move", ["points", "pairs"])
-@pytest.mark.parametrize("alpha", [0.3, 5.0])
-def test_each_move_samples_it_alone(move: str, alpha: float) -> None:
-    clusters, pairs = apart(*families()["full"], 3000, (move,), alpha)
-    assert clusters < 0.05 and pairs < 0.08
+@pytest.mark.parametrize(
+    ("broken", "moves"),
+    [
+        ("log q left out", "pairs"),
+        ("log q left out", None),
+        ("clusters may empty", "sweep and points"),
+        ("clusters may empty", None),
+        ("pairs by labels", "pairs"),
+        ("pairs by labels", None),
+        ("points by their cluster's size", "points"),
+        ("twice the concentration", "points"),
+    ],
+)
+@pytest.mark.parametrize("family", ["full", "counts"])
+def test_a_broken_move_is_found_out(family: str, broken: str, moves: str | None) -> None:
+    with BREAKAGES[broken]():
+        found = distance(family, moves)
+    assert found.z > 1.5 * LIMIT and found.clusters > 0.06
 
 
-def test_a_proposal_whose_probability_is_not_counted_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split_merge, "allocate", lambda *arguments: 0 * ALLOCATE(*arguments))
-    assert apart(*families()["full"], 1500, ("pairs",))[0] > 0.08
+def test_a_wrong_update_of_the_concentration_is_found_out() -> None:
+    with BREAKAGES["one Gamma for alpha"]():
+        found = distance("full", None, LEARNED)
+    assert found.z > 1.5 * LIMIT and found.alpha > 0.2
 
 
-ALLOCATE = split_merge.allocate
+def test_enumeration_itself() -> None:
+    """Without data that say anything: the Chinese restaurant's own numbers."""
+    prior = NIW(np.zeros(1), 1.0, np.eye(1), 3.0)
+    nothing = np.zeros((4, 0))
+    uninformed = type("Flat", (), {"statistics": prior.statistics, "log_marginal_likelihood": lambda *_: [0.0]})()
+    found = enumeration.posterior(nothing, uninformed, 2.0)
+    stirling = np.array([0, 6, 11, 6, 1])
+    weights = stirling * 2.0 ** np.arange(5)
+    np.testing.assert_allclose(found.clusters, weights / weights.sum())
+    np.testing.assert_allclose(found.together[0, 1], 1 / 3)
+    # A priori the concentration's mean stays as it is, however many points there are.
+    learned = enumeration.posterior(nothing, uninformed, (3.0, 2.0))
+    assert learned.alpha == pytest.approx(1.5)
+    outside = enumeration.posterior(nothing, uninformed, 2.0, outliers=(0.3, uninformed)).outside
+    np.testing.assert_allclose(outside, (0.3 - 0.3**4) / (1 - 0.3**4))
 
 
-def test_the_state_stays_consistent() -> None:
+def test_monte_carlo_errors_are_those_of_a_known_chain() -> None:
+    """An autoregressive chain: the variance of its mean is (1 + r) / (1 - r) times that of independent draws."""
+    rng, values = np.random.default_rng(0), np.zeros((20_000, 40))
+    for step in range(1, len(values)):
+        values[step] = 0.8 * values[step - 1] + 0.6 * rng.normal(size=40)
+    expected = np.sqrt(1.8 / 0.2 / len(values))
+    assert np.sqrt(np.mean(standard_errors(values) ** 2)) == pytest.approx(expected, rel=0.1)
+    labels = np.array([[0, 0, 1], [-1, 2, 0], [-1, -1, -1]])
+    np.testing.assert_array_equal(Seen(labels, np.ones(3)).n_clusters, [2, 2, 0])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_partition_stays_consistent(family: str) -> None:
+    """Labels, counts and clusters belong together after every move, whatever was born and died."""
+    X, prior = families()[family]
+    broad = prior.outliers(X)
+    context = context_of(X, prior, 3.0, outlier_weight=0.1, outlier_prior=broad)
+    partition, tools, rng = start(context), tools_of(context), np.random.Generator(np.random.SFC64(0))
+    kinds = set()
+    for _ in range(100):
+        for name in ("sweep", "points", "pairs"):
+            partition = one_move(name, next_key(rng), partition, context, tools)
+            count = partition.n_clusters
+            statistics = prior.statistics(X, partition.labels, count)
+            np.testing.assert_array_equal(partition.counts, statistics.counts)
+            assert (partition.counts[1:] > 0).all()
+            expected = prior.log_marginal_likelihood(statistics)
+            expected[:1] = broad.log_marginal_likelihood(type(statistics)(*(array[:1] for array in statistics)))
+            np.testing.assert_allclose(context.data.log_marginals(context.model, partition), expected, atol=1e-6)
+            kinds.add(count)
+    assert len(kinds) > 3
+
+
+def test_a_sample_is_what_the_labels_say() -> None:
+    X, prior = families()["full"]
+    context = context_of(X, prior, (2.0, 1.0))
+    labels = np.array([0, 1, 1, 0, 2, 2, 2], np.int32)
+    found = sampling.look(start(context, labels), context)
+    assert found.n_clusters == 3 and found.alpha == 2.0
+    np.testing.assert_allclose(found.weights, np.array([2, 2, 3]) / 7)
+    joint = prior.log_marginal_likelihood(prior.statistics(X, labels, 3)).sum()
+    # 1 1 2 ways to seat each table's guests; Gamma(2) / Gamma(9).
+    joint += 3 * np.log(2.0) + np.log(2) - np.log(40320) + stats.gamma(2.0, scale=1.0).logpdf(2.0)
+    assert found.log_posterior == pytest.approx(joint)
+
+
+def test_pairs_that_share_a_cluster_with_an_earlier_one_are_passed_over() -> None:
+    labels = np.array([0, 1, 1, 2, 2, 3, 3, 4])
+    pairs = np.array([[0, 3], [1, 2], [4, 5], [6, 5], [7, 1], [7, 7]])
+    chosen, slots = exact.plan_round(pairs, labels, np.bincount(labels).astype(float), 0, 100)
+    # 2 has cluster 2, which the first has; 4 has cluster 1, which the second has.
+    np.testing.assert_array_equal(chosen, [0, 1, 3, 5])
+    np.testing.assert_array_equal(slots, [0, 1, 0, 2, 3])
+    # The same pairs are taken when those before have merged or split.
+    merged = np.array([0, 1, 1, 0, 0, 3, 2, 4])
+    again, _ = exact.plan_round(pairs, merged, np.bincount(merged).astype(float), 0, 100)
+    np.testing.assert_array_equal(again, chosen)
+    # Outliers take no part; unions that are too large keep their clusters to themselves.
+    few, slots = exact.plan_round(pairs, labels, np.bincount(labels).astype(float), 1, 1)
+    np.testing.assert_array_equal(few, [5])
+    np.testing.assert_array_equal(slots, [-1, -1, -1, -1, 0])
+
+
+@pytest.mark.parametrize("why", ["all are outliers", "too large"])
+def test_a_round_without_any_pair(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, prior = families()["full"]
+    options = {"outlier_weight": 0.5, "outlier_prior": prior} if why == "all are outliers" else {}
+    context = context_of(X, prior, **options)
+    labels = np.full(7, -1, np.int32) if options else np.zeros(7, np.int32)
+    if why == "too large":
+        monkeypatch.setattr(split_merge, "LARGEST_UNION", 5)
+    partition = start(context, labels)
+    found, info = split_merge.step(np.uint64(1), partition, context, tools_of(context), 4)
+    assert info == split_merge.SplitMergeInfo()
+    np.testing.assert_array_equal(found.labels, np.zeros(7))
+
+
+def test_the_last_point_of_a_cluster_stays() -> None:
+    """Against the rule itself, one step after the other, over random steps."""
     rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 3]).astype(np.float32)
-    prior = NIW.from_data(X)
-    settings = Settings(5.0, prior, make_initializer("kmeans"), 10**6, 1, 0)
-    settings.bind(X, True)
-    chain = Chain(X, settings)
-    chain.begin()
-    pairs, state, moved = split_merge.Pairs.of(chain.context.data, prior.embedder(X)), chain.state, 0
-    for _ in range(60):
-        state, info = split_merge.step(next_key(chain.rng), state, chain.context, pairs, 3)
-        state, single = single_points.step(next_key(chain.rng), state, chain.context, 10)
-        moved += info.splits + info.merges + single.moved
-        expected = prior.statistics(X, 2 * state.labels + state.sublabels, 2 * state.n_clusters)
-        np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
-        np.testing.assert_allclose(state.subclusters.scatters, expected.scatters, rtol=1e-4, atol=1e-3)
-        assert (state.known.clusters.counts > 0).all()
-    assert moved > 20
+    some_refused = 0
+    for _ in range(300):
+        count = int(rng.integers(1, 5))
+        before = np.append(np.arange(count), rng.integers(0, count, rng.integers(0, 4))).astype(np.int32)
+        wanted = rng.integers(0, count, len(before)).astype(np.int32)
+        fixed = int(rng.integers(0, 2)) if count > 1 else 0
+        expected, refused = before.copy(), []
+        for row, label in enumerate(wanted):
+            last = (expected == before[row]).sum() == 1 and label != before[row] and before[row] >= fixed
+            if last:
+                refused.append([row, label])
+            else:
+                expected[row] = label
+        labels = wanted.copy()
+        found = exact.refuse_to_empty(before, labels, count, fixed)
+        np.testing.assert_array_equal(labels, expected)
+        np.testing.assert_array_equal(found, np.array(refused).reshape(-1, 2))
+        some_refused += bool(refused)
+    assert some_refused > 50

@@ -1,0 +1,83 @@
+"""Moves that are broken on purpose: a check that does not notice them shows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
+from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.state import generator
+
+SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, single_points.step, split_merge.step
+DIVIDE, DRAW_PAIRS, GIBBS = split_merge.SequentialAllocation.divide, exact.draw_pairs, single_points.gibbs_points
+
+
+def without_log_q(*arguments: Any) -> float:
+    """A proposal whose probability is not counted."""
+    return 0.0 * DIVIDE(*arguments)
+
+
+def emptying_sweep(key: Any, partition: Partition, context: Context, room: int = 0) -> Any:
+    """Points may leave a cluster that they are the last of, which is then gone."""
+    nobody = np.empty((0, 2), np.int64)
+    with patch.object(restricted_sweep, "refuse_to_empty", lambda *arguments: nobody):
+        partition, info = SWEEP(key, partition, context, room)
+    fixed = context.model.outliers
+    partition.n_clusters = exact.close_ranks(partition.clusters, partition.n_clusters, fixed, partition.labels)
+    partition.by_label = None
+    return partition, info
+
+
+def split_merge_that_looks(key: Any, partition: Partition, context: Context, *rest: Any) -> Any:
+    """Of two pairs, one that shares a cluster is preferred."""
+
+    def draw_pairs(key: Any, count: int, *others: Any) -> Any:
+        both = DRAW_PAIRS(key, 2 * count, *others)
+        share = partition.labels[both[:count, 0]] == partition.labels[both[:count, 1]]
+        return np.where(share[:, None], both[:count], both[count:])
+
+    with patch.object(exact, "draw_pairs", draw_pairs):
+        return SPLIT_MERGE(key, partition, context, *rest)
+
+
+def points_by_the_present_state(key: Any, partition: Partition, context: Context, points: int, *rest: Any) -> Any:
+    """Likely founders are found anew each time."""
+    return POINTS(key, partition, context, points, single_points.likely_founders(key, partition, context))
+
+
+def points_of_small_clusters(key: Any, partition: Partition, context: Context, points: int, *rest: Any) -> Any:
+    """Points of small clusters are taken more often."""
+    shares = 1 / partition.counts[partition.labels] ** 2
+    founders = single_points.Founders(np.arange(len(shares)), np.cumsum(shares) / shares.sum())
+    return POINTS(key, partition, context, points, founders)
+
+
+def points_that_found_too_often(*arguments: Any) -> Any:
+    """With twice the concentration."""
+    *others, alpha, labels = arguments
+    return GIBBS(*others, 2 * alpha, labels)
+
+
+def alpha_of_one_gamma(key: Any, alpha: float, clusters: int, points: int, prior: Any) -> float:
+    """Always the first of Escobar and West's two Gamma variables."""
+    rng = generator(key)
+    return float(rng.gamma(prior[0] + clusters) / (prior[1] - np.log(rng.beta(alpha + 1, points))))
+
+
+BREAKAGES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "log q left out": lambda: patch.object(split_merge.SequentialAllocation, "divide", without_log_q),
+    "clusters may empty": lambda: patch.object(restricted_sweep, "step", emptying_sweep),
+    "pairs by labels": lambda: patch.object(split_merge, "step", split_merge_that_looks),
+    "points by their cluster's size": lambda: patch.object(single_points, "step", points_of_small_clusters),
+    "founders by the present state": lambda: patch.object(single_points, "step", points_by_the_present_state),
+    "twice the concentration": lambda: patch.object(single_points, "gibbs_points", points_that_found_too_often),
+    "one Gamma for alpha": lambda: patch.object(concentration, "draw_alpha", alpha_of_one_gamma),
+}
+"""By what is wrong."""
