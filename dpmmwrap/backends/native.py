@@ -56,7 +56,9 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
 
 def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
-    chain = max(found, key=lambda result: result.best.log_posterior)
+    # After an interrupt some have not made a step.
+    begun = [result for result in found if len(result.trace)] or found
+    chain = max(begun, key=lambda result: result.best.log_posterior)
     return Result(
         chain.best.labels,
         chain.best.sublabels,
