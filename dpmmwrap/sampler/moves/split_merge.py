@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.bins import Embedder
+from dpmmwrap.bins import Embedder, thread_pools
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
@@ -85,9 +85,12 @@ def neighbours_of(rows: IntArray, among: IntArray, data: Data, embed: Embedder) 
     """The nearest of some rows to each of others (A, NEIGHBOURS)."""
     from sklearn.neighbors import NearestNeighbors
 
-    near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
+    # One thread: more of them than idle cores wait for each other.
+    with thread_pools().limit(limits=1):
+        near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
+        found = near.kneighbors(embed(data.take(rows)), return_distance=False)
     # A point is its own nearest neighbour, or one of its doubles is.
-    return np.asarray(among[near.kneighbors(embed(data.take(rows)), return_distance=False)[:, 1:]])
+    return np.asarray(among[found[:, 1:]])
 
 
 class Tools(NamedTuple):
@@ -100,10 +103,7 @@ class Tools(NamedTuple):
 
     @classmethod
     def of(cls, context: Context, embed: Embedder, proposal: Proposal | None = None) -> Tools:
-        scratches: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(context.data.n_jobs):
-            scratches.put(context.data.empty_clusters(context.model, 3))
-        return cls(Near.of(context.data, embed), proposal or SequentialAllocation(), scratches)
+        return cls(Near.of(context.data, embed), proposal or SequentialAllocation(), scratches_for(context))
 
     def with_founders(self, founders: Founders, context: Context, embed: Embedder) -> Tools:
         """For draws: near pairs also about the likely founders, where small clusters come and go."""
@@ -111,6 +111,13 @@ class Tools(NamedTuple):
         first = np.argsort(-shares, kind="stable")[:FOUNDERS]
         first = first[shares[first] > 0]
         return self._replace(near=self.near.joined(founders.rows[first], shares[first], context.data, embed))
+
+
+def scratches_for(context: Context) -> SimpleQueue[Any]:
+    scratches: SimpleQueue[Any] = SimpleQueue()
+    for _ in range(context.data.n_jobs):
+        scratches.put(context.data.empty_clusters(context.model, 3))
+    return scratches
 
 
 class SplitMergeInfo(NamedTuple):

@@ -210,7 +210,9 @@ def test_divisions_are_drawn_as_often_as_they_say(first: int) -> None:
     chances = np.zeros(64)
     for code in range(16):
         sides = np.array([0, 1, *((code >> place) & 1 for place in range(4))])
-        chances[sides @ (1 << rows)] = np.exp(exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first))
+        chances[sides @ (1 << rows)] = np.exp(
+            exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first)
+        )
     assert chances.sum() == pytest.approx(1.0)
     seen, draws = np.zeros(64), 20_000
     keys = np.random.default_rng(0).integers(0, 2**63, draws, dtype=np.uint64)
