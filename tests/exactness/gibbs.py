@@ -10,8 +10,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from exactness.running import Seen
 from numba import njit
+
+from exactness.running import Seen
 
 LOG_PI = math.log(math.pi)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from dpmmwrap.families.gaussian import NIW
 from exactness import enumeration, joint
 from exactness.broken import BREAKAGES
 from exactness.gibbs import plain_gibbs
 from exactness.running import Seen, apart, context_of, few_of_each, run
 from exactness.sets import families, measured
 from exactness.summaries import Agreement, agreement
-from scipy import stats
-
-from dpmmwrap.families.gaussian import NIW
 
 LEARNED = (1.0, 0.1)
 

@@ -18,7 +18,7 @@ from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.kernels.collapsed import add_cluster, add_point, add_rows, log_marginal, log_predictive, prepare
+from dpmmwrap.sampler.kernels.collapsed import add_cluster, add_point, add_rows, log_predictive, prepare
 from dpmmwrap.sampler.linear import LinearData
 from dpmmwrap.sampler.state import Model
 from dpmmwrap.sampler.whitened import WhitenedData
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 def coefficients(X: Any) -> Any:
     """Of counts: the multinomial coefficients, which no clustering changes and the loops leave out."""
-    if isinstance(X, MixedPoints) or (not scipy.sparse.issparse(X) and not (X == np.round(X)).all()):
+    if isinstance(X, MixedPoints) or (not scipy.sparse.issparse(X) and not (np.round(X) == X).all()):
         return 0.0
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return gammaln(dense.sum(axis=1) + 1.0) - gammaln(dense + 1.0).sum(axis=1)

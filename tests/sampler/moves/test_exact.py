@@ -9,6 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.sampler import sampling
+from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.moves import split_merge
+from dpmmwrap.sampler.state import next_key
 from exactness import enumeration
 from exactness.broken import BREAKAGES
 from exactness.running import (
@@ -26,13 +33,6 @@ from exactness.running import (
     uneven_founders,
 )
 from exactness.sets import FAMILIES, families
-from scipy import stats
-
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.sampler import sampling
-from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.moves import split_merge
-from dpmmwrap.sampler.state import next_key
 
 LIMIT = 5.0
 """Monte Carlo standard errors, of the worst of some thirty quantities."""
