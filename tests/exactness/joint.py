@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from exactness.enumeration import AlphaPrior
-from exactness.running import context_of, start, uneven_founders
 from scipy import stats
 
 from dpmmwrap.families.diagonal import NIG
@@ -21,6 +19,8 @@ from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves.split_merge import Pairs, Tools
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import next_key
+from exactness.enumeration import AlphaPrior
+from exactness.running import context_of, start, uneven_founders
 
 ALPHA_PRIOR: AlphaPrior = (2.0, 1.0)
 ROW_LENGTH = 12

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from exactness.enumeration import AlphaPrior, Expected
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.sampler import sampling
@@ -21,6 +20,7 @@ from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.state import Model, next_key
 from dpmmwrap.starts import make_initializer
+from exactness.enumeration import AlphaPrior, Expected
 
 POINTS, PROPOSALS = 2, 2
 """Of each iteration. Few, so that no move sets right what another one has done wrong."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from exactness.running import Seen
 
 EVERY = 7

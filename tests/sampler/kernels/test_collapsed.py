@@ -18,7 +18,7 @@ from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.kernels.collapsed import add_cluster, add_point, add_rows, log_marginal, log_predictive, prepare
+from dpmmwrap.sampler.kernels.collapsed import add_cluster, add_point, add_rows, log_predictive, prepare
 from dpmmwrap.sampler.linear import LinearData
 from dpmmwrap.sampler.state import Model
 from dpmmwrap.sampler.whitened import WhitenedData
@@ -35,7 +35,7 @@ UP, DOWN, BLOCK, UNION = 0, 1, 2, 3
 @njit(cache=True)
 def change(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, how: Any) -> None:
     """Rows one by one into cluster k, or out of it; those of side 1 at once; or all of the cluster after it."""
-    if how == UP or how == DOWN:
+    if how in (UP, DOWN):
         for row in rows:
             add_point(clusters, k, X, row, 1.0 if how == UP else -1.0)
     elif how == BLOCK:
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 def coefficients(X: Any) -> Any:
     """Of counts: the multinomial coefficients, which no clustering changes and the loops leave out."""
-    if isinstance(X, MixedPoints) or (not scipy.sparse.issparse(X) and not (X == np.round(X)).all()):
+    if isinstance(X, MixedPoints) or (not scipy.sparse.issparse(X) and not (np.round(X) == X).all()):
         return 0.0
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return gammaln(dense.sum(axis=1) + 1.0) - gammaln(dense + 1.0).sum(axis=1)
@@ -210,7 +210,9 @@ def test_divisions_are_drawn_as_often_as_they_say(first: int) -> None:
     chances = np.zeros(64)
     for code in range(16):
         sides = np.array([0, 1, *((code >> place) & 1 for place in range(4))])
-        chances[sides @ (1 << rows)] = np.exp(exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first))
+        chances[sides @ (1 << rows)] = np.exp(
+            exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first)
+        )
     assert chances.sum() == pytest.approx(1.0)
     seen, draws = np.zeros(64), 20_000
     keys = np.random.default_rng(0).integers(0, 2**63, draws, dtype=np.uint64)
