@@ -96,10 +96,9 @@ def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) ->
     size = 4 * int(np.prod(shape))
     if checkpoint is not None:
         path = labels_file(checkpoint)
-        if path.exists():
-            found = np.load(path, mmap_mode="r+", allow_pickle=False)
-            if found.shape == shape and found.dtype == np.int32:
-                return found  # type: ignore[no-any-return]
+        found = stored_labels(path)
+        if found is not None and found.shape == shape and found.dtype == np.int32:
+            return found
         check_writable(path, needed=size)
         return np.lib.format.open_memmap(path, "w+", np.int32, shape)
     if size <= IN_MEMORY:
@@ -110,6 +109,14 @@ def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) ->
     array = np.lib.format.open_memmap(path, "w+", np.int32, shape)
     weakref.finalize(array, path.unlink, missing_ok=True)
     return array
+
+
+def stored_labels(path: Path) -> IntArray | None:
+    """The array in a file, not read but mapped; None where there is no such file, or a damaged one."""
+    try:
+        return np.load(path, mmap_mode="r+", allow_pickle=False) if path.exists() else None
+    except (EOFError, OSError, ValueError):
+        return None
 
 
 def labels_file(checkpoint: Path) -> Path:

@@ -54,6 +54,8 @@ class Mixture:
     ) -> Mixture:
         """The mixture that a clustering of X implies under a prior."""
         count = int(labels.max(initial=-1)) + 1
+        if not count:
+            raise ValueError(f"all {len(labels):,} points are outliers: outlier_weight should be smaller")
         if outlier_prior is None:
             statistics = prior.statistics(X, labels, count)
             return cls(statistics.counts, prior.posterior(statistics), outlier_weight, columns)

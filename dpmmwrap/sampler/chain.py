@@ -95,6 +95,8 @@ class Chain:
     def run(self, interrupt: Interrupt | None = None) -> ChainResult:
         """Search, then sample; the first interrupt ends it after the current iteration."""
         settings, interrupt = self.context.settings, interrupt or Interrupt()
+        if settings.n_draws and not self.context.data.exact:
+            raise ValueError(f"draws from the posterior are not known for the family {self.context.model.prior.family}")
         if not (settings.checkpoint and checkpoint.resume(self)):
             self.begin()
         self.search(interrupt)
@@ -134,8 +136,6 @@ class Chain:
 
     def sample(self, interrupt: Interrupt) -> None:
         """Draws from the posterior, from where the search has ended."""
-        if not self.context.data.exact:
-            raise ValueError(f"draws from the posterior are not known for the family {self.context.model.prior.family}")
         settings, state = self.context.settings, self.state
         if self.partition is None:
             self.partition = partition_of(self.context, state.alpha, state.labels, state.known.clusters)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmmwrap.draws import labels_file
 from dpmmwrap.families.base import Prior
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition
-from dpmmwrap.sampler.record import Moves, Sample
+from dpmmwrap.sampler.record import Moves, Record, Sample
 from dpmmwrap.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.chain import Chain
 
 ARRAYS = ("labels", "sublabels", "records", "alpha", "counters", "randomness", "identity")
+LOOKED_AT = 10
+"""Draws whose labels are compared with what else is known of them."""
 BEST = ("best_labels", "best_sublabels", "best_numbers")
 SAMPLED = ("sampled", "sampled_alpha", "samples", "sampled_weights", "sampled_moves", "founders", "founders_cumulative")
 
@@ -97,31 +100,43 @@ def resume(chain: Chain) -> bool:
             raise InputError(f"the checkpoint {path} belongs to a run with other {what}; remove it or name another")
     needed = (*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS))
     arrays = read_arrays(path, required=needed, optional=(*BEST, *SAMPLED))
+    sampling = read_clusters(chain, path) if "sampled" in arrays else None
     try:
-        randomness = json.loads(str(arrays["randomness"]))
-    except json.JSONDecodeError as error:
+        restore(chain, arrays, statistics)
+        if sampling is None:
+            state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
+        else:
+            restore_sampling(chain, read_arrays(path, required=SAMPLED), sampling)
+    except InputError:
+        raise
+    except (IndexError, TypeError, ValueError) as error:
         raise damaged(path) from error
+    if not has_labels(chain.record):
+        raise InputError(
+            f"{labels_file(chain.context.settings.checkpoint or path)} should hold the labels of the draws so far, and "
+            f"does not: put it back, or remove the checkpoint {path}"
+        )
+    return True
+
+
+def restore(chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...]) -> None:
+    """Put the state of the search and what it has found back as they were."""
+    state = chain.state
     state.labels[:] = arrays["labels"]
     state.sublabels[:] = arrays["sublabels"]
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
     state.records, state.alpha = arrays["records"], float(arrays["alpha"])
     state.iteration, state.exact_due, state.exact_wait = (int(counter) for counter in arrays["counters"])
-    chain.rng.bit_generator.state = randomness
+    chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     if "best_labels" in arrays:
         log_posterior, alpha = arrays["best_numbers"].tolist()
         chain.keep(log_posterior, arrays["best_labels"], arrays["best_sublabels"], alpha)
-    if "sampled" in arrays:
-        resume_sampling(chain, path, arrays)
-    else:
-        state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
-    return True
 
 
-def resume_sampling(chain: Chain, path: Path, arrays: dict[str, Any]) -> None:
-    """Put a partition and its record back as they were."""
-    chain.sampled, count = (int(number) for number in arrays["sampled"])
+def read_clusters(chain: Chain, path: Path) -> Any:
+    """The bundle of clusters of the partition."""
     stored = read_arrays(path, required=("clusters_0",))["clusters_0"]
     clusters = chain.context.data.empty_clusters(chain.context.model, len(stored) - 1)
     own = leaves(clusters)
@@ -132,6 +147,12 @@ def resume_sampling(chain: Chain, path: Path, arrays: dict[str, Any]) -> None:
             if leaf.shape != found[f"clusters_{place}"].shape:
                 raise damaged(path)
             leaf[...] = found[f"clusters_{place}"]
+    return clusters
+
+
+def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any) -> None:
+    """Put a partition and its record back as they were."""
+    chain.sampled, count = (int(number) for number in arrays["sampled"])
     chain.partition = Partition(float(arrays["sampled_alpha"]), chain.state.labels, clusters, count)
     chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
     rows = arrays["samples"].reshape(-1, 3).tolist()
@@ -142,6 +163,23 @@ def resume_sampling(chain: Chain, path: Path, arrays: dict[str, Any]) -> None:
     ]
     chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
     chain.record.moved[:] = arrays["sampled_moves"][-1]
+    whole = len(arrays["sampled_weights"]) == sum(sample.n_clusters for sample in chain.record.samples)
+    if not whole or len(chain.record.moves) != len(rows) or len(chain.founders.rows) != len(chain.founders.cumulative):
+        raise ValueError("the arrays of draws do not belong together")
+
+
+def has_labels(record: Record) -> bool:
+    """Whether the labels of draws that are kept are those of its samples, as far as a look at some of them tells."""
+    if record.labels is None or not record.samples:
+        return True
+    for draw in np.unique(np.linspace(0, len(record) - 1, LOOKED_AT).astype(int)):
+        labels, weights = np.asarray(record.labels[draw]), record.samples[draw].weights
+        if labels.min() < -1:
+            return False
+        counts = np.bincount(labels + 1)[1:]
+        if not np.array_equal(counts / len(labels), weights):
+            return False
+    return True
 
 
 def damaged(path: Path) -> InputError:

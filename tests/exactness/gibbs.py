@@ -56,14 +56,14 @@ def log_student(x: Any, n: Any, total: Any, squares: Any, prior: Any, factor: An
 
 
 @njit(cache=True)
-def choose(logs: Any) -> Any:
+def choose(logs: Any, rng: Any) -> Any:
     """A place in proportion to the exponentials."""
     best, total = -math.inf, 0.0
     for value in logs:
         best = max(best, value)
     for value in logs:
         total += math.exp(value - best)
-    left = np.random.random() * total
+    left = rng.random() * total
     for place in range(len(logs)):
         left -= math.exp(logs[place] - best)
         if left < 0:
@@ -72,15 +72,15 @@ def choose(logs: Any) -> Any:
 
 
 @njit(cache=True)
-def draw_alpha(clusters: Any, points: Any, grid: Any, log_prior: Any) -> Any:
+def draw_alpha(clusters: Any, points: Any, grid: Any, log_prior: Any, rng: Any) -> Any:
     """From p(alpha | K), proportional to the prior times alpha^K Gamma(alpha) / Gamma(alpha + N), on a grid."""
     logs = np.empty(len(grid))
     for g in range(len(grid)):
         logs[g] = log_prior[g] + clusters * math.log(grid[g]) + math.lgamma(grid[g]) - math.lgamma(grid[g] + points)
-    place = choose(logs)
+    place = choose(logs, rng)
     # Anywhere within its step of the grid.
     low = grid[max(place - 1, 0)]
-    return low + (grid[place] - low) * np.random.random()
+    return low + (grid[place] - low) * rng.random()
 
 
 @njit(cache=True)
@@ -98,10 +98,9 @@ def move(x: Any, k: Any, sign: Any, counts: Any, totals: Any, squares: Any) -> N
 
 @njit(cache=True)
 def sample(
-    X: Any, prior: Any, alpha: Any, grid: Any, log_prior: Any, labels: Any, thin: Any, seed: Any, kept: Any, alphas: Any
+    X: Any, prior: Any, alpha: Any, grid: Any, log_prior: Any, labels: Any, thin: Any, rng: Any, kept: Any, alphas: Any
 ) -> None:
     """Sweeps over all points in turn; every thin-th clustering is written to `kept`."""
-    np.random.seed(seed)
     rows, dim = X.shape
     counts, totals, squares = np.zeros(rows + 1), np.zeros((rows + 1, dim)), np.zeros((rows + 1, dim, dim))
     logs, factor, gap = np.empty(rows + 1), np.empty((dim, dim)), np.empty(dim)
@@ -123,13 +122,13 @@ def sample(
                 if weight > 0.0:
                     logs[k] = math.log(weight)
                     logs[k] += log_student(X[i], counts[k], totals[k], squares[k], prior, factor, gap)
-            labels[i] = choose(logs[:end])
+            labels[i] = choose(logs[:end], rng)
             move(X[i], labels[i], 1.0, counts, totals, squares)
             end = min(max(end, labels[i] + 2), rows + 1)
         for k in range(end):
             clusters += counts[k] > 0.0
         if len(grid) > 0:
-            alpha = draw_alpha(clusters, rows, grid, log_prior)
+            alpha = draw_alpha(clusters, rows, grid, log_prior, rng)
         if (sweep + 1) % thin == 0:
             kept[sweep // thin] = labels
             alphas[sweep // thin] = alpha
@@ -153,5 +152,5 @@ def plain_gibbs(
     centre = X.mean(axis=0, dtype=np.float64)
     own = Prior(prior.mean - centre, float(prior.mean_strength), prior.scale, float(prior.degrees_of_freedom))
     begin = np.zeros(len(X), np.int64) if labels is None else np.array(labels, np.int64)
-    sample(X - centre, own, first, grid, log_prior, begin, thin, seed, kept, alphas)
+    sample(X - centre, own, first, grid, log_prior, begin, thin, np.random.default_rng(seed), kept, alphas)
     return Seen(kept[draws // 10 :], alphas[draws // 10 :])

@@ -35,7 +35,7 @@ UP, DOWN, BLOCK, UNION = 0, 1, 2, 3
 @njit(cache=True)
 def change(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, how: Any) -> None:
     """Rows one by one into cluster k, or out of it; those of side 1 at once; or all of the cluster after it."""
-    if how == UP or how == DOWN:
+    if how in (UP, DOWN):
         for row in rows:
             add_point(clusters, k, X, row, 1.0 if how == UP else -1.0)
     elif how == BLOCK:

