@@ -2,8 +2,8 @@
 
     python scripts/mixing.py [--mnist mnist.npz] [--iterations 2000]
 
-One thread. From the end of a search of 100 iterations, after a warm-up of a tenth. Data: `dpmmwrap generate` with 20,000
-points, and the rows X of a file if one is given.
+One thread. From the end of a search of 100 iterations, after a warm-up of a tenth. Data: `dpmmwrap generate` with
+20,000 points, and the rows X of a file if one is given.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Resul
         any(result.interrupted for result in found),
         log_posterior=chain.best.log_posterior,
         alpha=chain.best.alpha,
-        traces=[result.trace for result in found],
+        traces=[result.trace for result in begun],
         draws=draws_of(found, labels),
     )
 
