@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,8 +62,8 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     from dpmmwrap.summaries.partitions import representative
 
     labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
-    mixture = Mixture.from_labels(X, labels, prior, *outliers, columns)
-    object.__setattr__(mixture, "averaged", Averaged.of(X, draws.kept_labels, labels, prior, *outliers))
+    averaged = Averaged.of(X, draws.kept_labels, labels, prior, *outliers)
+    mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
     log_posterior = log_posterior_of(X, labels, settings, alpha)
     return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
 
