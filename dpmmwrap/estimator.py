@@ -16,7 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.backends import ACCEPTANCE_RATIOS, FULL_RATIOS, Backend, Progress, Result, Settings, make_backend
+from dpmmwrap.backends import (
+    ACCEPTANCE_RATIOS,
+    FULL_RATIOS,
+    Backend,
+    Progress,
+    Result,
+    Settings,
+    chain_count,
+    make_backend,
+)
 from dpmmwrap.bins import many_clusters
 from dpmmwrap.choice import Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
@@ -63,10 +72,12 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         `labels_` is the partition that represents them best, and there is a posterior to ask: `draws_`.
     thin : int, default=5
         Iterations from one draw to the next.
-    n_chains : int, default=1
-        Independent chains. Without draws the best of them is taken; with draws they tell whether they can be trusted.
+    n_chains : int or "auto", default="auto"
+        Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
+        tell whether the draws can be trusted. "auto" is 4 up to 5,000 points and with draws, else 1.
     keep_labels : bool, default=True
-        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB).
+        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
+        them `labels_` is the best of the search, and there is no `confidence_`.
     loss : {"vi", "binder"}, default="vi"
         What the representative partition has least of, on average over draws: variation of information, or Binder's
         loss.
@@ -90,7 +101,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
         every twentieth iteration.
     n_jobs : int, default=None
-        Threads, as in scikit-learn. The result does not depend on it.
+        Threads, as in scikit-learn; several chains share them. The result does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where SplitNet runs.
     random_state : int, RandomState or None, default=None
@@ -98,7 +109,8 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     verbose : int, default=0
         1 prints a line every tenth iteration.
     checkpoint : path, default=None
-        A file to go on from if it exists, written every `checkpoint_every` iterations.
+        A file to go on from if it exists, written every `checkpoint_every` iterations or draws. Further chains and the
+        labels of draws have files beside it.
     workers, machines : int, path
         Worker processes and a machine file for the Julia backend.
     burnout, fresh_start_after, merge_ratio
@@ -116,7 +128,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     covariance_type_, covariance_reason_ : what "auto" chose, and why.
     init_ : what "auto" chose for `init`.
     n_missing_ : how many values were missing.
-    alpha_ : the concentration that goes with the labels; with draws, their mean.
+    alpha_ : the concentration that goes with the labels; with draws, its mean.
     notes_ : sentences about what may be wrong with the result, and what to try.
     trace_, log_posterior_, n_iter_ : what happened in each iteration of the search (of the best chain; `traces_` has
         all); log posterior of the labels; iterations.
@@ -160,7 +172,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         categorical: Any = None,
         n_draws: int = 0,
         thin: int = 5,
-        n_chains: int = 1,
+        n_chains: int | str = "auto",
         keep_labels: bool = True,
         loss: str = "vi",
         burnout: Any = DEPRECATED,
@@ -234,7 +246,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=int(self.n_chains),
+            n_chains=1 if backend.name == "julia" else chain_count(self.n_chains, self.n_draws, read.points.shape[0]),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
@@ -295,17 +307,18 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         return self.fit(X, y, **options).labels_
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row under the posterior predictive of each cluster."""
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers."""
         rows = self._rows(X)
         return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each cluster for each row."""
+        """The probability of each cluster for each row, by the clusters' posterior predictives; averaged over draws if
+        there are any. An outlier component is the last column."""
         rows = self._rows(X)
         return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
-        """log predictive density of each row."""
+        """log predictive density of each row, of the mean over draws if there are any."""
         rows = self._rows(X)
         return self.mixture_.score_samples(rows)
 
@@ -342,7 +355,9 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
-        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1, "n_chains": 1}
+        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1}
+        if not (isinstance(self.n_chains, str) and self.n_chains == "auto"):
+            whole["n_chains"] = 1
         for name, least in whole.items():
             check_whole(name, getattr(self, name), least)
         check_whole("min_cluster_age", given["min_cluster_age"], 1)
@@ -378,7 +393,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             workers=self.workers > 0 or self.machines is not None,
             family=self._family_of_backend(read.n_missing > 0),
             sparse=issparse(read.points),
-            sampling=self.n_draws > 0 or self.n_chains > 1,
+            sampling=self.n_draws > 0 or self.n_chains not in ("auto", 1),
         )
 
     def _concentration(self, backend: str) -> dict[str, Any]:

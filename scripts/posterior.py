@@ -23,14 +23,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from exactness import enumeration as exact
-from exactness import joint
-from exactness.broken import BREAKAGES
-from exactness.gibbs import plain_gibbs
-from exactness.running import ALONE, Apart, apart, context_of, few_of_each, run, uneven_founders
-from exactness.sets import FAMILIES, eight_points, families, measured
-from exactness.summaries import agreement
-
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.bins import many_clusters
@@ -39,6 +31,13 @@ from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.starts import make_initializer
 from dpmmwrap.summaries.diagnostics import diagnostic
+from exactness import enumeration as exact
+from exactness import joint
+from exactness.broken import BREAKAGES
+from exactness.gibbs import plain_gibbs
+from exactness.running import ALONE, Apart, apart, context_of, few_of_each, run, uneven_founders
+from exactness.sets import FAMILIES, eight_points, families, measured
+from exactness.summaries import agreement
 
 MOST_CLUSTERS, MOST_PAIRS = 0.02, 0.02
 """Total variation distance of p(K | X), and a pair's probability, from enumeration."""

@@ -32,7 +32,7 @@ def data() -> Any:
 
 def quick(**changes: Any) -> DPMM:
     """Full covariances, unless the changes say otherwise."""
-    options: dict[str, Any] = {"backend": "native", "init": "kmeans", "max_iter": 40, "random_state": 0}
+    options: dict[str, Any] = {"backend": "native", "init": "kmeans", "max_iter": 40, "random_state": 0, "n_chains": 1}
     if not {"family", "prior"} & changes.keys():
         options["covariance_type"] = "full"
     return DPMM(**(options | changes))
@@ -68,7 +68,7 @@ def test_check_estimator_passes_whole(options: dict[str, str], cannot: dict[str,
     """In a process of its own: without SCIPY_ARRAY_API, set before scipy is imported, one check is skipped."""
     code = (
         "from sklearn.utils.estimator_checks import check_estimator; from dpmmwrap.estimator import DPMM;"
-        f"model = DPMM(backend='native', max_iter=20, **{options!r});"
+        f"model = DPMM(backend='native', max_iter=10, n_chains=1, **{options!r});"
         f"results = check_estimator(model, on_skip=None, on_fail=None, expected_failed_checks={cannot!r});"
         "print([r for r in results if r['status'] != 'passed' and not r['expected_to_fail']]); print(len(results))"
     )

@@ -15,13 +15,16 @@ from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
-"""Called after each iteration with its number (from 1) and what happened in it."""
+"""Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
+first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it."""
 
 AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 """What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
 NO_LIMIT = 1 << 60
+SEVERAL, FEW_POINTS = 4, 5000
+"""Chains where nothing is said, of so many points or fewer, and of draws: they tell whether they agree."""
 WARM_UP, LEAST_WARM_UP = 0.1, 50
 """Iterations of sampling before the first draw, as a share of those that follow, and at least."""
 JULIA_FAMILIES = ("gaussian", "multinomial")
@@ -110,6 +113,13 @@ class Result:
     traces: list[Trace] = field(default_factory=list)
     """Of all chains."""
     draws: Draws | None = None
+
+
+def chain_count(asked: int | str, draws: int, rows: int) -> int:
+    """How many chains there are to be; "auto" is several where they cost little, or draws are asked for."""
+    if isinstance(asked, str):
+        return SEVERAL if draws or rows <= FEW_POINTS else 1
+    return int(asked)
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Result, Settings
+from dpmmwrap.backends import Progress, Result, Settings
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
 from dpmmwrap.interrupt import Interrupt
@@ -29,7 +29,8 @@ class NativeBackend:
         own = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
 
         def run(number: int) -> ChainResult:
-            chain = Chain(X, own, number, None if labels is None else labels[number])
+            its_own = replace(own, progress=progress_of(own.progress, number))
+            chain = Chain(X, its_own, number, None if labels is None else labels[number])
             try:
                 return chain.run(interrupt)
             finally:
@@ -42,6 +43,15 @@ class NativeBackend:
                 with ThreadPoolExecutor(side_by_side) as pool:
                     found = list(pool.map(run, range(chains)))
         return result_of(found, labels)
+
+
+def progress_of(progress: Progress | None, number: int) -> Progress | None:
+    """Who hears of a chain."""
+    of_chain = getattr(progress, "of_chain", None)
+    if of_chain is None:
+        return progress if number == 0 else None
+    heard: Progress = of_chain(number)
+    return heard
 
 
 def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:
@@ -62,13 +72,16 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Resul
 
 
 def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
-    """The draws of all chains, as many of each. After an interrupt, which may find the last chains far behind: of as
-    many chains as make the most draws."""
-    made = np.minimum.accumulate([len(result.record) for result in found])
-    chains = int((made * np.arange(1, len(found) + 1)).argmax()) + 1
-    found, count = found[:chains], int(made[chains - 1])
+    """The draws of all chains, the same number of each.
+
+    An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
+    """
+    lengths = np.array([len(result.record) for result in found])
+    count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
         return None
+    chosen = np.flatnonzero(lengths >= count)
+    found = [found[number] for number in chosen]
     samples = [result.record.samples[:count] for result in found]
     moves = np.array([result.record.moves[:count] for result in found])
     most = max(sample.n_clusters for chain in samples for sample in chain)
@@ -85,5 +98,12 @@ def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
         splits_proposed=moves[:, :, 1],
         merges=moves[:, :, 2],
         merges_proposed=moves[:, :, 3],
-        labels=None if labels is None else labels[:chains, :count],
+        labels=labels_of(labels, chosen, count),
     )
+
+
+def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:
+    """The first labels of some chains; of all of them without a copy."""
+    if labels is None or len(chosen) == len(labels):
+        return None if labels is None else labels[:, :count]
+    return labels[chosen, :count]

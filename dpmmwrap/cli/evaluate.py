@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dpmmwrap.cli.battery import battery
 from dpmmwrap.cli.experiments import command_line, data, failure_modes, synthetic
 
 EXAMPLES = """
@@ -21,7 +22,7 @@ def command() -> None:
     """Repeat the experiments and compare with other methods."""
 
 
-for experiment in (synthetic, failure_modes, data):
+for experiment in (synthetic, failure_modes, data, battery):
     command.add_command(experiment)
 
 

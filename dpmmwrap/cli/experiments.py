@@ -26,8 +26,11 @@ ROOM = 50_000_000
 
 METHODS_HELP = """
 \b
-Methods: SubC-Random, SubC-K-means, SubC-SplitNet (also with " (Julia)" behind), DPGMM, moVB,
-EM-GMM and K-means. Those that cannot run here are left out, and it is said why.
+Methods: SubC-Random, SubC-K-means, SubC-SplitNet (also with " (Julia)" behind), moVB, EM-GMM,
+K-means; "DPGMM (our prior)" and "DPGMM (its own prior)", or DPGMM for both: scikit-learn's, with
+the prior and concentration of the others, or with its own defaults. Also DPMM, GMM-BIC,
+K-means-silhouette and HDBSCAN, which evaluate battery explains.
+Those that cannot run here are left out, and it is said why.
 The folder gets results.csv, figures, report.html and report.md. The same command
 goes on where it was interrupted, and does not repeat what is in the folder.
 """
@@ -96,6 +99,16 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Clusters that DPGMM may use; the paper used 1000.",
         ),
         click.option("--weights", type=A_PATH, metavar="FILE", help="A SplitNet of one's own."),
+        run_options,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How the runs of an experiment are done, whatever they are."""
+    options = (
         click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run."),
         click.option("--jobs", type=POSITIVE, default=1, show_default=True, help="Runs at the same time."),
         click.option("--report-only", is_flag=True, help="Run nothing: report what is in the folder so far."),
@@ -210,7 +223,8 @@ def data(ctx: click.Context, /, **options: Any) -> int:
     """Compare methods on the points of FILE, whose true labels are known.
 
     FILE is .npy, .npz, .csv, .tsv or .parquet; MNIST's own idx files or Keras' .npz of images; or mnist or
-    fashion-mnist, which are fetched from openml.org.
+    fashion-mnist, which are fetched from openml.org. K-means and DPGMM with its own prior get columns of variance one,
+    unless the points are principal components, which have one unit.
     """
     from dpmmwrap.evaluation.experiments import plan_data
     from dpmmwrap.evaluation.report import report_data
@@ -228,8 +242,8 @@ def data(ctx: click.Context, /, **options: Any) -> int:
 
 
 def choice(options: dict[str, Any]) -> Choice:
-    from dpmmwrap.evaluation.baselines import FitSettings
     from dpmmwrap.evaluation.experiments import Choice
+    from dpmmwrap.evaluation.fits import FitSettings
 
     names = ("alpha", "iterations", "prior", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
@@ -307,10 +321,12 @@ class Lines:
 def describe(run: Run, outcome: Outcome) -> str:
     """The run that has just ended, in a few words."""
     measures = outcome.measures
+    # One of many sets.
+    where = f" on {run.source.identity()['data']}" if run.experiment == "battery" else ""
     if measures["problem"]:
-        return f"{run.method} gave up: {measures['problem']}"
+        return f"{run.method}{where} gave up: {measures['problem']}"
     found = f"{measures['n_clusters']} of {run.source.clusters} clusters"
-    return f"{run.method}, {found}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"
+    return f"{run.method}{where}, {found}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"
 
 
 def command_line(ctx: click.Context) -> str:
@@ -323,7 +339,15 @@ def command_line(ctx: click.Context) -> str:
         typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if not typed or name in ("jobs", "quiet", "report_only"):
             continue
-        value = ctx.params[name]
-        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+        words += typed_words(parameter, ctx.params[name])
     return shlex.join(words)
+
+
+def typed_words(parameter: click.Parameter, value: Any) -> list[str]:
+    """An argument or option as it would be typed."""
+    if isinstance(parameter, click.Argument):
+        return [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
+    # Of an option that may be given several times, a list of words by each name.
+    if isinstance(value, dict):
+        return [word for name, parts in value.items() for word in (parameter.opts[0], f"{name}={','.join(parts)}")]
+    return [parameter.opts[0], ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]

@@ -8,185 +8,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.families import COVARIANCES, FAMILIES, as_options, gaps_allowed, kind_of_file, settle, way_out
+from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
+from dpmmwrap.cli.fit_options import A_PATH, EXAMPLES, SectionedCommand, all_options, check_draws, word_or_number
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.results import Fitted
     from dpmmwrap.files import Data
 
-DEFAULT_INIT = "auto"
-INITS = ("auto", "random", "kmeans", "splitnet")
-RATIOS = ("auto", "jain-neal", "reference", "printed")
-A_PATH = click.Path(path_type=Path)
-POSITIVE = click.IntRange(min=1)
+__all__ = ["command", "word_or_number"]
 
 SAME_NAME = (
-    *(
-        "backend",
-        "min_cluster_age",
-        "init_clusters",
-        "max_clusters",
-        "outlier_weight",
-        "acceptance_ratio",
-        "n_jobs",
-        "device",
-    ),
-    *("checkpoint", "checkpoint_every", "workers", "machines"),
+    *("backend", "min_cluster_age", "init_clusters", "max_clusters", "outlier_weight", "acceptance_ratio"),
+    *("thin", "loss", "keep_labels"),
+    *("n_jobs", "device", "checkpoint", "checkpoint_every", "workers", "machines"),
 )
 """Options that the estimator calls by the same names."""
-
-EXAMPLES = """
-\b
-Examples:
-  dpmmwrap fit --example
-  dpmmwrap fit data.npy --out result
-  dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
-  dpmmwrap fit data.npz --json | jq .n_clusters
-  dpmmwrap fit large.npy --checkpoint large.ckpt --out result
-  dpmmwrap fit words.npz --family multinomial
-  dpmmwrap fit patients.csv --categorical sex,region
-"""
+BYTES = 16
+"""Of what is written of each point beside the labels of draws: its label, group and confidence."""
 
 
-def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
-    """A positive number, or one of the words auto and many."""
-    number: int | str = value if value in ("auto", "many") else POSITIVE(value, option, ctx)
-    return number
-
-
-def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) -> str | float:
-    """A number above zero, or the word auto."""
-    number: float | str = value if value == "auto" else click.FloatRange(min=0, min_open=True)(value, option, ctx)
-    return number
-
-
-def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Columns with commas between them."""
-    if value is None:
-        return None
-    columns = tuple(word.strip() for word in value.split(",") if word.strip())
-    if not columns:
-        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
-    return columns
-
-
-def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
-    if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
-        raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
-    return value
-
-
-@click.command("fit", epilog=EXAMPLES)
+@click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
 @click.argument("data", type=A_PATH, required=False)
-@click.option("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions.")
-@click.option("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
-@click.option("--labels", type=A_PATH, metavar="TRUTH", help="True labels, for NMI and ARI (else y of a .npz).")
-@click.option(
-    "--family",
-    type=click.Choice(FAMILIES),
-    show_default="gaussian",
-    help="What the points of a cluster follow. multinomial: rows of counts, dense or sparse. mixed: a table of numbers "
-    "and categories.",
-)
-@click.option(
-    "--covariance",
-    type=click.Choice(COVARIANCES),
-    default="auto",
-    show_default=True,
-    help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: full or diag, whichever makes the "
-    "data more probable. Missing values need diag or spherical, and auto knows that.",
-)
-@click.option(
-    "--categorical",
-    callback=column_list,
-    metavar="COLS",
-    help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without it, "
-    "those that hold words.",
-)
-@click.option("--skip-missing", is_flag=True, help="Leave out rows with missing values.")
-@click.option(
-    "--init",
-    type=click.Choice(INITS),
-    default=DEFAULT_INIT,
-    show_default=True,
-    help="How the two subclusters of a new cluster begin. auto: splitnet for Gaussian clusters, else kmeans.",
-)
-@click.option("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet.")
-@click.option(
-    "--alpha",
-    callback=auto_or_positive,
-    metavar="auto|NUMBER",
-    default="auto",
-    show_default=True,
-    help="Concentration: more means more clusters. auto: learned from the data.",
-)
-@click.option("--iterations", type=POSITIVE, default=100, show_default=True, help="Length of the chain.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="The same seed gives the same labels.",
-)
-@click.option(
-    "--prior",
-    default="data",
-    show_default=True,
-    metavar="data|reference|FILE",
-    help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with "
-    "mean, mean_strength, scale and degrees_of_freedom (of counts: concentration).",
-)
-@click.option(
-    "--init-clusters",
-    callback=word_or_number,
-    metavar="auto|many|N",
-    default="auto",
-    show_default=True,
-    help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's ratio "
-    "is used, by which splits do not find clusters that overlap.",
-)
-@click.option("--max-clusters", type=POSITIVE, help="Never have more clusters than this.")
-@click.option("--min-cluster-age", type=POSITIVE, help="Iterations before a new cluster may split or merge.")
-@click.option(
-    "--acceptance-ratio",
-    type=click.Choice(RATIOS),
-    default="auto",
-    show_default=True,
-    help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as the "
-    "reference package does (auto, with Julia), or as the paper prints it.",
-)
-@click.option(
-    "--outlier-weight",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=0.0,
-    show_default=True,
-    help="Weight of a component for outliers, which get the label -1.",
-)
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "native", "julia"]),
-    default="auto",
-    show_default=True,
-    help="The built-in sampler or DPMMSubClusters.jl; auto takes Julia where it is set up.",
-)
-@click.option("--n-jobs", type=int, help="Threads; -1 for all cores. The labels do not depend on it.")
-@click.option(
-    "--device",
-    callback=known_device,
-    metavar="auto|cpu|cuda",
-    default="auto",
-    show_default=True,
-    help="Where the network runs; auto: cuda where there is one.",
-)
-@click.option("--workers", type=click.IntRange(min=0), help="Julia: worker processes on this machine.")
-@click.option("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on.")
-@click.option("--checkpoint", type=A_PATH, metavar="FILE", help="Save the chain here; go on from it if it exists.")
-@click.option("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations between two saves.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress line and no table.")
-@click.option("--burnout", type=POSITIVE, hidden=True)
-@click.option("--merge-ratio", type=click.Choice(RATIOS), hidden=True)
+@all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv or .parquet.
@@ -198,6 +42,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.cli import DONE, INTERRUPTED
 
     settle(ctx, options)
+    check_draws(ctx, options)
     task = read(options)
     check_places(options, len(task.data))
     fitted = fit(task, options)
@@ -269,28 +114,42 @@ def skip_missing(task: Task) -> Task:
 
 def check_places(options: dict[str, Any], n: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
+    from dpmmwrap.backends import chain_count
+    from dpmmwrap.draws import labels_file
     from dpmmwrap.files import check_writable, prepare_folder
 
+    chains, kept = chain_count(options["chains"], options["draws"], n), options["keep_labels"] is not False
+    drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
-        # The labels, and some room for the rest.
-        prepare_folder(options["out"], needed=4 * n + 2_000_000)
+        # And some room for the rest.
+        prepare_folder(options["out"], needed=BYTES * n + drawn + 2_000_000)
     if options["checkpoint"] is not None:
-        check_writable(options["checkpoint"], needed=5 * n)
+        there = labels_file(options["checkpoint"]).exists()
+        check_writable(options["checkpoint"], needed=5 * n * chains + (0 if there else drawn))
 
 
 def fit(task: Task, options: dict[str, Any]) -> Fitted:
     """The fitted model, how long that took, and what was to be said meanwhile."""
-    from dpmmwrap.cli.progress import heard_warnings, progress_line
-    from dpmmwrap.cli.results import Fitted
+    from dpmmwrap.cli.progress import Plan, heard_warnings, progress_line
+    from dpmmwrap.cli.results import Fitted, groups_of
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
     start = time.perf_counter()
-    with heard_warnings() as heard, progress_line(options["iterations"], shown=not options["quiet"]) as progress:
+    with (
+        heard_warnings() as heard,
+        progress_line(Plan.of(model, len(task.data)), shown=not options["quiet"]) as progress,
+    ):
         model.fit(task.data.X, truth=task.truth, progress=progress)
+    seconds = time.perf_counter() - start
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
-    return Fitted(model, time.perf_counter() - start, tuple(as_options(note) for note in notes))
+    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model))
+
+
+def in_options(note: str) -> str:
+    """A note in the command line's words."""
+    return as_options(note).replace("max_iter", "--iterations")
 
 
 def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
@@ -301,6 +160,8 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "family": options["family"],
         "init": make_start(options),
         "max_iter": options["iterations"],
+        "n_chains": options["chains"],
+        "n_draws": options["draws"],
         "prior": task.prior,
         "random_state": options["seed"],
     }
@@ -322,7 +183,7 @@ def make_start(options: dict[str, Any]) -> Any:
 def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
     """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
     whoever reads the numbers has left (`| head`)."""
-    from dpmmwrap.cli import results
+    from dpmmwrap.cli import fit_table, results
 
     summary = results.summarise(fitted, task)
     try:
@@ -332,9 +193,9 @@ def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
             for note in fitted.notes:
                 click.echo(f"dpmmwrap: note: {note}", err=True)
         else:
-            results.show(summary, task.source)
+            fit_table.show(summary, task.source)
     finally:
         if options["out"] is not None:
-            written = results.write(options["out"], fitted.model, summary, task)
+            written = results.write(options["out"], fitted, summary, task)
             if not options["quiet"]:
                 click.echo(written, err=options["as_json"])

@@ -1,4 +1,4 @@
-"""The live line of a fit: iteration, clusters, log posterior, time left."""
+"""The live line of a fit: iteration or draw, clusters, log posterior, time left."""
 
 from __future__ import annotations
 
@@ -6,16 +6,82 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
     from dpmmwrap.trace import Iteration
+
+WIDE = 100
+"""Columns of a terminal on which there is room for everything."""
+
+
+class Plan(NamedTuple):
+    """What a fit is going to do."""
+
+    search: int
+    """Iterations of a chain's search."""
+    total: int = 0
+    """Iterations of a chain in all."""
+    draws: int = 0
+    thin: int = 1
+    chains: int = 1
+
+    @classmethod
+    def of(cls, model: DPMM, points: int) -> Plan:
+        from dpmmwrap.backends import Settings, chain_count
+
+        nothing: Any = None
+        # Only its lengths are asked for.
+        settings = Settings(1.0, nothing, nothing, model.max_iter, 1, 0, n_draws=model.n_draws, thin=model.thin)
+        chains = chain_count(model.n_chains, model.n_draws, points)
+        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, chains)
+
+    def place(self, number: int, chain: int = 0) -> str:
+        """Where a chain is after so many iterations."""
+        own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
+        if number < self.search or not self.draws:
+            return f"{own}iteration {number}/{self.search}"
+        if number == self.search:
+            return f"{own}warming up"
+        return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
+
+    def words(self, number: int, iteration: Iteration) -> str:
+        """How a chain is doing."""
+        if number == self.total and self.draws:
+            return "done, summing up,"
+        clusters = "1 cluster" if iteration.n_clusters == 1 else f"{iteration.n_clusters} clusters"
+        return f"{clusters}, log posterior {iteration.log_posterior:,.0f},"
+
+
+class Chains:
+    """Hears of all chains of a fit, and tells of the first that is at work."""
+
+    def __init__(self, plan: Plan, tell: Callable[..., None]) -> None:
+        self.plan, self.tell = plan, tell
+        self.reached: dict[int, int] = {}
+
+    def __call__(self, number: int, iteration: Iteration) -> None:
+        self.hear(0, number, iteration)
+
+    def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
+        return partial(self.hear, chain)
+
+    def hear(self, chain: int, number: int, iteration: Iteration) -> None:
+        """What a chain says may come from any thread."""
+        self.reached[chain] = number
+        at_work = [one for one, reached in sorted(self.reached.items()) if reached < self.plan.total]
+        news: dict[str, Any] = {"completed": sum(self.reached.values())}
+        if chain == (at_work or [chain])[0]:
+            news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
+        self.tell(**news)
 
 
 @contextlib.contextmanager
-def progress_line(iterations: int, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
+def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
     """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; None where nobody would see it."""
     if not (shown and sys.stderr.isatty()):
         yield None
@@ -23,23 +89,20 @@ def progress_line(iterations: int, *, shown: bool) -> Iterator[Callable[[int, It
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    # The number of the chain takes the bar's place where the line would be too long.
+    bar = [BarColumn(bar_width=16)] if plan.chains == 1 or console.width >= WIDE else []
     columns = (
         SpinnerColumn(),
-        TextColumn("iteration {task.completed}/{task.total}"),
-        BarColumn(bar_width=16),
+        TextColumn("{task.fields[place]}"),
+        *bar,
         TextColumn("{task.description}"),
         TimeRemainingColumn(compact=True),
         TextColumn("left"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
-        task = line.add_task("getting ready", total=iterations)
-
-        def update(number: int, iteration: Iteration) -> None:
-            clusters = "1 cluster" if iteration.n_clusters == 1 else f"{iteration.n_clusters} clusters"
-            said = f"{clusters}, log posterior {iteration.log_posterior:,.0f},"
-            line.update(task, completed=number, description=said)
-
-        yield update
+    with Progress(*columns, console=console, transient=True) as line:
+        task = line.add_task("getting ready", total=plan.total * plan.chains, place=plan.place(0))
+        yield Chains(plan, lambda **news: line.update(task, **news))
 
 
 @contextlib.contextmanager

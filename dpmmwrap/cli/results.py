@@ -1,4 +1,4 @@
-"""What `dpmmwrap fit` says at the end and leaves in its folder."""
+"""What `dpmmwrap fit` knows at the end and leaves in its folder."""
 
 from __future__ import annotations
 
@@ -16,18 +16,36 @@ from dpmmwrap.files import InputError, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
 
 if TYPE_CHECKING:
+    from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.estimator import DPMM
+    from dpmmwrap.summaries.groups import Groups
 
-SIZES_SHOWN = 8
+SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
+"""Files that not every fit writes, so that they may be of an earlier one."""
+PAIRS_SHOWN = 500
+"""Points in the picture of pair probabilities at most, evenly spaced."""
 
 
 class Fitted(NamedTuple):
-    """A fitted model, how long that took, and what is to be said of it."""
+    """A fitted model, how long that took, what is to be said of it, and its clusters in groups."""
 
     model: DPMM
     seconds: float
     notes: tuple[str, ...] = ()
+    groups: Groups | None = None
+    """None of a single cluster."""
+
+    @property
+    def point_groups(self) -> IntArray:
+        """The group of each point at the suggested cut."""
+        labels = self.model.labels_
+        return labels if self.groups is None else self.groups.of_points(labels)
+
+
+def groups_of(model: DPMM) -> Groups | None:
+    """Clusters that overlap, joined; None where there is only one."""
+    return model.groups() if model.n_clusters_ > 1 else None
 
 
 def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
@@ -37,9 +55,13 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
     model, truth = fitted.model, task.truth
     summary: dict[str, Any] = {
         "n_clusters": int(model.n_clusters_),
+        **posterior(model),
+        "groups": 1 if fitted.groups is None else fitted.groups.suggested,
         "log_posterior": float(model.log_posterior_),
         "seconds": round(fitted.seconds, 3),
         "iterations": int(model.n_iter_),
+        "chains": len(model.traces_),
+        "draws": 0 if model.draws_ is None else model.draws_.n_draws,
         "backend": str(model.backend_),
         "family": model.family,
         "covariance_type": covariance_of(model),
@@ -55,7 +77,8 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "skipped": task.skipped,
         "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
         "outliers": int((model.labels_ < 0).sum()),
-        "sizes": np.bincount(model.labels_[model.labels_ >= 0], minlength=model.n_clusters_).tolist(),
+        "sizes": sizes(model.labels_),
+        "group_sizes": sizes(fitted.point_groups),
         "notes": list(fitted.notes),
         "version": __version__,
     }
@@ -66,6 +89,31 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         summary["ari"] = float(adjusted_rand_score(truth, model.labels_))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
+
+
+def posterior(model: DPMM) -> dict[str, Any]:
+    """What the draws say, all of it None where there are none."""
+    draws, sure = model.draws_, model.confidence_
+    found: dict[str, Any] = {
+        "n_clusters_interval": None,
+        "loss": None if sure is None else model.loss,
+        "confidence": None if sure is None else float(sure.mean()),
+        "unsure": None if sure is None else int((sure < 0.5).sum()),
+        "diagnostics": None,
+    }
+    if draws is not None:
+        from dpmmwrap.summaries.diagnostics import interval
+
+        found["n_clusters_interval"] = list(interval(draws.n_clusters))
+        found["diagnostics"] = {one.name: one._asdict() for one in model.diagnostics_ or ()}
+        for one in found["diagnostics"].values():
+            del one["name"]
+    return found
+
+
+def sizes(labels: IntArray) -> list[int]:
+    """Points of each cluster, without outliers."""
+    return [int(count) for count in np.bincount(labels[labels >= 0])]
 
 
 def covariance_of(model: DPMM) -> str | None:
@@ -84,108 +132,61 @@ def to_json(summary: dict[str, Any]) -> str:
     return json.dumps(finite(summary), allow_nan=False)
 
 
-def finite(summary: dict[str, Any]) -> dict[str, Any]:
+def finite(value: Any) -> Any:
     """JSON knows no NaN and no infinity: null stands for them."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in summary.items()
-    }
+    if isinstance(value, dict):
+        return {name: finite(own) for name, own in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def show(summary: dict[str, Any], source: str) -> None:
-    """A short table on stdout."""
-    click.echo(f"{source}: {counted(summary['points'], 'point')} {extent(summary)}")
-    for name, value in rows(summary):
-        click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
-    for note in summary["notes"]:
-        click.echo(f"note: {note}")
-
-
-def extent(summary: dict[str, Any]) -> str:
-    """How wide the data are."""
-    columns = summary["dimensions"]
-    if summary["family"] == "multinomial":
-        return f"of {counted(columns, 'count')}"
-    if summary["family"] == "gaussian":
-        return f"in {counted(columns, 'dimension')}"
-    categorical = len(summary["categorical"])
-    return f"of {columns - categorical:,} numeric and {counted(categorical, 'categorical column')}"
-
-
-def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The lines of the table: a name and what is to be said about it."""
-    clusters = f"{summary['n_clusters']}"
-    if "true_clusters" in summary:
-        clusters += f" (the truth has {summary['true_clusters']})"
-    told = [
-        ("clusters", clusters),
-        ("sizes", sizes(summary["sizes"])),
-        ("log posterior", f"{summary['log_posterior']:,.1f}"),
-        ("family", family_words(summary)),
-        ("time", f"{summary['seconds']:.1f} s, {counted(summary['iterations'], 'iteration')}"),
-        ("sampler", f"{summary['backend']}, {summary['init']} subclusters, seed {summary['seed']}"),
-    ]
-    if summary["outliers"]:
-        told.insert(2, ("outliers", f"{summary['outliers']:,}"))
-    if "nmi" in summary:
-        told.insert(-3, ("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}"))
-    if summary["missing"]:
-        told.append(("missing", counted(summary["missing"], "value")))
-    if summary["skipped"]:
-        told.append(("left out", f"{counted(summary['skipped'], 'row')} with missing values"))
-    if summary["converted_from"]:
-        told.append(("data", f"converted from {summary['converted_from']} to float32, once"))
-    if summary["interrupted"]:
-        told.append(("interrupted", "this is the result so far"))
-    return told
-
-
-def family_words(summary: dict[str, Any]) -> str:
-    """The family, and why it has these covariances."""
-    if summary["family"] == "multinomial":
-        return "multinomial"
-    if summary["family"] == "gaussian":
-        return f"gaussian, {summary['covariance_type']} covariances: {summary['covariance_reason']}"
-    names = summary["categorical"]
-    return f"mixed, categorical: {', '.join(names)}" if names else "mixed, no column is categorical"
-
-
-def sizes(counts: list[int]) -> str:
-    """The largest clusters first."""
-    ordered = sorted(counts, reverse=True)
-    shown = ", ".join(f"{count:,}" for count in ordered[:SIZES_SHOWN])
-    more = len(ordered) - SIZES_SHOWN
-    return f"{shown} and {more} smaller" if more > 0 else shown
-
-
-def write(folder: Path, model: DPMM, summary: dict[str, Any], task: Task) -> str:
+def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> str:
     """Fill the folder; one sentence says with what."""
+    model, there = fitted.model, {path.name for path in folder.iterdir()}
+    written = write_arrays(folder, fitted, task)
+    write_csv(folder / "trace.csv", trace_columns(model))
+    write_json(folder / "summary.json", finite(summary))
+    written += ["trace.csv", "summary.json"]
+    pictures = draw(folder, fitted, task) if plotting.available() else []
+    old = [name for name in SOMETIMES if name in there - {*written, *pictures}]
+    said = f"Written to {folder}: {', '.join([*written, *pictures])}"
+    if old:
+        said += f" ({', '.join(old)} there {'is' if len(old) == 1 else 'are'} of an earlier fit)"
+    return said if plotting.available() else f"{said} (for pictures: pip install matplotlib)"
+
+
+def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
+    """Labels, model and draws; the names of the files."""
+    model = fitted.model
+    # Which rows of the file the labels are of.
+    rows = {} if task.kept is None else {"rows.npy": task.kept}
+    sure = {} if model.confidence_ is None else {"confidence.npy": model.confidence_}
+    arrays = {"labels.npy": model.labels_} | rows | {"groups.npy": fitted.point_groups} | sure
+    for name, array in arrays.items():
+        write_npy(folder / name, array)
+    # The draws have a file of their own; what predictions are averaged over is in the mixture.
+    model.mixture_.save(folder / "model.npz")
+    if model.draws_ is None:
+        return [*arrays, "model.npz"]
+    model.draws_.save(folder / "draws.npz")
+    return [*arrays, "model.npz", "draws.npz"]
+
+
+def trace_columns(model: DPMM) -> dict[str, Any]:
+    """The iterations of the search; of several chains one after the other, with their numbers."""
     from dpmmwrap.trace import COLUMNS
 
-    write_npy(folder / "labels.npy", model.labels_)
-    model.save(folder / "model.npz")
-    iterations = {"iteration": np.arange(1, len(model.trace_) + 1)}
-    write_csv(folder / "trace.csv", iterations | {name: model.trace_[name] for name in COLUMNS})
-    write_json(folder / "summary.json", finite(summary))
-    written = ["labels.npy", "model.npz", "trace.csv", "summary.json"]
-    if task.kept is not None:
-        # Which rows of the file the labels are of.
-        write_npy(folder / "rows.npy", task.kept)
-        written.insert(1, "rows.npy")
-    if not plotting.available():
-        return f"Written to {folder}: {', '.join(written)} (for pictures: pip install matplotlib)"
-    return f"Written to {folder}: {', '.join([*written, *draw(folder, model, task)])}"
+    traces = model.traces_
+    columns = {"iteration": np.concatenate([np.arange(1, len(trace) + 1) for trace in traces])}
+    columns |= {name: np.concatenate([trace[name] for trace in traces]) for name in COLUMNS}
+    if len(traces) == 1:
+        return columns
+    return {"chain": np.repeat(np.arange(1, len(traces) + 1), [len(trace) for trace in traces])} | columns
 
 
-def draw(folder: Path, model: DPMM, task: Task) -> list[str]:
+def draw(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     """The pictures that could be drawn."""
-    true_clusters = None if task.truth is None else len(np.unique(task.truth))
-    pictures: dict[str, Callable[[], Any]] = {
-        "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names),
-        "trace.png": lambda: plotting.trace_figure(model.trace_, true_clusters=true_clusters),
-    }
     drawn = []
-    for name, figure in pictures.items():
+    for name, figure in pictures(fitted, task).items():
         try:
             plotting.save_figure(folder / name, figure())
         except InputError:
@@ -197,3 +198,41 @@ def draw(folder: Path, model: DPMM, task: Task) -> list[str]:
         else:
             drawn.append(name)
     return drawn
+
+
+def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:
+    """What there is to be drawn, by the names of the files."""
+    model, groups = fitted.model, fitted.groups
+    draws, truth = model.draws_, task.truth
+    true_clusters = None if truth is None else len(np.unique(truth))
+    found: dict[str, Callable[[], Any]] = {
+        "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names)
+    }
+    if groups is not None:
+        found["groups.png"] = lambda: plotting.groups_figure(groups, sizes(model.labels_))
+    if draws is not None:
+        found["posterior.png"] = lambda: plotting.n_clusters_figure(draws)
+        if draws.labels is not None:
+            found["pairs.png"] = lambda: pairs_figure(model)
+        found["chains.png"] = lambda: plotting.chains_figure(draws)
+    found["trace.png"] = lambda: plotting.trace_figure(
+        model.trace_, true_clusters=true_clusters, title=trace_title(model)
+    )
+    return found
+
+
+def pairs_figure(model: DPMM) -> Any:
+    """How probably points share a cluster: all, or some that are evenly spaced."""
+    count = len(model.labels_)
+    rows = np.unique(np.linspace(0, count - 1, min(count, PAIRS_SHOWN)).astype(int))
+    shown = f"{len(rows):,} of {counted(count, 'point')}" if len(rows) < count else counted(count, "point")
+    title = f"{counted(model.n_clusters_, 'cluster')}, {shown}"
+    return plotting.coclustering_figure(model.coclustering(rows), model.labels_[rows], title)
+
+
+def trace_title(model: DPMM) -> str | None:
+    """Of several chains, which it is."""
+    if len(model.traces_) == 1:
+        return None
+    number = next(place for place, trace in enumerate(model.traces_) if trace is model.trace_) + 1
+    return f"{counted(len(model.trace_), 'iteration')} of chain {number}, the best of {len(model.traces_)}"

@@ -3,219 +3,67 @@
 from __future__ import annotations
 
 import importlib.util
-import time
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from scipy.sparse import issparse
 from threadpoolctl import threadpool_limits
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
-from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.metrics import log_posterior
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.evaluation import rivals
+from dpmmwrap.evaluation.fits import Fit, FitSettings, Method
+from dpmmwrap.evaluation.samplers import DEFAULTS, by_default, subclusters
+from dpmmwrap.families.base import Points
 from dpmmwrap.files import InputError
 
-WARM_UP_POINTS = 200
-KMEANS_STARTS = 10
-
-
-@dataclass(frozen=True)
-class FitSettings:
-    """What all methods are told alike. Every method runs on one thread, as in the paper."""
-
-    alpha: float = 10.0
-    iterations: int = 200
-    prior: str = "data"
-    init_clusters: int | str = 1
-    """Of the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
-    upper_bound: int = 100
-    """On the number of clusters, for DPGMM."""
-    weights: str | None = None
-    """A weights file for SplitNet; None for the shipped ones."""
-    watch: bool = False
-    """Keep NMI and ARI of every iteration. Costs time, so not where time is measured."""
-
-    def niw(self, X: Float32Array) -> NIW:
-        return NIW.reference(X.shape[1]) if self.prior == "reference" else NIW.from_data(X)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What a method made of a data set."""
-
-    labels: IntArray
-    log_posterior: float
-    """Under the settings' prior and concentration, whatever the method itself maximised: so numbers compare."""
-    seconds: float
-    cpu_seconds: float
-    """On a busy machine nearer to what the method needs than the clock on the wall."""
-    iterations: int
-    trace: dict[str, Float64Array] = field(default_factory=dict)
-    """By name, a value per iteration; empty where the method keeps none."""
-
-
-Method = Callable[[Float32Array, IntArray, FitSettings, int], Fit]
-
-
-class Clock:
-    """The time that passes within this context, on the wall and on the processor."""
-
-    seconds = cpu_seconds = 0.0
-
-    def __enter__(self) -> Clock:
-        self.seconds, self.cpu_seconds = -time.perf_counter(), -time.process_time()
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.seconds += time.perf_counter()
-        self.cpu_seconds += time.process_time()
-
-
-def subclusters(start: str, backend: str) -> Method:
-    """The SubC sampler with one of the three starts."""
-
-    def fit(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-        # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
-        model = make_sampler(start, backend, settings, seed)
-        with Clock() as clock, warnings.catch_warnings():
-            # What a fit notes is for those who look at that fit; here hundreds come, and their numbers are the result.
-            warnings.simplefilter("ignore", UserWarning)
-            model.fit(X, truth=truth if settings.watch else None)
-        if model.interrupted_:
-            raise KeyboardInterrupt
-        names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
-        trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
-        if settings.watch and backend == "native":
-            trace["ari"] = np.array(model.aris_)
-        return finish(X, model.labels_, settings, clock, len(model.trace_), trace)
-
-    return fit
-
-
-def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> Any:
-    from dpmmwrap.starts import make_initializer
-
-    options = {"weights": settings.weights} if start == "splitnet" else {}
-    kind: type[DPMM] = DPMM
-    if settings.watch and backend == "native":
-        from dpmmwrap.evaluation.watching import WatchedDPMM
-
-        kind = WatchedDPMM
-    return kind(
-        alpha=settings.alpha,
-        covariance_type="full",
-        init=make_initializer(start, **options),
-        max_iter=settings.iterations,
-        prior=settings.prior,
-        backend=backend,
-        init_clusters=settings.init_clusters,
-        n_jobs=1,
-        random_state=seed,
-    )
-
-
-def variational(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """scikit-learn's Dirichlet process mixture: the same model and prior, by variational inference."""
-    from sklearn.mixture import BayesianGaussianMixture
-
-    prior = settings.niw(X)
-    model = BayesianGaussianMixture(
-        n_components=min(settings.upper_bound, len(X)),
-        weight_concentration_prior_type="dirichlet_process",
-        weight_concentration_prior=settings.alpha,
-        mean_prior=prior.mean,
-        mean_precision_prior=prior.mean_strength,
-        degrees_of_freedom_prior=prior.degrees_of_freedom,
-        covariance_prior=prior.scale,
-        max_iter=settings.iterations,
-        tol=0.0,
-        random_state=seed,
-    )
-    return timed(model, X, settings)
-
-
-def expectation_maximisation(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """scikit-learn's Gaussian mixture, given the true number of clusters."""
-    from sklearn.mixture import GaussianMixture
-
-    clusters = len(np.unique(truth))
-    return timed(GaussianMixture(clusters, max_iter=settings.iterations, tol=0.0, random_state=seed), X, settings)
-
-
-def kmeans(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """scikit-learn's k-means, given the true number of clusters."""
-    from sklearn.cluster import KMeans
-
-    clusters = len(np.unique(truth))
-    model = KMeans(clusters, n_init=KMEANS_STARTS, max_iter=settings.iterations, random_state=seed)
-    return timed(model, X, settings)
-
-
-def timed(model: Any, X: Float32Array, settings: FitSettings) -> Fit:
-    """Fit one of scikit-learn's estimators. In double precision: in single its covariances may fail to factorise."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    points = X.astype(np.float64)
-    with warnings.catch_warnings():
-        # A fixed number of iterations is what is wanted.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        with Clock() as clock:
-            labels = model.fit_predict(points)
-    return finish(X, labels, settings, clock, int(model.n_iter_))
-
-
-def memoized(X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """Memoized variational Bayes with birth and merge moves: the same model and prior, by bnpy."""
-    from dpmmwrap.evaluation import movb
-
-    points, prior = X.astype(np.float64), settings.niw(X)
-    with Clock() as clock:
-        labels, laps = movb.fit(points, prior, settings.alpha, settings.iterations, seed)
-    return finish(X, labels, settings, clock, laps)
-
-
-def finish(
-    X: Float32Array,
-    labels: Any,
-    settings: FitSettings,
-    clock: Clock,
-    iterations: int,
-    trace: dict[str, Float64Array] | None = None,
-) -> Fit:
-    numbers: IntArray = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    reached = log_posterior(X, numbers, settings.alpha, settings.niw(X))
-    return Fit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
-
+WARM_UP_POINTS, WARM_UP_WORDS = 200, 30
 
 JULIA = " (Julia)"
 SUBC = ("SubC-Random", "SubC-K-means", "SubC-SplitNet")
+STARTS = ("random", "kmeans", "splitnet")
+OUR_PRIOR, OWN_PRIOR = "DPGMM (our prior)", "DPGMM (its own prior)"
+SILHOUETTE, BIC = "K-means-silhouette", "GMM-BIC"
 GIVEN_K = ("EM-GMM", "K-means")
 """Methods that are told the true number of clusters."""
+SCALED = (OWN_PRIOR, "K-means", SILHOUETTE, BIC, "HDBSCAN")
+"""Methods that get columns of variance one, where the settings say so."""
+OWN_RULES = (*DEFAULTS, OWN_PRIOR, SILHOUETTE, BIC, "HDBSCAN")
+"""Methods that stop by their own rule, whatever the settings say."""
+SEEDLESS = ("HDBSCAN",)
+"""Methods that do the same with every seed."""
+PAPER_METHODS: dict[str, Method] = {
+    **{name: subclusters(start, "native") for name, start in zip(SUBC, STARTS, strict=True)},
+    **{name + JULIA: subclusters(start, "julia") for name, start in zip(SUBC, STARTS, strict=True)},
+    OUR_PRIOR: rivals.given_prior,
+    "moVB": rivals.memoized,
+    "EM-GMM": rivals.expectation_maximisation,
+    "K-means": rivals.kmeans,
+}
+"""The methods that the paper compares, told all that they can be told alike."""
 METHODS: dict[str, Method] = {
-    **{name: subclusters(start, "native") for name, start in zip(SUBC, ("random", "kmeans", "splitnet"), strict=True)},
-    **{
-        name + JULIA: subclusters(start, "julia")
-        for name, start in zip(SUBC, ("random", "kmeans", "splitnet"), strict=True)
-    },
-    "DPGMM": variational,
-    "moVB": memoized,
-    "EM-GMM": expectation_maximisation,
-    "K-means": kmeans,
+    **PAPER_METHODS,
+    OWN_PRIOR: rivals.own_prior,
+    BIC: rivals.bayesian_information,
+    SILHOUETTE: rivals.kmeans_silhouette,
+    "HDBSCAN": rivals.density_tree,
+    **{name: by_default(changed) for name, changed in DEFAULTS.items()},
 }
 
 
-def find_methods(names: Sequence[str]) -> list[str]:
-    """The names as they are written here, whatever their case; an InputError for one that there is not."""
-    known = {name.lower(): name for name in METHODS}
+def find_methods(names: Sequence[str], among: Sequence[str] = tuple(METHODS)) -> list[str]:
+    """The names as they are written here, whatever their case; an InputError for one that there is not.
+
+    A name that is not there may be short for those with something in brackets behind it.
+    """
+    found: list[str] = []
     for name in names:
-        if name.lower() not in known:
-            raise InputError(f"a method should be one of {', '.join(METHODS)}, not {name!r}")
-    return list(dict.fromkeys(known[name.lower()] for name in names))
+        short = [known for known in among if known.split(" (")[0].lower() == name.lower()]
+        full = [known for known in among if known.lower() == name.lower()]
+        if not (full or short):
+            raise InputError(f"a method should be one of {', '.join(among)}, not {name!r}")
+        found += full or short
+    return list(dict.fromkeys(found))
 
 
 def missing(name: str, dim: int, settings: FitSettings) -> str | None:
@@ -230,7 +78,8 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
     found = importlib.util.find_spec("bnpy") if name == "moVB" else None
     if name == "moVB" and (found is None or found.origin is None):
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
-    if name.startswith("SubC-SplitNet") and settings.weights is None and weights_file(dim) is None:
+    network = name.startswith("SubC-SplitNet") or name == "DPMM-splitnet"
+    if network and settings.weights is None and weights_file(dim) is None:
         return f"{name} is left out: no SplitNet weights came with this installation (--weights FILE takes one's own)"
     return None
 
@@ -260,8 +109,22 @@ def warm_up(name: str, dim: int, weights: str | None) -> None:
     METHODS[name](data.X, data.y, FitSettings(iterations=20, upper_bound=4, weights=weights), 0)
 
 
-def run_method(name: str, X: Float32Array, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+@cache
+def warm_up_counts(name: str) -> None:
+    """The same for rows of counts."""
+    from dpmmwrap.datasets import generate_counts
+
+    data = generate_counts(WARM_UP_WORDS, 2, WARM_UP_POINTS, 0)
+    METHODS[name](data.X, data.y, FitSettings(own_rules=True), 0)
+
+
+def run_method(name: str, X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
     """One fit on one thread, with everything compiled and loaded before."""
-    warm_up(name, X.shape[1], settings.weights)
+    # Counts are multinomial, sparse or not.
+    if issparse(X) or name == "DPMM-multinomial":
+        warm_up_counts(name)
+    else:
+        # What others compile is compiled for any dimension.
+        warm_up(name, X.shape[1] if name.startswith(("SubC", "DPMM")) else 2, settings.weights)
     with threadpool_limits(1):
         return METHODS[name](X, truth, settings, seed)

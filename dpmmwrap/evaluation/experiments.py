@@ -14,17 +14,23 @@ from dpmmwrap import __version__
 from dpmmwrap.backends import julia
 from dpmmwrap.evaluation.baselines import (
     METHODS,
+    OUR_PRIOR,
+    OWN_PRIOR,
+    OWN_RULES,
+    PAPER_METHODS,
+    SCALED,
+    SEEDLESS,
     SUBC,
-    Fit,
-    FitSettings,
     find_methods,
     missing,
     prepare,
     run_method,
     weights_file,
 )
+from dpmmwrap.evaluation.fits import Fit, FitSettings
 from dpmmwrap.evaluation.metrics import iterations_until_settled
-from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, fingerprint, load
+from dpmmwrap.evaluation.sets import fingerprint
+from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, load
 from dpmmwrap.files import InputError
 
 TABLE, QUALITATIVE = "table", "qualitative"
@@ -50,6 +56,7 @@ class Run:
     def identity(self) -> dict[str, str | int | float]:
         """Everything that decides the result; what a method does not look at is left empty."""
         settings, sampler = self.settings, self.method.startswith("SubC")
+        own_rules = settings.own_rules or self.method in OWN_RULES
         return {
             "experiment": self.experiment,
             "part": self.part,
@@ -57,11 +64,13 @@ class Run:
             "method": self.method,
             "run": self.number,
             "seed": self.seed,
-            "alpha": settings.alpha,
-            "prior": settings.prior,
-            "iterations": settings.iterations,
+            # Log posteriors are measured by these two, whatever the method.
+            "alpha": "" if settings.own_rules else settings.alpha,
+            "prior": "" if settings.own_rules else settings.prior,
+            "iterations": "" if own_rules else settings.iterations,
             "init_clusters": settings.init_clusters if sampler else "",
-            "upper_bound": settings.upper_bound if self.method == "DPGMM" else "",
+            "upper_bound": settings.upper_bound if self.method in (OUR_PRIOR, OWN_PRIOR) else "",
+            "scaled": "yes" if settings.scale and self.method in SCALED else "",
             "weights": self.weights,
             "version": __version__,
         }
@@ -80,7 +89,9 @@ MEASURES = (
     "k_error",
     "nmi",
     "ari",
+    "groups_ari",
     "log_posterior",
+    "model",
     "seconds",
     "cpu_seconds",
     "iterations_done",
@@ -90,30 +101,37 @@ MEASURES = (
 
 
 def execute(run: Run) -> Outcome:
-    """Run it, here. A baseline of others that gives up is reported, and the experiment goes on."""
+    """Run it, here. A method that gives up on a data set is reported, and the experiment goes on."""
     X, truth = load(run.source)
     try:
         fit = run_method(run.method, X, truth, run.settings, run.seed)
-    except (ValueError, np.linalg.LinAlgError) as error:
+    # Others' code may raise anything; the paper's samplers should not, whatever the data.
+    except Exception as error:
         if run.method.startswith("SubC"):
             raise
-        return Outcome({**dict.fromkeys(MEASURES, math.nan), "problem": " ".join(str(error).split())})
+        said = " ".join(str(error).split()) or type(error).__name__
+        return Outcome({**dict.fromkeys(MEASURES, math.nan), "model": "", "problem": said})
     if not run.settings.watch:
         return Outcome(measure(fit, truth))
     return Outcome(measure(fit, truth), {**fit.trace, "labels": fit.labels.astype(np.int32)})
 
 
 def measure(fit: Fit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Against the points whose class is known. Noise is no cluster, but its points are compared as one."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    clusters = len(np.unique(fit.labels))
+    known = truth >= 0
+    labels, classes = fit.labels[known], truth[known]
+    clusters = len(np.unique(fit.labels[fit.labels >= 0]))
     posterior = fit.trace.get("log_posterior")
     return {
         "n_clusters": clusters,
-        "k_error": abs(clusters - len(np.unique(truth))),
-        "nmi": float(normalized_mutual_info_score(truth, fit.labels)),
-        "ari": float(adjusted_rand_score(truth, fit.labels)),
+        "k_error": abs(clusters - len(np.unique(classes))),
+        "nmi": float(normalized_mutual_info_score(classes, labels)),
+        "ari": float(adjusted_rand_score(classes, labels)),
+        "groups_ari": math.nan if fit.groups is None else float(adjusted_rand_score(classes, fit.groups[known])),
         "log_posterior": fit.log_posterior,
+        "model": fit.model,
         "seconds": fit.seconds,
         "cpu_seconds": fit.cpu_seconds,
         "iterations_done": fit.iterations,
@@ -143,9 +161,11 @@ class Choice:
     """Whether the runs go to processes of their own."""
 
 
-def usable(choice: Choice, dims: Sequence[int], default: Sequence[str]) -> tuple[list[str], list[str]]:
+def usable(
+    choice: Choice, dims: Sequence[int], default: Sequence[str], among: Sequence[str] = tuple(METHODS)
+) -> tuple[list[str], list[str]]:
     """The methods that can run here, and a sentence for each that cannot."""
-    names = list(default) if choice.methods is None else find_methods(choice.methods)
+    names = list(default) if choice.methods is None else find_methods(choice.methods, among)
     if not choice.in_processes and julia.is_set_up():
         # Before SplitNet's weights are looked for, which imports torch.
         prepare(names)
@@ -167,7 +187,7 @@ def plan_synthetic(
     qualitative_runs: int,
 ) -> Plan:
     """The paper's boxplots; and many runs on the first data set of each number of clusters."""
-    names, notes = usable(choice, [dim], list(METHODS))
+    names, notes = usable(choice, [dim], list(PAPER_METHODS))
     prints = weight_prints(choice.settings, [dim], names)
     watched = replace(choice, settings=replace(choice.settings, watch=True), runs=qualitative_runs)
     runs: list[Run] = []
@@ -203,8 +223,14 @@ def plan_failure_modes(
 
 
 def plan_data(choice: Choice, source: FromFile) -> Plan:
-    """All methods, many times, on the points of one file."""
-    names, notes = usable(choice, [source.dim], list(METHODS))
+    """The paper's methods and DPGMM with its own prior, many times, on the points of one file.
+
+    Methods that depend on units get columns of variance one; principal components have one unit, and stay.
+    """
+    choice = replace(choice, settings=replace(choice.settings, scale=not source.projected))
+    # Beside one another: DPGMM with either prior.
+    default = [name for known in PAPER_METHODS for name in (known, *((OWN_PRIOR,) if known == OUR_PRIOR else ()))]
+    names, notes = usable(choice, [source.dim], default)
     prints = weight_prints(choice.settings, [source.dim], names)
     return Plan(list(all_runs("data", TABLE, source, names, choice, prints)), notes)
 
@@ -218,7 +244,7 @@ def all_runs(
 ) -> Iterator[Run]:
     for name in names:
         weights = prints.get(source.dim, "") if name.startswith("SubC-SplitNet") else ""
-        for number in range(choice.runs):
+        for number in range(1 if name in SEEDLESS else choice.runs):
             yield Run(experiment, part, source, name, number, choice.seed + number, choice.settings, weights)
 
 

@@ -39,9 +39,14 @@ METHOD_COLOURS = {
     "SubC-K-means": "#E69F00",
     "SubC-SplitNet": "#0072B2",
     "DPGMM": "#009E73",
+    "DPGMM (its own prior)": "#44AA99",
     "moVB": "#CC79A7",
     "EM-GMM": "#882255",
     "K-means": "#56B4E9",
+    "DPMM": "#0072B2",
+    "GMM-BIC": "#E69F00",
+    "K-means-silhouette": "#CC79A7",
+    "HDBSCAN": "#D55E00",
 }
 MARKERS = "osD^vP"
 SHOWN = 5_000
@@ -170,7 +175,8 @@ def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, 
 
 
 def colour_of(method: str) -> str:
-    return METHOD_COLOURS.get(method.removesuffix(JULIA), INK)
+    """Of a method, or of the one that it is a variant of."""
+    return METHOD_COLOURS.get(method) or METHOD_COLOURS.get(method.split(" (", maxsplit=1)[0], INK)
 
 
 def method_legend(figure: Figure, methods: Sequence[str]) -> None:

@@ -38,6 +38,11 @@ def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> fl
     return float(total + (prior.log_marginal_likelihood(clusters) + tables).sum())
 
 
+def classes_in(truth: IntArray) -> int:
+    """How many classes the labelled points have."""
+    return len(np.unique(truth[truth >= 0]))
+
+
 def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
     """The first iteration (from 1) after which all values stay within 1% of the last one."""
     far = np.abs(values - values[-1]) > share * abs(values[-1])

@@ -9,10 +9,12 @@ import numpy as np
 
 from dpmmwrap import plotting
 from dpmmwrap.evaluation import figures
-from dpmmwrap.evaluation.baselines import SUBC, FitSettings
+from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED, SUBC
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
+from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
-from dpmmwrap.evaluation.sources import FromFile, Synthetic, load
+from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
+from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, load
 from dpmmwrap.evaluation.store import Store
 from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, select, worst_gap
 
@@ -61,9 +63,10 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     rows = store.finished(TABLE)
     source = plan.runs[0].source
     assert isinstance(source, FromFile)
-    projected = f", projected on {source.dim} principal components" if source.components == source.dim else ""
+    projected = f", projected on {source.dim} principal components" if source.projected else ""
     words = [
-        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes."
+        f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes.",
+        *units_words(plan),
     ]
     sections = [about(plan, words), table_section(rows, [], [])]
     if paper is not None:
@@ -82,6 +85,16 @@ def about(plan: Plan, words: list[str]) -> Section:
     return Section("What was run", [*words, settings_words(settings, plan.runs), *notes, *missing])
 
 
+def units_words(plan: Plan) -> list[str]:
+    """Which methods get scaled columns; nothing to say where none would."""
+    names = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SCALED]
+    if not names:
+        return []
+    if plan.runs[0].settings.scale:
+        return [f"{' and '.join(names)} get columns of variance one; the others get the points as they are."]
+    return ["All methods get the principal components as they are, which have one unit."]
+
+
 def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
     first = "one cluster, as in the paper" if settings.init_clusters == 1 else f"{settings.init_clusters} clusters"
     if settings.init_clusters == "many":
@@ -90,8 +103,16 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
         first = "one cluster, those on Julia with many, which then merge"
     words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
     words.append(f"the SubC samplers begin with {first}.")
-    if any(run.method == "DPGMM" for run in runs):
+    methods = {run.method for run in runs}
+    if methods & {OUR_PRIOR, OWN_PRIOR}:
         words.append(f"DPGMM may use up to {settings.upper_bound} clusters.")
+    if OUR_PRIOR in methods:
+        words.append(f"{OUR_PRIOR} has our prior and concentration, and does all iterations.")
+    if OWN_PRIOR in methods:
+        words.append(
+            f"{OWN_PRIOR} has scikit-learn's defaults, and stops when scikit-learn stops; it may use "
+            f"one cluster for {POINTS_PER_COMPONENT} points at most."
+        )
     return " ".join(words)
 
 
@@ -156,9 +177,7 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
     return sections
 
 
-def scatter(
-    folder: Path, clusters: int, source: Synthetic | FromFile, firsts: dict[str, np.ndarray], rows: Sequence[Row]
-) -> Picture:
+def scatter(folder: Path, clusters: int, source: Source, firsts: dict[str, np.ndarray], rows: Sequence[Row]) -> Picture:
     X, truth = load(source)
     labellings = {f"Truth: {plotting.counted(len(np.unique(truth)), 'cluster')}": truth}
     for name, labels in firsts.items():

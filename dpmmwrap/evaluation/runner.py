@@ -16,7 +16,7 @@ Finished = Callable[[Run, Outcome], None]
 
 def run_all(store: Store, jobs: int, finished: Finished) -> None:
     """Do what is not done yet. Each run is kept as soon as it is finished, so Ctrl-C loses only the current ones."""
-    waiting = [run for run in store.runs if run not in store]
+    waiting = store.waiting()
     if not waiting:
         return
     outcomes = here(waiting) if jobs == 1 else in_processes(waiting, min(jobs, len(waiting)))

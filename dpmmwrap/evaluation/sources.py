@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from dpmmwrap.arrays import Float32Array, IntArray
+from dpmmwrap.arrays import IntArray
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import OPENML, project, read_features
+from dpmmwrap.evaluation.sets import BatterySet, fingerprint, read_set
 from dpmmwrap.files import InputError
 
 SPREADS = ((5, 10.0), (3, 20.0), (1, 50.0))
@@ -51,6 +52,8 @@ class FromFile:
     dim: int
     clusters: int
     points: int
+    projected: bool = False
+    """Whether the points are principal components, which all have one unit."""
 
     def identity(self) -> dict[str, str | int | float]:
         return {
@@ -65,40 +68,45 @@ class FromFile:
         }
 
 
-Source = Synthetic | FromFile
+Source = Synthetic | FromFile | BatterySet
 
 
 def open_file(path: str, labels: str | None, components: int, name: str) -> FromFile:
     """Read a file once, to find out what is wrong with it before anything runs."""
-    X, truth = read_points(path, labels, components)
+    data = read_labelled(path, labels)
+    X = project(data.X, components)
     prints = [path] if path.lower() in OPENML and not Path(path).exists() else [fingerprint(Path(path))]
     if labels is not None:
         prints.append(fingerprint(Path(labels)))
-    clusters = int(truth.max()) + 1
-    return FromFile(name, path, labels, components, "-".join(prints), X.shape[1], clusters, len(X))
+    clusters = int(data.y.max()) + 1
+    projected = X.shape[1] < data.X.shape[1]
+    return FromFile(name, path, labels, components, "-".join(prints), X.shape[1], clusters, len(X), projected)
 
 
-def fingerprint(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()[:12]
+class Labelled(NamedTuple):
+    """Points and the true label of each."""
+
+    X: Any
+    y: IntArray
 
 
-def read_points(path: str, labels: str | None, components: int) -> tuple[Float32Array, IntArray]:
+def read_labelled(path: str, labels: str | None) -> Labelled:
     data = read_features(path, None if labels is None else Path(labels))
     if data.y is None:
         raise InputError(f"{path} comes without true labels: give them with --labels TRUTH, or as y in a .npz file")
     if data.y.max() < 1:
         raise InputError(f"the true labels of {path} should tell at least two clusters apart, but all are alike")
-    return project(data.X, components), data.y
+    return Labelled(data.X, data.y)
 
 
 @lru_cache(maxsize=2)
-def load(source: Source) -> tuple[Float32Array, IntArray]:
+def load(source: Source) -> tuple[Any, IntArray]:
     """Points and truth; the last ones are kept, because runs on the same data set follow one another."""
     if isinstance(source, Synthetic):
         data = generate(source.dim, source.clusters, source.points, source.spread, source.data_seed)
         return data.X, data.y
-    return read_points(source.path, source.labels, source.components)
+    if isinstance(source, BatterySet):
+        found = read_set(source.path, source.max_points)
+        return found.X, found.y
+    X, truth = read_labelled(source.path, source.labels)
+    return project(X, source.components), truth

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.evaluation.experiments import MEASURES, Outcome, Row, Run
+from dpmmwrap.evaluation.samplers import DEFAULTS
 from dpmmwrap.files import InputError, read_arrays, write_atomically, write_npz
 
 RESULTS = "results.csv"
-WORDS = ("problem",)
+WORDS = ("data", "model", "problem")
+"""Columns of words, even if they look like numbers."""
 Key = tuple[str, ...]
 
 
@@ -59,6 +61,13 @@ class Store:
         kept = key(run.identity()) in self.rows
         return kept and (not run.settings.watch or self.arrays_path(run).exists())
 
+    def waiting(self) -> list[Run]:
+        """What is not done yet; and what our own methods gave up on, which may have been mended since."""
+        return [run for run in self.runs if run not in self or (run.method in DEFAULTS and self.problem(run))]
+
+    def problem(self, run: Run) -> str:
+        return self.rows[key(run.identity())]["problem"]
+
     def add(self, run: Run, outcome: Outcome) -> None:
         """The arrays first: a row says that all of its run is there."""
         if outcome.arrays:
@@ -82,6 +91,10 @@ class Store:
         """The rows of this experiment's finished runs, numbers as numbers."""
         runs = [run for run in self.runs if run.part == part and run in self]
         return [numbers(self.rows[key(run.identity())]) for run in runs]
+
+    def kept(self) -> list[Row]:
+        """All rows of the folder, those of other runs, too."""
+        return [numbers(row) for row in self.rows.values()]
 
     def arrays(self, part: str) -> list[tuple[Run, dict[str, np.ndarray[Any, Any]]]]:
         """What was kept for pictures."""

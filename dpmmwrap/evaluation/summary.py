@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
+from dpmmwrap.evaluation.baselines import GIVEN_K
 from dpmmwrap.evaluation.experiments import Row
 
 
@@ -18,6 +18,17 @@ class Table:
 
     header: list[str]
     lines: list[list[str]]
+
+
+def text_table(table: Table) -> str:
+    """For a terminal: the first column to the left, the others to the right."""
+    lines = [table.header, *table.lines]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(table.header))]
+    padded = [
+        "  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(cells))
+        for cells in (list(zip(line, widths, strict=True)) for line in lines)
+    ]
+    return "\n".join(line.rstrip() for line in padded)
 
 
 COLUMNS: tuple[tuple[str, str, int], ...] = (
@@ -174,11 +185,12 @@ def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> Table:
     for heading, _ in measures:
         header += [f"{heading}, here", f"{heading}, paper"]
     here = [str(name) for name in distinct(rows, "method")]
+    others = [name for name in paper if all(found.split(" (")[0] != name for found in here)]
     lines = []
-    for name in dict.fromkeys((*here, *paper)):
+    for name in (*here, *others):
         own = select(rows, method=name)
-        # A sampler on Julia stands beside the paper's number for the same start.
-        printed = paper.get(name.removesuffix(JULIA), ("–",) * 3)
+        # A sampler on Julia, or DPGMM with any prior, stands beside the paper's number for the same method.
+        printed = paper.get(name.split(" (")[0], ("–",) * 3)
         line = [name]
         for (_, column), theirs in zip(measures, printed, strict=True):
             given = column == "k_error" and name in GIVEN_K

@@ -10,6 +10,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.backends import Settings
+from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.interrupt import Interrupt
@@ -32,10 +33,10 @@ FINAL_GREEDY_STEPS = 5
 are made."""
 
 
-EXACT_PROPOSALS, EXACT_POINTS = 6, 16
+EXACT_PROPOSALS, EXACT_POINTS = 20, 32
 """In some iterations of the search, so many splits and merges are proposed from two points, and so many single points
 find their cluster anew."""
-EXACT_WAIT, LONGEST_EXACT_WAIT = 10, 80
+EXACT_WAIT, LONGEST_EXACT_WAIT = 2, 16
 """Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
 
 
@@ -75,10 +76,15 @@ class Chain:
         self.record = Record(labels)
 
     @property
+    def embed(self) -> Embedder:
+        """Coordinates in which points are near each other."""
+        return self.context.model.prior.embedder(self.X)
+
+    @property
     def tools(self) -> split_merge.Tools:
         """What split and merge moves need, made when they are first asked for."""
         if self._tools is None:
-            self._tools = split_merge.Tools.of(self.context, self.context.model.prior.embedder(self.X))
+            self._tools = split_merge.Tools.of(self.context, self.embed)
         return self._tools
 
     @property
@@ -120,7 +126,7 @@ class Chain:
 
     def report(self, number: int, happened: Iteration) -> None:
         progress = self.context.settings.progress
-        if progress is not None and self.number == 0:
+        if progress is not None:
             progress(number, happened)
 
     def save_if_due(self, number: int, last: bool) -> None:
@@ -134,11 +140,12 @@ class Chain:
         if self.partition is None:
             self.partition = partition_of(self.context, state.alpha, state.labels, state.known.clusters)
             self.founders = single_points.likely_founders(next_key(self.rng), self.partition, self.context)
+        tools = self.tools.with_founders(self.founders, self.context, self.embed)
         first, total = settings.warm_up, settings.total_iterations - settings.max_iter
         while self.sampled < total and not interrupt.requested:
             begun = time.perf_counter()
             key = next_key(self.rng)
-            self.partition, moves = sampling.step(key, self.partition, self.context, self.tools, self.founders)
+            self.partition, moves = sampling.step(key, self.partition, self.context, tools, self.founders)
             self.sampled += 1
             self.record.moved += moves
             if self.sampled == first:
@@ -158,6 +165,7 @@ class Chain:
         outliers = np.int32(self.context.model.outliers)
         best = self.best
         if best is None:
+            # Interrupted early, perhaps before the first iteration.
             best = Best(self.log_posterior, self.state.labels, self.state.sublabels, self.state.alpha)
         return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
 

@@ -16,17 +16,21 @@ from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Sample
 from dpmmwrap.variates import derived_key
 
-PROPOSALS, POINTS = 4, 32
-"""Of each iteration: pairs that propose a split or a merge, and single points that find their cluster anew."""
+POINTS = 64
+"""Single points that find their cluster anew in each iteration."""
+FEWEST_PROPOSALS, MOST_PROPOSALS, PROPOSED_POINTS = 4, 24, 80_000
+"""Pairs that propose a split or a merge in each iteration: as many as data of so many points have room for, within
+these bounds. A pair takes time for all points of its clusters."""
 POINTS_KEY, PAIRS_KEY, ALPHA_KEY = 1 << 60, 1 << 61, 1 << 62
 """Added to an iteration's key for its moves; the sweep takes the numbers before."""
 
 
 def step(key: Any, partition: Partition, context: Context, tools: Tools, founders: Founders) -> tuple[Partition, Moves]:
     """One iteration: all labels, single points, splits and merges, the concentration."""
-    partition, _ = restricted_sweep.step(key, partition, context, room=PROPOSALS + POINTS)
+    proposals = min(max(PROPOSED_POINTS // context.data.n_rows, FEWEST_PROPOSALS), MOST_PROPOSALS)
+    partition, _ = restricted_sweep.step(key, partition, context, room=proposals + POINTS)
     partition, _ = single_points.step(derived_key(key, POINTS_KEY), partition, context, POINTS, founders)
-    partition, info = split_merge.step(derived_key(key, PAIRS_KEY), partition, context, tools, PROPOSALS)
+    partition, info = split_merge.step(derived_key(key, PAIRS_KEY), partition, context, tools, proposals)
     partition, _ = concentration.step(derived_key(key, ALPHA_KEY), partition, context)
     return partition, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)
 

@@ -87,7 +87,8 @@ def check_loss(loss: str) -> None:
 
 
 def representative(draws: IntArray, loss: Loss = "vi", seed: int = 0) -> Representative:
-    """The partition of least expected loss, by a greedy search that is the same for the same seed.
+    """The partition of least expected loss with no more clusters than a draw has, by a greedy search that is the same
+    for the same seed.
 
     It begins at the best of the draws and at partitions that are built point by point in random order. Each point in
     turn goes to the cluster, or to a new one, where the expected loss is least, and clusters whose union lowers it are

@@ -46,7 +46,9 @@ class SearchData(NamedTuple):
     outliers: IntArray
     """The table's rows of outliers."""
     capacity: int
-    """The most clusters that a candidate may have."""
+    """The most clusters that a candidate may have on the way."""
+    limit: int
+    """The most that it may have in the end: as many as a draw has."""
     beyond: IntArray
     """A few of the draws that have more."""
     values: Float64Array
@@ -76,11 +78,24 @@ def search(data: SearchData, seed: int) -> Candidate:
     affordable = STARTS_WORK // (len(data.classes) * int(data.first[-1]))
     n_starts = min(max(affordable, MIN_STARTS), MAX_STARTS)
     for start in best_draws(data, n_starts) + [nobody.copy() for _ in range(n_starts)]:
-        candidate = refine(new_candidate(start, data), data, rng, FIRST_SWEEPS)
-        found.append((total_loss(candidate, data), candidate.labels))
+        labels = limited(refine(new_candidate(start, data), data, rng, FIRST_SWEEPS), data)
+        candidate = new_candidate(labels, data)
+        found.append((total_loss(candidate, data), labels))
     # Tables are large: one at a time.
     best = min(found, key=lambda run: run[0])[1]
+    data = data._replace(capacity=max(data.limit, int(best.max()) + 1))
     return refine(new_candidate(best, data), data, rng, SWEEPS)
+
+
+def limited(candidate: Candidate, data: SearchData) -> IntArray:
+    """A candidate's labels from 0 without gaps, after as many merges as the limit asks for. In place.
+
+    Draws that come from several modes would else be represented by all the pieces that their clusters have in common,
+    more of them than any draw has clusters.
+    """
+    while np.count_nonzero(candidate.sizes) > data.limit:
+        merge(candidate, data, best_pair(candidate, data))
+    return np.unique(candidate.labels, return_inverse=True)[1].astype(np.int32)
 
 
 def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> SearchData:
@@ -103,7 +118,8 @@ def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> Se
     capacity = min(most + max(8, most // 2), points, max(MAX_CELLS // first[-1], 2))
     beyond = chosen[np.diff(first) > capacity]
     beyond = beyond[evenly_spaced(len(beyond), MIN_STARTS)] if len(beyond) else beyond
-    return SearchData(chosen, classes, np.array(first), np.array(outliers, int), capacity, beyond, values, steps)
+    sizes = (capacity, min(most, capacity))
+    return SearchData(chosen, classes, np.array(first), np.array(outliers, int), *sizes, beyond, values, steps)
 
 
 def evenly_spaced(available: int, wanted: int) -> IntArray:
@@ -147,27 +163,49 @@ def refine(candidate: Candidate, data: SearchData, rng: Generator, sweeps: int) 
     return candidate
 
 
+class Pair(NamedTuple):
+    """Two clusters, what their union would change in the expected loss, and what is little beside it."""
+
+    kept: int
+    gone: int
+    change: float
+    scale: float
+
+
 def merge_clusters(candidate: Candidate, data: SearchData) -> int:
     """Merge pairs of clusters while that lowers the expected loss, the best first; how many. In place."""
-    labels, sizes, counts, gains = candidate
     merges = 0
-    while True:
-        clusters = np.flatnonzero(sizes)
-        # A cluster and itself, on the diagonal, may be more than all points; only what is above it is looked at.
-        both = data.values[np.minimum(sizes[clusters, None] + sizes[clusters], len(labels))]
-        alone = data.values[sizes[clusters]]
-        change = both - alone[:, None] - alone - 2 / len(data.draws) * merged_overlaps(counts[:, clusters], data.values)
-        change[np.tril_indices(len(clusters))] = np.inf
-        one, other = np.unravel_index(change.argmin(), change.shape)
-        if change[one, other] >= -TOLERANCE * max(1.0, both[one, other]):
-            return merges
-        kept, gone = clusters[one], clusters[other]
-        labels[labels == gone] = kept
-        for array in (sizes, counts):
-            array[..., kept] += array[..., gone]
-            array[..., gone] = 0
-        gains[:, [kept, gone]] = data.steps[counts[:, [kept, gone]]]
+    while np.count_nonzero(candidate.sizes) > 1:
+        pair = best_pair(candidate, data)
+        if pair.change >= -TOLERANCE * max(1.0, pair.scale):
+            break
+        merge(candidate, data, pair)
         merges += 1
+    return merges
+
+
+def best_pair(candidate: Candidate, data: SearchData) -> Pair:
+    """The pair whose union is best, or least bad."""
+    labels, sizes, counts, _ = candidate
+    clusters = np.flatnonzero(sizes)
+    # A cluster and itself, on the diagonal, may be more than all points; only what is above it is looked at.
+    both = data.values[np.minimum(sizes[clusters, None] + sizes[clusters], len(labels))]
+    alone = data.values[sizes[clusters]]
+    change = both - alone[:, None] - alone - 2 / len(data.draws) * merged_overlaps(counts[:, clusters], data.values)
+    change[np.tril_indices(len(clusters))] = np.inf
+    one, other = np.unravel_index(change.argmin(), change.shape)
+    return Pair(int(clusters[one]), int(clusters[other]), float(change[one, other]), float(both[one, other]))
+
+
+def merge(candidate: Candidate, data: SearchData, pair: Pair) -> None:
+    """Put a cluster into another. In place."""
+    labels, sizes, counts, gains = candidate
+    labels[labels == pair.gone] = pair.kept
+    for array in (sizes, counts):
+        array[..., pair.kept] += array[..., pair.gone]
+        array[..., pair.gone] = 0
+    columns = [pair.kept, pair.gone]
+    gains[:, columns] = data.steps[counts[:, columns]]
 
 
 @compiled

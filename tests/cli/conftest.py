@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
     return run
 
 
-QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native")
+QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 
 
 @pytest.fixture

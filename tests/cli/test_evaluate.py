@@ -17,7 +17,7 @@ from dpmmwrap.datasets import generate
 pytest.importorskip("matplotlib")
 
 SMALL = ("--points", 200, "--iterations", 12, "--upper-bound", 6)
-EVERY = "SubC-Random,SubC-K-means,DPGMM,EM-GMM,K-means"
+EVERY = "SubC-Random,SubC-K-means,DPGMM (our prior),EM-GMM,K-means"
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -103,6 +103,26 @@ def test_data_beside_the_paper(run, tmp_path: Path) -> None:
     assert "paper's numbers" not in (tmp_path / "out" / "report.md").read_text()
 
 
+def test_data_in_units_of_their_own(run, tmp_path: Path) -> None:
+    """k-means and DPGMM with its own prior do not suffer from a unit; and DPGMM stands there with either prior."""
+    data = generate(2, 3, 200, 200.0, 0)
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "a.npz", X=np.column_stack([data.X, 1e4 * rng.normal(size=200)]), y=data.y)
+    done = run(
+        *("evaluate", "data", tmp_path / "a.npz", "--runs", 1, "--iterations", 10, "--upper-bound", 5),
+        *("--methods", "DPGMM,K-means,EM-GMM", "--out", tmp_path / "out"),
+    )
+    assert done.code == 0, done.err
+    rows = {row["method"]: row for row in rows_of(tmp_path / "out")}
+    assert list(rows) == ["DPGMM (our prior)", "DPGMM (its own prior)", "K-means", "EM-GMM"]
+    assert [row["scaled"] for row in rows.values()] == ["", "yes", "yes", ""]
+    assert [row["iterations"] for row in rows.values()] == ["10", "", "10", "10"]
+    assert float(rows["K-means"]["ari"]) > 0.3, "it would be near 0 if the third column were all that counts"
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "DPGMM (its own prior) and K-means get columns of variance one" in text
+    assert "DPGMM (our prior) has our prior" in text and "DPGMM (its own prior) has scikit-learn's defaults" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -136,7 +156,7 @@ def test_nothing_to_report(run, tmp_path: Path) -> None:
     assert "holds no finished run" in said
 
 
-@pytest.mark.parametrize("name", ["synthetic", "failure-modes", "data", "splits"])
+@pytest.mark.parametrize("name", ["synthetic", "failure-modes", "data", "battery", "splits"])
 def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
     script = (
         f"import sys; from dpmmwrap.cli import run; assert run(['evaluate', '{name}', '--help']) == 0; "

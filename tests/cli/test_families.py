@@ -10,8 +10,11 @@ from scipy import sparse
 from dpmmwrap import load
 from dpmmwrap.cli import predict as predict_module
 
-QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native")
-WRITTEN = {"labels.npy", "model.npz", "trace.csv", "summary.json", "clusters.png", "trace.png"}
+QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
+WRITTEN = {
+    *("labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"),
+    *("clusters.png", "groups.png", "trace.png"),
+}
 MIXED = ["age", "height", "sex", "colour", "code"]
 
 

@@ -17,7 +17,7 @@ from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.datasets import generate
 from dpmmwrap.trace import COLUMNS
 
-QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 30, "--backend", "native")
+QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 30, "--backend", "native", "--chains", 1)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,7 @@ def test_the_table(run, data: Path) -> None:
         "clusters",
         "4 (the truth has 4)",
         "sizes",
+        "groups         4: no two clusters overlap enough to be joined",
         "log posterior",
     ):
         assert said in done.out
@@ -95,9 +96,9 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "out"
     done = run("fit", data, *QUICK, "--json", "--out", folder)
     assert done.code == 0
-    pictures = {"clusters.png", "trace.png"}
+    pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
-        "labels.npy", "model.npz", "trace.csv", "summary.json"
+        "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)
@@ -171,16 +172,26 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
         "--init-clusters": 2, "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed",
         "--n-jobs": 2, "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
         "--machines": tmp_path / "m",
+        "--draws": 0, "--chains": 1,
     }  # fmt: skip
     run("fit", data, *(part for pair in options.items() for part in pair))
     renamed = {"iterations": "max_iter", "seed": "random_state", "covariance": "covariance_type"}
+    renamed |= {"draws": "n_draws", "chains": "n_chains"}
     wanted = {name[2:].replace("-", "_"): value for name, value in options.items()}
     assert seen == {renamed.get(name, name): value for name, value in wanted.items()}
     seen.clear()
+    run("fit", data, "--draws", 9, "--chains", 2, "--thin", 3, "--loss", "binder")
+    assert {name: seen[name] for name in ("n_draws", "n_chains", "thin", "loss")} == {
+        "n_draws": 9, "n_chains": 2, "thin": 3, "loss": "binder"
+    }  # fmt: skip
+    assert "keep_labels" not in seen
+    run("fit", data, "--draws", 9, "--no-keep-labels")
+    assert seen["keep_labels"] is False
+    seen.clear()
     run("fit", data)
     # What is not asked for keeps the estimator's default.
-    assert "min_cluster_age" not in seen
-    assert "n_jobs" not in seen
+    assert not {"min_cluster_age", "n_jobs", "thin", "loss", "keep_labels"} & set(seen)
+    assert (seen["n_draws"], seen["n_chains"]) == (0, "auto")
     assert (seen["init"], seen["family"], seen["covariance_type"]) == ("auto", "gaussian", "auto")
 
 
@@ -379,15 +390,22 @@ def read_all(terminal: int) -> str:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="terminals as POSIX has them")
-def test_the_live_line_on_a_terminal(data: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        (("300",), ("iteration ", "/300")),
+        (("40", "--draws", "60", "--chains", "2"), ("chain 1 of 2, draw ", "/60")),
+    ],
+)
+def test_the_live_line_on_a_terminal(data: Path, options: tuple[str, ...], place: tuple[str, ...]) -> None:
     ours, theirs = os.openpty()
-    command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, "300"]
+    command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, *options]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True) as process:
         os.close(theirs)
         shown = read_all(ours)
         answer, _ = process.communicate(timeout=60)
     os.close(ours)
-    for said in ("iteration", "/300", "clusters, log posterior", "left"):
+    for said in (*place, "clusters, log posterior", "left"):
         assert said in shown
     assert json.loads(answer)["n_clusters"] == 4

@@ -54,6 +54,22 @@ def test_the_help_says_what_there_is(run) -> None:
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--burnout" not in shown and "--merge-ratio" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
+    for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
+        assert said in shown
+    assert "Several chains run side by side" in shown
+
+
+def test_every_option_has_its_section(run) -> None:
+    shown = run("fit", "--help").out
+    titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Data and results:", "Model:", "Search:", "Draws from the posterior:", "Running:"]
+    _, *sections = shown.split("  Examples:")[0].split(":\n  -")
+    assert len(sections) == len(titles)
+    hidden = {option.name for option in fit_module.command.params if getattr(option, "hidden", False)}
+    assert hidden == {"burnout", "merge_ratio"}
+    for option in fit_module.command.params:
+        if isinstance(option, click.Option) and option.name not in hidden:
+            assert f"  {option.opts[0]}" in shown or f", {option.opts[0]}" in shown
 
 
 def test_old_names_work_with_a_note(run, three: Path) -> None:
@@ -169,9 +185,11 @@ def test_a_picture_that_fails_takes_nothing_with_it(
     assert done.err == "dpmmwrap: note: clusters.png could not be drawn (ZeroDivisionError: no way)\n"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "labels.npy",
+        "groups.npy",
         "model.npz",
         "trace.csv",
         "summary.json",
+        "groups.png",
         "trace.png",
     }
     assert "clusters.png" not in done.out

@@ -55,6 +55,19 @@ def test_probabilities_are_written(run, model: Path, points: Path, tmp_path: Pat
     np.testing.assert_allclose(probabilities, load(model).predict_proba(np.load(points)), rtol=1e-5)
 
 
+def test_predictions_are_averaged_over_draws(run, points: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    few = ("--init", "kmeans", "--iterations", 15, "--draws", 10, "--thin", 2, "--no-keep-labels")
+    for options, averaged in ((few[:-1], True), (few, False)):
+        assert run("fit", points, *options, "--quiet", "--out", out).code == 0
+        mixture = load(out / "model.npz")
+        assert (mixture.averaged is not None) == averaged
+        done = run("predict", out / "model.npz", points, "--proba")
+        found = np.array([line.split(",") for line in done.out.splitlines()], dtype=float)
+        np.testing.assert_allclose(found, mixture.predict_proba(np.load(points)), rtol=1e-5, atol=1e-12)
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-4)
+
+
 def test_one_point_is_enough(run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("1.0,2.0\n")
     assert len(run("predict", model, tmp_path / "one.csv").out.split()) == 1

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.datasets import Dataset, generate
+from dpmmwrap import DPMM
+from dpmmwrap.datasets import Dataset, generate, generate_counts
 from dpmmwrap.evaluation import baselines
-from dpmmwrap.evaluation.baselines import METHODS, Clock, FitSettings, find_methods, missing, run_method
+from dpmmwrap.evaluation.baselines import METHODS, OUR_PRIOR, OWN_PRIOR, find_methods, missing, run_method
+from dpmmwrap.evaluation.fits import Clock, FitSettings
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 
 QUICK = FitSettings(iterations=40, upper_bound=8)
-HERE = [name for name in METHODS if missing(name, 2, QUICK) is None]
+# The multinomial one is for counts.
+HERE = [name for name in METHODS if missing(name, 2, QUICK) is None and name != "DPMM-multinomial"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,8 @@ def easy() -> Dataset:
 def test_every_method_finds_clusters_that_are_far_apart(name: str, easy: Dataset) -> None:
     fit = run_method(name, easy.X, easy.y, QUICK, 0)
     assert adjusted_rand_score(easy.y, fit.labels) > 0.9
-    assert fit.labels.min() == 0 and len(fit.labels) == 400
+    assert fit.labels.min() == 0 or (name == "HDBSCAN" and fit.labels.min() == -1)
+    assert len(fit.labels) == 400
     assert fit.log_posterior == pytest.approx(log_posterior(easy.X, fit.labels, 10.0, NIW.from_data(easy.X)))
     assert fit.seconds > 0 and fit.cpu_seconds > 0 and fit.iterations >= 1
     again = run_method(name, easy.X, easy.y, QUICK, 0)
@@ -59,12 +63,32 @@ def test_first_clusters(easy: Dataset) -> None:
 
 
 def test_the_upper_bound_binds(easy: Dataset) -> None:
-    fit = run_method("DPGMM", easy.X, easy.y, FitSettings(iterations=20, upper_bound=2), 0)
+    fit = run_method(OUR_PRIOR, easy.X, easy.y, FitSettings(iterations=20, upper_bound=2), 0)
     assert len(np.unique(fit.labels)) <= 2
+
+
+def test_under_their_own_rules_only_models_have_a_log_posterior(easy: Dataset) -> None:
+    own = FitSettings(own_rules=True)
+    fit = run_method("DPMM-full", easy.X, easy.y, own, 1)
+    model = DPMM(covariance_type="full", backend="native", n_jobs=1, random_state=1).fit(easy.X)
+    np.testing.assert_array_equal(fit.labels, model.labels_)
+    assert fit.model == "full" and fit.log_posterior == model.log_posterior_
+    assert np.isnan(run_method("K-means", easy.X, easy.y, own, 0).log_posterior)
+
+
+def test_sparse_counts_are_multinomial() -> None:
+    data = generate_counts(40, 3, 200, 0)
+    for name in ("DPMM", "DPMM-multinomial", "DPMM-from-truth", "K-means"):
+        fit = run_method(name, data.X, data.y, FitSettings(own_rules=True), 0)
+        assert adjusted_rand_score(data.y, fit.labels) > 0.9
+        assert fit.model == ("multinomial" if name.startswith("DPMM") else "")
 
 
 def test_names_are_found_whatever_their_case() -> None:
     assert find_methods(["subc-random", "k-MEANS", "K-means"]) == ["SubC-Random", "K-means"]
+    assert find_methods(["dpgmm"]) == [OUR_PRIOR, OWN_PRIOR], "short for both"
+    assert find_methods(["dpgmm"], ["K-means", OWN_PRIOR]) == [OWN_PRIOR]
+    assert find_methods(["subc-random (julia)"]) == ["SubC-Random (Julia)"]
     with pytest.raises(InputError, match=r"a method should be one of SubC-Random, .*, not 'dbscan'"):
         find_methods(["dbscan"])
 

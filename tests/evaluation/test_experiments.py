@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.evaluation import experiments
-from dpmmwrap.evaluation.baselines import FitSettings
+from dpmmwrap.evaluation.baselines import OWN_PRIOR
 from dpmmwrap.evaluation.experiments import (
     QUALITATIVE,
     TABLE,
@@ -20,6 +20,7 @@ from dpmmwrap.evaluation.experiments import (
     plan_failure_modes,
     plan_synthetic,
 )
+from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.runner import run_all
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked
@@ -239,3 +240,6 @@ def test_the_papers_numbers_stand_beside() -> None:
     assert lines["SubC-SplitNet"][:4] == ["2.00 ± 0.00", "0.00 ± 0.00", "0.75 ± 0.00", "0.69 ± 0.01"]
     assert lines["EM-GMM"][:2] == ["–", "–"]
     assert lines["moVB"][:4] == ["–", "1.00 ± 0.00", "–", "0.64 ± 0.00"]
+    # DPGMM with any prior stands beside the paper's.
+    lines = {line[0]: line[1:] for line in beside_the_paper([row(OWN_PRIOR, 10, 0.5)], PAPER["MNIST"]).lines}
+    assert lines[OWN_PRIOR][3] == "0.68 ± 0.01" and "DPGMM" not in lines

@@ -16,7 +16,7 @@ from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.moves.split_merge import Pairs, Tools
+from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools, scratches_for
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import next_key
 from exactness.enumeration import AlphaPrior
@@ -94,8 +94,8 @@ def quick_tools(context: Context, neighbours: int = 5) -> Tools:
     points = np.asarray(context.data.loop_points, dtype=float)
     distances = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     near = np.argsort(distances, axis=1, kind="stable")[:, 1 : neighbours + 1]
-    tools = Tools.of(context, lambda rows: np.zeros((rows.shape[0], 1)))
-    return tools._replace(pairs=Pairs(np.arange(len(points)), near))
+    every = np.arange(len(points))
+    return Tools(Near(every, (every + 1) / len(points), near), SequentialAllocation(), scratches_for(context))
 
 
 # Simulation-based calibration (Cook et al. 2006; Talts et al. 2018).

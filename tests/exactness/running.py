@@ -107,7 +107,8 @@ def one_move(name: str, key: Any, partition: Partition, context: Context, tools:
 @contextmanager
 def few_of_each() -> Iterator[None]:
     """`sampling.step` with few single points and few pairs."""
-    with patch.object(sampling, "POINTS", POINTS), patch.object(sampling, "PROPOSALS", PROPOSALS):
+    few = {"POINTS": POINTS, "FEWEST_PROPOSALS": PROPOSALS, "MOST_PROPOSALS": PROPOSALS}
+    with patch.multiple(sampling, **few):
         yield
 
 

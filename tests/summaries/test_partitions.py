@@ -36,8 +36,10 @@ def pairwise(labels: np.ndarray) -> np.ndarray:
 
 
 def least_expected_loss(draws: np.ndarray, loss: Loss) -> float:
-    """Over all partitions, by who is with whom (Wade and Ghahramani's equations 2 and 3), not by tables."""
-    together, drawn = pairwise(all_partitions(draws.shape[1])), pairwise(draws)
+    """Over all partitions with no more clusters than a draw has, by who is with whom (Wade and Ghahramani's equations 2
+    and 3), not by tables."""
+    every, most = all_partitions(draws.shape[1]), max(len(np.unique(draw)) for draw in draws)
+    together, drawn = pairwise(every[every.max(axis=1) < most]), pairwise(draws)
     points = draws.shape[1]
     if loss == "binder":
         apart = [np.abs(together - draw).sum(axis=(1, 2)) for draw in drawn]

@@ -182,31 +182,31 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 
 
 @compiled
-def draw_pairs(key: Any, count: Any, n_rows: Any, anchors: Any, neighbours: Any) -> Any:
-    """So many pairs of different points: any two, or (half of the time) two near each other."""
+def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
+    """So many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
+    first by the cumulative shares of those that have neighbours."""
     pairs = np.empty((count, 2), np.int64)
     for p in range(count):
         one = random_row(key, 4 * p, n_rows)
         other = random_row(key, 4 * p + 1, n_rows - 1)
         other += other >= one
-        if (random_bits(key, 4 * p + 2) & np.uint64(1)) == np.uint64(1) and neighbours.shape[1] > 0:
-            anchor = random_row(key, 4 * p, len(anchors))
-            near = neighbours[anchor, random_row(key, 4 * p + 1, neighbours.shape[1])]
-            if near != anchors[anchor]:
-                one, other = anchors[anchor], near
+        if uniform53(key, 4 * p + 2) < 0.5 and near.neighbours.shape[1] > 0:
+            place = min(np.searchsorted(near.cumulative, uniform53(key, 4 * p)), len(near.rows) - 1)
+            neighbour = near.neighbours[place, random_row(key, 4 * p + 1, near.neighbours.shape[1])]
+            if neighbour != near.rows[place]:
+                one, other = near.rows[place], neighbour
         pairs[p, 0], pairs[p, 1] = one, other
     return pairs
 
 
 @compiled
-def plan_round(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -> Any:
-    """The pairs whose clusters no pair before them has; of each cluster, the place of its pair among them, or -1.
+def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -> Any:
+    """The numbers of the pairs whose clusters no pair before them has.
 
     Splits and merges change how a union of clusters is divided, never the union: seen from the other side, the same
     pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
-    Pairs with an outlier, or with more than `largest` points, take their clusters and do nothing.
+    Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
     """
-    slots = np.full(len(counts), -1, np.int64)
     taken = np.zeros(len(counts), np.bool_)
     chosen, found = np.empty(len(pairs), np.int64), 0
     for p in range(len(pairs)):
@@ -215,10 +215,9 @@ def plan_round(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -
             continue
         taken[one] = taken[other] = True
         if counts[one] + (counts[other] if other != one else 0.0) <= largest:
-            slots[one] = slots[other] = found
             chosen[found] = p
             found += 1
-    return chosen[:found], slots
+    return chosen[:found]
 
 
 @compiled
@@ -237,14 +236,24 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -
 
 
 @compiled
-def collect_unions(labels: Any, slots: Any, ends: Any, rows: Any) -> None:
-    """Row numbers of each slot's clusters, in order, one slot after the other; `ends` has where each begins, and then
-    where it ends. O(N)."""
-    for row in range(len(labels)):
-        slot = slots[labels[row]]
-        if slot >= 0:
-            rows[ends[slot]] = row
-            ends[slot] += 1
+def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) -> Any:
+    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other. O(N)."""
+    slots, starts = np.full(len(counts), -1, np.int64), np.zeros(np.sum(wanted) + 1, np.int64)
+    found = 0
+    for p in range(len(one)):
+        if wanted[p]:
+            slots[one[p]] = slots[other[p]] = found
+            size = counts[one[p]] + (counts[other[p]] if other[p] != one[p] else 0.0)
+            found += 1
+            starts[found] = starts[found - 1] + np.int64(size)
+    rows, at = np.empty(starts[found], np.int64), starts.copy()
+    if found > 0:
+        for row in range(len(labels)):
+            slot = slots[labels[row]]
+            if slot >= 0:
+                rows[at[slot]] = row
+                at[slot] += 1
+    return starts, rows
 
 
 @compiled

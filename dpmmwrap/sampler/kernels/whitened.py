@@ -212,9 +212,9 @@ def _draw_sublabels(
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
                 lanes[0, b - right] = b
                 lanes[1, right] = b
-                side = np.int64(uniforms[b] > np.float32(0))
-                sublabels[rows[b]] = side
-                right += side
+                is_right = np.int64(uniforms[b] > np.float32(0))
+                sublabels[rows[b]] = is_right
+                right += is_right
             found[0], found[1] = n - right, right
             for side in range(2):
                 set_aside(block, lanes[side], found[side], points[side], filled[side])

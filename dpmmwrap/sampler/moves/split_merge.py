@@ -3,7 +3,7 @@
 Two points are chosen without looking at labels, half of the time near each other. If they share a cluster, a proposal
 divides its points between them, and says how probable just this division was. If they do not, the division is the
 present one. Whatever a proposal looks at depends on the set of points alone, never on how it is divided now: so it
-cancels. Several pairs go on at once, as long as they have no cluster in common (`kernels.exact.plan_round`).
+cancels. Several pairs go on at once, as long as they have no cluster in common (`kernels.exact.disjoint_pairs`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
-from dpmmwrap.bins import Embedder
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.bins import Embedder, thread_pools
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition, with_room
 from dpmmwrap.variates import derived_key, standard_exponentials
 
 ANCHORS, NEIGHBOURS = 2000, 20
 """Points among which near pairs are chosen, and how many neighbours each has."""
+FOUNDERS, SEARCHED = 1000, 20_000
+"""Likely founders that are added to them for draws, and points among which their neighbours are looked for."""
 LARGEST_UNION = 50_000
 """Larger unions are left alone: a proposal goes over all of its points."""
 ORDER_KEY, DIVISION_KEY, UNIFORM_KEY = 1 << 48, 1 << 49, 1 << 50
@@ -47,41 +50,74 @@ class SequentialAllocation:
         return float(exact.allocate(scratch, data.loop_points, rows, sides, key, draw, exact.ONE_BY_ONE))
 
 
-class Pairs(NamedTuple):
-    """How pairs of points are chosen: once per chain, by the data alone."""
+class Near(NamedTuple):
+    """Points and their neighbours, among which near pairs are chosen: fixed before a chain is, or before its draws."""
 
-    anchors: IntArray
+    rows: IntArray
+    cumulative: Float64Array
+    """By which the first of a pair is chosen."""
     neighbours: IntArray
-    """Row numbers of each anchor's neighbours (A, NEIGHBOURS)."""
+    """Row numbers of each row's neighbours (A, NEIGHBOURS)."""
 
     @classmethod
-    def of(cls, data: Data, embed: Embedder) -> Pairs:
-        from sklearn.neighbors import NearestNeighbors
+    def of(cls, data: Data, embed: Embedder) -> Near:
+        """Some points of the data, all of them alike."""
+        rows = some_rows(data.n_rows, ANCHORS)
+        return cls(rows, np.arange(1, len(rows) + 1) / len(rows), neighbours_of(rows, rows, data, embed))
 
-        rows = np.arange(data.n_rows)
-        if data.n_rows > ANCHORS:
-            rows = np.sort(np.random.default_rng(0).choice(data.n_rows, ANCHORS, replace=False))
-        points = embed(data.take(rows))
-        near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(rows))).fit(points)
-        # A point is its own nearest neighbour, or one of its doubles is.
-        found = near.kneighbors(points, return_distance=False)[:, 1:]
-        return cls(rows, rows[found])
+    def joined(self, rows: IntArray, shares: Float64Array, data: Data, embed: Embedder) -> Near:
+        """With some rows more, by their shares: half of the pairs begin with one of these."""
+        found = neighbours_of(rows, some_rows(data.n_rows, SEARCHED), data, embed)
+        width = min(found.shape[1], self.neighbours.shape[1])
+        cumulative = np.concatenate([0.5 * self.cumulative, 0.5 + 0.5 * np.cumsum(shares) / shares.sum()])
+        neighbours = np.concatenate([self.neighbours[:, :width], found[:, :width]])
+        return Near(np.concatenate([self.rows, rows]), cumulative, neighbours)
+
+
+def some_rows(n_rows: int, most: int) -> IntArray:
+    """At most so many row numbers, in order: always the same."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
+def neighbours_of(rows: IntArray, among: IntArray, data: Data, embed: Embedder) -> IntArray:
+    """The nearest of some rows to each of others (A, NEIGHBOURS)."""
+    from sklearn.neighbors import NearestNeighbors
+
+    # One thread: more of them than idle cores wait for each other.
+    with thread_pools().limit(limits=1):
+        near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
+        found = near.kneighbors(embed(data.take(rows)), return_distance=False)
+    # A point is its own nearest neighbour, or one of its doubles is.
+    return np.asarray(among[found[:, 1:]])
 
 
 class Tools(NamedTuple):
     """What the move needs beside the context: made once per chain."""
 
-    pairs: Pairs
+    near: Near
     proposal: Proposal
     scratches: SimpleQueue[Any]
     """Bundles of three empty clusters, one for each thread."""
 
     @classmethod
     def of(cls, context: Context, embed: Embedder, proposal: Proposal | None = None) -> Tools:
-        scratches: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(context.data.n_jobs):
-            scratches.put(context.data.empty_clusters(context.model, 3))
-        return cls(Pairs.of(context.data, embed), proposal or SequentialAllocation(), scratches)
+        return cls(Near.of(context.data, embed), proposal or SequentialAllocation(), scratches_for(context))
+
+    def with_founders(self, founders: Founders, context: Context, embed: Embedder) -> Tools:
+        """For draws: near pairs also about the likely founders, where small clusters come and go."""
+        shares = np.diff(founders.cumulative, prepend=0.0)
+        first = np.argsort(-shares, kind="stable")[:FOUNDERS]
+        first = first[shares[first] > 0]
+        return self._replace(near=self.near.joined(founders.rows[first], shares[first], context.data, embed))
+
+
+def scratches_for(context: Context) -> SimpleQueue[Any]:
+    scratches: SimpleQueue[Any] = SimpleQueue()
+    for _ in range(context.data.n_jobs):
+        scratches.put(context.data.empty_clusters(context.model, 3))
+    return scratches
 
 
 class SplitMergeInfo(NamedTuple):
@@ -140,8 +176,8 @@ def plan(
 ) -> tuple[Round, SplitMergeInfo]:
     """The pairs of a round that need a look at their points; how many were proposed."""
     clusters, labels, counts = partition.clusters, partition.labels, partition.counts
-    pairs = exact.draw_pairs(key, proposals, context.data.n_rows, *tools.pairs)
-    chosen, slots = exact.plan_round(pairs, labels, counts, context.model.outliers, LARGEST_UNION)
+    pairs = exact.draw_pairs(key, proposals, context.data.n_rows, tools.near)
+    chosen = exact.disjoint_pairs(pairs, labels, counts, context.model.outliers, LARGEST_UNION)
     pairs = pairs[chosen]
     log_uniforms = -standard_exponentials(derived_key(key, UNIFORM_KEY), proposals)[chosen]
     one, other = labels[pairs[:, 0]].astype(np.int64), labels[pairs[:, 1]].astype(np.int64)
@@ -152,14 +188,9 @@ def plan(
     info = SplitMergeInfo(splits_proposed=int(split.sum()), merges_proposed=int((~split).sum()))
     # The probability of the way back is at most 1: most merges are refused without looking at a point.
     hopeful = split | (gains >= log_uniforms)
-    pairs, one, other, split = pairs[hopeful], one[hopeful], other[hopeful], split[hopeful]
-    # A cluster without a pair has the slot -1: the last one here, which is -1 again.
-    slots = np.append(np.where(hopeful, np.cumsum(hopeful) - 1, -1), -1)[slots]
-    sizes = counts[one] + np.where(split, 0.0, counts[other])
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    rows = np.empty(starts[-1], np.int64)
-    exact.collect_unions(labels, slots, starts[:-1].copy(), rows)
-    return Round(pairs, one, other, log_uniforms[hopeful], gains[hopeful], starts, rows), info
+    starts, rows = exact.collect_unions(labels, counts, one, other, hopeful)
+    these = Round(pairs[hopeful], one[hopeful], other[hopeful], log_uniforms[hopeful], gains[hopeful], starts, rows)
+    return these, info
 
 
 def propose(

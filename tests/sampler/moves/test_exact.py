@@ -9,6 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.sampler import sampling
+from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.moves import split_merge
+from dpmmwrap.sampler.state import next_key
 from exactness import enumeration
 from exactness.broken import BREAKAGES
 from exactness.running import (
@@ -26,13 +33,6 @@ from exactness.running import (
     uneven_founders,
 )
 from exactness.sets import FAMILIES, families
-from scipy import stats
-
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.sampler import sampling
-from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.moves import split_merge
-from dpmmwrap.sampler.state import next_key
 
 LIMIT = 5.0
 """Monte Carlo standard errors, of the worst of some thirty quantities."""
@@ -187,18 +187,24 @@ def test_a_sample_is_what_the_labels_say() -> None:
 def test_pairs_that_share_a_cluster_with_an_earlier_one_are_passed_over() -> None:
     labels = np.array([0, 1, 1, 2, 2, 3, 3, 4])
     pairs = np.array([[0, 3], [1, 2], [4, 5], [6, 5], [7, 1], [7, 7]])
-    chosen, slots = exact.plan_round(pairs, labels, np.bincount(labels).astype(float), 0, 100)
+    chosen = exact.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 0, 100)
     # 2 has cluster 2, which the first has; 4 has cluster 1, which the second has.
     np.testing.assert_array_equal(chosen, [0, 1, 3, 5])
-    np.testing.assert_array_equal(slots, [0, 1, 0, 2, 3])
     # The same pairs are taken when those before have merged or split.
     merged = np.array([0, 1, 1, 0, 0, 3, 2, 4])
-    again, _ = exact.plan_round(pairs, merged, np.bincount(merged).astype(float), 0, 100)
+    again = exact.disjoint_pairs(pairs, merged, np.bincount(merged).astype(float), 0, 100)
     np.testing.assert_array_equal(again, chosen)
     # Outliers take no part; unions that are too large keep their clusters to themselves.
-    few, slots = exact.plan_round(pairs, labels, np.bincount(labels).astype(float), 1, 1)
+    few = exact.disjoint_pairs(pairs, labels, np.bincount(labels).astype(float), 1, 1)
     np.testing.assert_array_equal(few, [5])
-    np.testing.assert_array_equal(slots, [-1, -1, -1, -1, 0])
+
+
+def test_the_points_of_pairs_are_collected_in_order() -> None:
+    labels = np.array([2, 0, 1, 2, 0, 3, 2], np.int32)
+    one, other, wanted = np.array([2, 0, 1]), np.array([2, 3, 1]), np.array([True, True, False])
+    starts, rows = exact.collect_unions(labels, np.bincount(labels).astype(float), one, other, wanted)
+    np.testing.assert_array_equal(starts, [0, 3, 6])
+    np.testing.assert_array_equal(rows, [0, 3, 6, 1, 4, 5])
 
 
 @pytest.mark.parametrize("why", ["all are outliers", "too large"])

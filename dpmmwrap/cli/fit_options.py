@@ -1,0 +1,275 @@
+"""The options of `dpmmwrap fit`, in the sections of its help, and what makes no sense among those of the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpmmwrap.cli.families import COVARIANCES, FAMILIES
+
+INITS = ("auto", "random", "kmeans", "splitnet")
+RATIOS = ("auto", "jain-neal", "reference", "printed")
+LOSSES = ("vi", "binder")
+A_PATH = click.Path(path_type=Path)
+POSITIVE = click.IntRange(min=1)
+
+EXAMPLES = """
+\b
+Examples:
+  dpmmwrap fit --example
+  dpmmwrap fit data.npy --out result
+  dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
+  dpmmwrap fit data.csv --draws 1000 --chains 4 --out result
+  dpmmwrap fit data.npz --json | jq .n_clusters
+  dpmmwrap fit large.npy --checkpoint large.ckpt --out result
+  dpmmwrap fit words.npz --family multinomial
+  dpmmwrap fit patients.csv --categorical sex,region
+"""
+
+
+class SectionOption(click.Option):
+    """An option that knows its section of the help."""
+
+    def __init__(self, *arguments: Any, section: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has sections, in the order in which they are met; --help itself is in the last one."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(option, "section", next(reversed(sections), "")), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def section(title: str) -> Callable[..., Callable[[Any], Any]]:
+    """As `click.option`, for a section of the help."""
+    return partial(click.option, cls=SectionOption, section=title)
+
+
+def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
+    """A positive number, or one of the words auto and many."""
+    number: int | str = value if value in ("auto", "many") else POSITIVE(value, option, ctx)
+    return number
+
+
+def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
+    """A positive whole number, or the word auto."""
+    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
+    return number
+
+
+def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) -> str | float:
+    """A number above zero, or the word auto."""
+    number: float | str = value if value == "auto" else click.FloatRange(min=0, min_open=True)(value, option, ctx)
+    return number
+
+
+def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Columns with commas between them."""
+    if value is None:
+        return None
+    columns = tuple(word.strip() for word in value.split(",") if word.strip())
+    if not columns:
+        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
+    return columns
+
+
+def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
+    if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
+        raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
+    return value
+
+
+files, model, search = section("Data and results"), section("Model"), section("Search")
+draws, running = section("Draws from the posterior"), section("Running")
+
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
+    files("--labels", type=A_PATH, metavar="TRUTH", help="True labels, for NMI and ARI (else y of a .npz)."),
+    files("--skip-missing", is_flag=True, help="Leave out rows with missing values."),
+    files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here."),
+    files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
+    files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
+    model(
+        "--family",
+        type=click.Choice(FAMILIES),
+        show_default="gaussian",
+        help="What the points of a cluster follow. multinomial: rows of counts, dense or sparse. mixed: a table of "
+        "numbers and categories.",
+    ),
+    model(
+        "--covariance",
+        type=click.Choice(COVARIANCES),
+        default="auto",
+        show_default=True,
+        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: full or diag, whichever makes "
+        "the data more probable. Missing values need diag or spherical, and auto knows that.",
+    ),
+    model(
+        "--categorical",
+        callback=column_list,
+        metavar="COLS",
+        help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
+        "it, those that hold words.",
+    ),
+    model(
+        "--prior",
+        default="data",
+        show_default=True,
+        metavar="data|reference|FILE",
+        help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with "
+        "mean, mean_strength, scale and degrees_of_freedom (of counts: concentration).",
+    ),
+    model(
+        "--alpha",
+        callback=auto_or_positive,
+        metavar="auto|NUMBER",
+        default="auto",
+        show_default=True,
+        help="Concentration: more means more clusters. auto: learned from the data.",
+    ),
+    model(
+        "--outlier-weight",
+        type=click.FloatRange(0, 1, max_open=True),
+        metavar="SHARE",
+        default=0.0,
+        show_default=True,
+        help="Weight of a component for outliers, which get the label -1.",
+    ),
+    search("--iterations", type=POSITIVE, metavar="N", default=100, show_default=True, help="Length of the search."),
+    search(
+        "--init",
+        type=click.Choice(INITS),
+        default="auto",
+        show_default=True,
+        help="How the two subclusters of a new cluster begin. auto: splitnet for Gaussian clusters, else kmeans.",
+    ),
+    search("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."),
+    search(
+        "--init-clusters",
+        callback=word_or_number,
+        metavar="auto|many|N",
+        default="auto",
+        show_default=True,
+        help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's ratio "
+        "is used, by which splits do not find clusters that overlap.",
+    ),
+    search("--max-clusters", type=POSITIVE, metavar="N", help="Never have more clusters than this."),
+    search("--min-cluster-age", type=POSITIVE, metavar="N", help="Iterations before a new cluster may split or merge."),
+    search(
+        "--acceptance-ratio",
+        type=click.Choice(RATIOS),
+        default="auto",
+        show_default=True,
+        help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as the "
+        "reference package does (auto, with Julia), or as the paper prints it.",
+    ),
+    search(
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="The same seed gives the same labels and draws.",
+    ),
+    draws(
+        "--draws",
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Draws that each chain makes after the search. With draws, the labels are the clustering that represents "
+        "them best, and the result says how sure it is.",
+    ),
+    draws(
+        "--chains",
+        callback=auto_or_number,
+        metavar="auto|N",
+        default="auto",
+        show_default=True,
+        help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
+        "auto: 4 up to 5,000 points and with draws, else 1.",
+    ),
+    draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
+    draws(
+        "--loss",
+        type=click.Choice(LOSSES),
+        show_default="vi",
+        help="What the labels have least of, on average over draws: variation of information, or Binder's loss.",
+    ),
+    draws(
+        "--keep-labels/--no-keep-labels",
+        default=None,
+        show_default="keep-labels",
+        help="Whether the labels of all draws are kept, 4 bytes a point and draw. Without them the result is the best "
+        "that the search has met, and there are no confidences.",
+    ),
+    running(
+        "--n-jobs",
+        type=int,
+        metavar="N",
+        help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it.",
+    ),
+    running(
+        "--device",
+        callback=known_device,
+        metavar="auto|cpu|cuda",
+        default="auto",
+        show_default=True,
+        help="Where the network runs; auto: cuda where there is one.",
+    ),
+    running(
+        "--checkpoint",
+        type=A_PATH,
+        metavar="FILE",
+        help="Save the chain here; go on from it if it exists. Further chains and the labels of draws have files "
+        "beside it.",
+    ),
+    running("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations or draws between two saves."),
+    running(
+        "--backend",
+        type=click.Choice(["auto", "native", "julia"]),
+        default="auto",
+        show_default=True,
+        help="The built-in sampler or DPMMSubClusters.jl; auto takes Julia where it is set up and can do what is "
+        "asked.",
+    ),
+    running("--workers", type=click.IntRange(min=0), metavar="N", help="Julia: worker processes on this machine."),
+    running("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on."),
+    click.option("--burnout", type=POSITIVE, hidden=True),
+    click.option("--merge-ratio", type=click.Choice(RATIOS), hidden=True),
+)
+
+
+def all_options(function: Any) -> Any:
+    """All options as parameters of a function, in their order."""
+    for option in reversed(OPTIONS):
+        function = option(function)
+    return function
+
+
+def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Refuse what makes no sense with draws, or without them."""
+    julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
+    for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
+        if asked and julia:
+            problem = f"{name} needs the built-in sampler: leave out --backend julia, --workers and --machines."
+            raise click.UsageError(problem, ctx)
+    kept = "--keep-labels" if options["keep_labels"] else "--no-keep-labels"
+    for name, value in (("--thin", options["thin"]), ("--loss", options["loss"]), (kept, options["keep_labels"])):
+        if value is not None and not options["draws"]:
+            raise click.UsageError(f"{name} is about draws and needs --draws N.", ctx)
+    if options["loss"] is not None and options["keep_labels"] is False:
+        raise click.UsageError("--loss needs the labels of the draws: leave out --no-keep-labels.", ctx)

@@ -1,0 +1,141 @@
+"""The table that `dpmmwrap fit` prints: a summary in a few lines."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from dpmmwrap.plotting import counted
+
+SIZES_SHOWN = 8
+
+
+def show(summary: dict[str, Any], source: str) -> None:
+    """A short table on stdout."""
+    click.echo(f"{source}: {counted(summary['points'], 'point')} {extent(summary)}")
+    for name, value in rows(summary):
+        click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
+    for note in summary["notes"]:
+        click.echo(f"note: {note}")
+
+
+def extent(summary: dict[str, Any]) -> str:
+    """How wide the data are."""
+    columns = summary["dimensions"]
+    if summary["family"] == "multinomial":
+        return f"of {counted(columns, 'count')}"
+    if summary["family"] == "gaussian":
+        return f"in {counted(columns, 'dimension')}"
+    categorical = len(summary["categorical"])
+    return f"of {columns - categorical:,} numeric and {counted(categorical, 'categorical column')}"
+
+
+def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The lines of the table: a name and what is to be said about it."""
+    told = [("clusters", clusters(summary)), ("sizes", sizes(summary["sizes"]))]
+    if summary["outliers"]:
+        told.append(("outliers", f"{summary['outliers']:,}"))
+    if summary["n_clusters"] > 1:
+        told.append(("groups", groups(summary)))
+    if summary["confidence"] is not None:
+        told.append(("confidence", confidence(summary)))
+    told.append(("log posterior", log_posterior(summary)))
+    if summary["diagnostics"] is not None:
+        told += diagnostics(summary)
+    if "nmi" in summary:
+        told.append(("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}"))
+    told += [
+        ("family", family_words(summary)),
+        ("time", f"{summary['seconds']:.1f} s, {length(summary)}"),
+        ("sampler", f"{summary['backend']}, {summary['init']} subclusters, seed {summary['seed']}"),
+    ]
+    if summary["missing"]:
+        told.append(("missing", counted(summary["missing"], "value")))
+    if summary["skipped"]:
+        told.append(("left out", f"{counted(summary['skipped'], 'row')} with missing values"))
+    if summary["converted_from"]:
+        told.append(("data", f"converted from {summary['converted_from']} to float32, once"))
+    if summary["interrupted"]:
+        told.append(("interrupted", "this is the result so far"))
+    return told
+
+
+def clusters(summary: dict[str, Any]) -> str:
+    """How many there are, and how sure that is."""
+    around = []
+    if summary["n_clusters_interval"] is not None:
+        fewest, most = summary["n_clusters_interval"]
+        around.append(f"{fewest} to {most} in 95% of draws" if most > fewest else f"{most} in at least 95% of draws")
+    if "true_clusters" in summary:
+        around.append(f"the truth has {summary['true_clusters']}")
+    return f"{summary['n_clusters']}" + (f" ({'; '.join(around)})" if around else "")
+
+
+def sizes(counts: list[int]) -> str:
+    """The largest clusters first."""
+    ordered = sorted(counts, reverse=True)
+    shown = ", ".join(f"{count:,}" for count in ordered[:SIZES_SHOWN])
+    more = len(ordered) - SIZES_SHOWN
+    return f"{shown} and {more} smaller" if more > 0 else shown
+
+
+def groups(summary: dict[str, Any]) -> str:
+    """What is left when clusters that overlap are joined."""
+    if summary["groups"] == summary["n_clusters"]:
+        return f"{summary['groups']}: no two clusters overlap enough to be joined"
+    joined = f"{counted(summary['n_clusters'], 'component')} in {counted(summary['groups'], 'group')}"
+    return f"{joined} ({sizes(summary['group_sizes'])})"
+
+
+def confidence(summary: dict[str, Any]) -> str:
+    """How sure the points' clusters are."""
+    few = f"; below a half for {counted(summary['unsure'], 'point')}" if summary["unsure"] else ""
+    return f"{summary['confidence']:.3f} on average{few}"
+
+
+def log_posterior(summary: dict[str, Any]) -> str:
+    of_search = summary["loss"] is None and summary["chains"] > 1
+    return f"{summary['log_posterior']:,.1f}" + (f", the best of {summary['chains']} chains" if of_search else "")
+
+
+def diagnostics(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Whether the chains agree, and how many independent draws theirs are worth; of the weights, the worst."""
+    found = summary["diagnostics"]
+    words = {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "alpha"}
+    kinds = {words[name]: [found[name]] for name in words if name in found}
+    kinds["largest weights"] = [found[name] for name in found if name not in words]
+    r_hats = [f"{kind} {largest([one['r_hat'] for one in some])}" for kind, some in kinds.items()]
+    sizes = [(kind, [one[name] for one in some for name in ("ess_bulk", "ess_tail")]) for kind, some in kinds.items()]
+    total = f"of {counted(summary['chains'] * summary['draws'], 'draw')}"
+    worth = ", ".join(f"{kind} {smallest(values)}" for kind, values in sizes)
+    return [("R-hat", ", ".join(r_hats)), ("effective", f"{worth} {total}")]
+
+
+def largest(values: list[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    return f"{max(known):.2f}" if known else "unknown"
+
+
+def smallest(values: list[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    return f"{min(known):,.0f}" if known else "unknown"
+
+
+def family_words(summary: dict[str, Any]) -> str:
+    """The family, and why it has these covariances."""
+    if summary["family"] == "multinomial":
+        return "multinomial"
+    if summary["family"] == "gaussian":
+        return f"gaussian, {summary['covariance_type']} covariances: {summary['covariance_reason']}"
+    names = summary["categorical"]
+    return f"mixed, categorical: {', '.join(names)}" if names else "mixed, no column is categorical"
+
+
+def length(summary: dict[str, Any]) -> str:
+    """How long the chains were."""
+    own = counted(summary["iterations"], "iteration")
+    if summary["draws"]:
+        own += f" and {counted(summary['draws'], 'draw')}"
+    return own if summary["chains"] == 1 else f"{summary['chains']} chains of {own}"

@@ -1,0 +1,102 @@
+"""What a method is told and what it tells: settings in, a `Fit` out, timed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.evaluation.metrics import log_posterior
+from dpmmwrap.families.base import Points
+from dpmmwrap.families.gaussian import NIW
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What all methods are told alike. Every method runs on one thread, as in the paper."""
+
+    alpha: float = 10.0
+    iterations: int = 200
+    prior: str = "data"
+    init_clusters: int | str = 1
+    """Of the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
+    upper_bound: int = 100
+    """On the number of clusters, for DPGMM."""
+    weights: str | None = None
+    """A weights file for SplitNet; None for the shipped ones."""
+    watch: bool = False
+    """Keep NMI and ARI of every iteration. Costs time, so not where time is measured."""
+    scale: bool = False
+    """Whether methods that depend on units get columns of variance one."""
+    own_rules: bool = False
+    """Every method keeps its own prior, concentration and stopping rule; log posteriors compare within a model only."""
+
+    def niw(self, X: Points) -> NIW:
+        return NIW.reference(X.shape[1]) if self.prior == "reference" else NIW.from_data(X)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a method made of a data set."""
+
+    labels: IntArray
+    """From 0 without gaps; -1 for noise, where a method knows noise."""
+    log_posterior: float
+    """Under the settings' prior and concentration, whatever the method itself maximised: so numbers compare.
+
+    Under `own_rules` that of the method's own model, if it has one."""
+    seconds: float
+    cpu_seconds: float
+    """On a busy machine nearer to what the method needs than the clock on the wall."""
+    iterations: int
+    trace: dict[str, Float64Array] = field(default_factory=dict)
+    """By name, a value per iteration; empty where the method keeps none."""
+    model: str = ""
+    """Under `own_rules`: log posteriors of the same model compare."""
+    groups: IntArray | None = None
+    """Labels at the suggested cut of a tree of groups, where there is one."""
+
+
+Method = Callable[[Points, IntArray, FitSettings, int], Fit]
+"""Points, truth (-1 where it is not known), settings and a seed in."""
+
+
+class Clock:
+    """The time that passes within this context, on the wall and on the processor."""
+
+    seconds = cpu_seconds = 0.0
+
+    def __enter__(self) -> Clock:
+        self.seconds, self.cpu_seconds = -time.perf_counter(), -time.process_time()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.seconds += time.perf_counter()
+        self.cpu_seconds += time.process_time()
+
+
+def finish(
+    X: Points,
+    labels: Any,
+    settings: FitSettings,
+    clock: Clock,
+    iterations: int,
+    trace: dict[str, Float64Array] | None = None,
+) -> Fit:
+    """A method's labels, numbered from 0, and their log posterior under the settings' model. O(N D^2)."""
+    numbers = numbered(np.asarray(labels))
+    reached = math.nan if settings.own_rules else log_posterior(X, numbers, settings.alpha, settings.niw(X))
+    return Fit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
+
+
+def numbered(labels: IntArray) -> IntArray:
+    """Labels from 0 without gaps; negative ones, which are noise, stay -1."""
+    noise = labels < 0
+    numbers: IntArray = np.full(len(labels), -1, np.int32)
+    numbers[~noise] = np.unique(labels[~noise], return_inverse=True)[1]
+    return numbers

@@ -1,0 +1,200 @@
+"""Methods of others: scikit-learn's, and bnpy's variational Bayes.
+
+Those that depend on units get columns of variance one where the settings say so; rows of counts become tf-idf.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, finish
+from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.families.base import Points
+
+KMEANS_STARTS = 10
+SEARCH_STARTS = 3
+"""Starts of k-means for each number of clusters, where many numbers are tried."""
+MOST_CLUSTERS = 100
+PATIENCE = 5
+"""Numbers of components without a better BIC after which no more are tried."""
+SILHOUETTE_SAMPLE = 3_000
+"""Points that a silhouette is computed from: it takes their square."""
+LEAST_CLUSTER = 10
+"""Points of HDBSCAN's smallest cluster."""
+DPGMM_ITERATIONS = 1_000
+"""At most: by then its own stopping rule has ended it."""
+POINTS_PER_COMPONENT = 20
+"""DPGMM with its own prior begins with at most a component for so many points: with as many components as points it
+stays where k-means begins it."""
+
+
+def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """scikit-learn's Dirichlet process mixture: the same model and prior, by variational inference."""
+    from sklearn.mixture import BayesianGaussianMixture
+
+    prior = settings.niw(X)
+    model = BayesianGaussianMixture(
+        n_components=min(settings.upper_bound, len(X)),
+        weight_concentration_prior_type="dirichlet_process",
+        weight_concentration_prior=settings.alpha,
+        mean_prior=prior.mean,
+        mean_precision_prior=prior.mean_strength,
+        degrees_of_freedom_prior=prior.degrees_of_freedom,
+        covariance_prior=prior.scale,
+        max_iter=settings.iterations,
+        tol=0.0,
+        random_state=seed,
+    )
+    return timed(model, X, X.astype(np.float64), settings)
+
+
+def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """scikit-learn's Dirichlet process mixture with its own default prior, until its own stopping rule ends it."""
+    from sklearn.mixture import BayesianGaussianMixture
+
+    components = max(min(settings.upper_bound, len(X) // POINTS_PER_COMPONENT), 2)
+    model = BayesianGaussianMixture(n_components=components, max_iter=DPGMM_ITERATIONS, random_state=seed)
+    return timed(model, X, in_one_unit(X, settings), settings)
+
+
+def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """scikit-learn's Gaussian mixture with full covariances, given the true number of clusters; units as they are."""
+    from sklearn.mixture import GaussianMixture
+
+    stopping = {} if settings.own_rules else {"max_iter": settings.iterations, "tol": 0.0}
+    model = GaussianMixture(classes_in(truth), random_state=seed, **stopping)
+    return timed(model, X, X.astype(np.float64), settings)
+
+
+def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """scikit-learn's k-means, given the true number of clusters."""
+    from sklearn.cluster import KMeans
+
+    stopping = {} if settings.own_rules else {"max_iter": settings.iterations}
+    model = KMeans(classes_in(truth), n_init=KMEANS_STARTS, random_state=seed, **stopping)
+    return timed(model, X, in_one_unit(X, settings), settings)
+
+
+def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> Fit:
+    """Fit one of scikit-learn's estimators. In double precision: in single its covariances may fail to factorise."""
+    with quiet(), Clock() as clock:
+        labels = model.fit_predict(points)
+    return finish(X, labels, settings, clock, int(getattr(model, "n_iter_", 1)))
+
+
+class Tried(NamedTuple):
+    """A clustering with some number of clusters, and how good its criterion finds it."""
+
+    labels: IntArray
+    value: float
+
+
+def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """k-means with the number of clusters, of a grid, that has the highest mean silhouette."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import silhouette_score
+
+    points = in_one_unit(X, settings)
+    n = points.shape[0]
+    tried: list[Tried] = []
+    with quiet(), Clock() as clock:
+        for count in cluster_grid(min(MOST_CLUSTERS, n - 1)):
+            labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
+            # The same sample each time, and with fewer clusters than points.
+            value = silhouette_score(points, labels, sample_size=min(n, SILHOUETTE_SAMPLE), random_state=seed)
+            tried.append(Tried(labels, float(value)))
+    return finish(X, best(tried).labels, settings, clock, len(tried))
+
+
+def cluster_grid(most: int) -> Iterator[int]:
+    """Numbers of clusters from 2: all up to 20, then an eighth more each time."""
+    count = 2
+    while count <= most:
+        yield count
+        count = count + 1 if count < 20 else count + count // 8
+
+
+def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
+    points = in_one_unit(X, settings)
+    tried: list[Tried] = []
+    with quiet(), Clock() as clock:
+        for kind in ("full", "diag"):
+            tried += by_information(points, kind, seed)
+    return finish(X, best(tried).labels, settings, clock, len(tried))
+
+
+def by_information(points: Float64Array, kind: str, seed: int) -> list[Tried]:
+    """Ever more components, until several numbers in a row have brought no better BIC."""
+    from sklearn.mixture import GaussianMixture
+
+    tried: list[Tried] = []
+    highest, since = -math.inf, 0
+    for count in range(1, min(MOST_CLUSTERS, len(points) - 1) + 1):
+        model = GaussianMixture(count, covariance_type=kind, random_state=seed)
+        try:
+            labels = model.fit_predict(points)
+        except ValueError:
+            # A component has shrunk to a point: with more of them that only comes sooner.
+            break
+        # Of criteria that are compared here, more is better.
+        tried.append(Tried(labels, -float(model.bic(points))))
+        since = 0 if tried[-1].value > highest else since + 1
+        highest = max(highest, tried[-1].value)
+        if since == PATIENCE:
+            break
+    return tried
+
+
+def best(tried: list[Tried]) -> Tried:
+    if not tried:
+        raise ValueError("no number of clusters could be tried")
+    return max(tried, key=lambda entry: entry.value)
+
+
+def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """scikit-learn's HDBSCAN; points of no cluster are noise, labelled -1."""
+    from sklearn.cluster import HDBSCAN
+
+    # copy=False is the default until scikit-learn 1.10, and a warning.
+    model = HDBSCAN(min_cluster_size=min(LEAST_CLUSTER, len(X)), copy=False)
+    return timed(model, X, in_one_unit(X, settings), settings)
+
+
+def memoized(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    """Memoized variational Bayes with birth and merge moves: the same model and prior, by bnpy."""
+    from dpmmwrap.evaluation import movb
+
+    points, prior = X.astype(np.float64), settings.niw(X)
+    with Clock() as clock:
+        labels, laps = movb.fit(points, prior, settings.alpha, settings.iterations, seed)
+    return finish(X, labels, settings, clock, laps)
+
+
+def in_one_unit(X: Points, settings: FitSettings) -> Any:
+    """Points in double precision, scaled to variance one if the settings say so; counts as tf-idf. O(N D)."""
+    if issparse(X):
+        from sklearn.feature_extraction.text import TfidfTransformer
+
+        return TfidfTransformer().fit_transform(X)
+    if settings.scale:
+        from sklearn.preprocessing import StandardScaler
+
+        return StandardScaler().fit_transform(X.astype(np.float64))
+    return X.astype(np.float64)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what scikit-learn warns of: that it has not converged, or that points repeat."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

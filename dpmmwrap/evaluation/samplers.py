@@ -1,0 +1,120 @@
+"""Our own methods: the SubC sampler with the paper's settings, and `DPMM` as users meet it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.estimator import DPMM
+from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, Method, finish, numbered
+from dpmmwrap.families.base import Points
+
+TRUTH = "truth"
+FAMILIES: dict[str, dict[str, Any]] = {
+    "DPMM-full": {"covariance_type": "full"},
+    "DPMM-diag": {"covariance_type": "diag"},
+    "DPMM-spherical": {"covariance_type": "spherical"},
+    "DPMM-multinomial": {"family": "multinomial"},
+}
+STARTS: dict[str, dict[str, Any]] = {
+    "DPMM-random": {"init": "random"},
+    "DPMM-kmeans": {"init": "kmeans"},
+    "DPMM-splitnet": {"init": "splitnet"},
+}
+FIRST_CLUSTERS: dict[str, dict[str, Any]] = {
+    "DPMM-from-one": {"init_clusters": 1},
+    "DPMM-from-many": {"init_clusters": "many"},
+    "DPMM-from-truth": {"init_clusters": TRUTH},
+}
+DEFAULTS: dict[str, dict[str, Any]] = {"DPMM": {}, **FAMILIES, **STARTS, **FIRST_CLUSTERS}
+"""By name, what differs from a fit with default settings."""
+
+
+def subclusters(start: str, backend: str) -> Method:
+    """The SubC sampler with one of the three starts."""
+
+    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+        # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
+        model = make_sampler(start, backend, settings, seed)
+        clock = timed_fit(model, X, truth if settings.watch else None)
+        names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
+        trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
+        if settings.watch and backend == "native":
+            trace["ari"] = np.array(model.aris_)
+        return finish(X, model.labels_, settings, clock, len(model.trace_), trace)
+
+    return fit
+
+
+def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> Any:
+    from dpmmwrap.starts import make_initializer
+
+    options = {"weights": settings.weights} if start == "splitnet" else {}
+    kind: type[DPMM] = DPMM
+    if settings.watch and backend == "native":
+        from dpmmwrap.evaluation.watching import WatchedDPMM
+
+        kind = WatchedDPMM
+    return kind(
+        alpha=settings.alpha,
+        covariance_type="full",
+        init=make_initializer(start, **options),
+        max_iter=settings.iterations,
+        prior=settings.prior,
+        backend=backend,
+        init_clusters=settings.init_clusters,
+        n_jobs=1,
+        random_state=seed,
+    )
+
+
+def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
+    with Clock() as clock, warnings.catch_warnings():
+        # What a fit notes is for those who look at that fit; here hundreds come, and their numbers are the result.
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, truth=truth)
+    if model.interrupted_:
+        raise KeyboardInterrupt
+    return clock
+
+
+def by_default(changed: Mapping[str, Any]) -> Method:
+    """The built-in sampler with default settings but for these; counts in a sparse matrix are multinomial."""
+
+    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+        options = dict(changed)
+        if options.get("init_clusters") == TRUTH:
+            options["init_clusters"] = truth
+        if issparse(X):
+            options["family"] = "multinomial"
+        model = DPMM(**options, backend="native", n_jobs=1, random_state=seed)
+        clock = timed_fit(model, X)
+        done = finish(X, model.labels_, settings, clock, int(model.n_iter_))
+        if not settings.own_rules:
+            return done
+        return replace(
+            done, log_posterior=float(model.log_posterior_), model=model_of(model), groups=suggested_groups(model)
+        )
+
+    return fit
+
+
+def model_of(model: Any) -> str:
+    """The name of a fitted model: log posteriors of two fits to the same points compare where it is the same.
+
+    Default priors come from the points alone, so the family tells the model.
+    """
+    return str(model.mixture_.family)
+
+
+def suggested_groups(model: Any) -> IntArray | None:
+    """Each point's group at the suggested cut of the tree of groups; None where a model has no such tree."""
+    if not hasattr(model, "groups"):
+        return None
+    return numbered(np.asarray(model.groups().of_points(model.labels_)))

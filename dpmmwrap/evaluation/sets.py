@@ -1,0 +1,189 @@
+"""The sets of a battery: .npz files of a folder, and those that scikit-learn ships."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.files import InputError, SparseInstead, check_labels, read_arrays, read_data
+
+SHIPPED = "scikit-learn"
+"""In place of a folder: the sets that scikit-learn ships."""
+SHIPPED_SETS = {
+    "breast-cancer": "load_breast_cancer",
+    "digits": "load_digits",
+    "iris": "load_iris",
+    "wine": "load_wine",
+}
+INDEX = "index.csv"
+PUBLISHED = "published "
+"""Columns of index.csv whose names begin so are scores."""
+
+
+@dataclass(frozen=True)
+class BatterySet:
+    """One set of a battery."""
+
+    name: str
+    path: str
+    fingerprint: str
+    """Of the file's contents: another file of that name is another set, the same file elsewhere is not."""
+    dim: int
+    clusters: int
+    points: int
+    total: int
+    """Points in the file; more than `points` if only a sample of them is used."""
+    max_points: int
+    sparse: bool
+    counts: bool
+    """Whether all values are whole and none is negative."""
+
+    def identity(self) -> dict[str, str | int | float]:
+        return {
+            "data": self.name,
+            "dim": self.dim,
+            "clusters": self.clusters,
+            "points": self.points,
+            "total": self.total,
+            "fingerprint": self.fingerprint,
+        }
+
+
+class Found(NamedTuple):
+    """The points of a set (dense, or a CSR matrix), the class of each (-1: not known), and how many there were."""
+
+    X: Any
+    y: IntArray
+    total: int
+
+
+class Sets(NamedTuple):
+    """The sets of a battery, and a sentence for each file that could not be used."""
+
+    sets: list[BatterySet]
+    notes: list[str]
+
+
+def find_sets(folders: Sequence[str], patterns: Sequence[str], max_points: int) -> Sets:
+    """The sets of some folders whose names match one of the patterns; all of them without patterns."""
+    paths = {path: name for folder in folders for name, path in names_in(folder).items()}
+    wanted = [
+        path for path, name in paths.items() if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)
+    ]
+    if not wanted:
+        raise InputError(f"no set in {', '.join(folders)} matches {', '.join(patterns)}")
+    sets, notes = [], []
+    for path in wanted:
+        try:
+            sets.append(open_set(paths[path], path, max_points))
+        except InputError as error:
+            notes.append(f"{paths[path]} is left out: {error}")
+    if not sets:
+        raise InputError("; ".join(notes))
+    twice = sorted({a.name for a in sets for b in sets if a.name == b.name and a.path != b.path})
+    if twice:
+        raise InputError(f"two sets should not have the same name, but there are two of {twice[0]}")
+    return Sets(sets, notes)
+
+
+def names_in(folder: str) -> dict[str, str]:
+    """The path of each set of a folder, by its name."""
+    if folder == SHIPPED and not Path(folder).exists():
+        return {f"sklearn_{name}": f"{SHIPPED}:{name}" for name in SHIPPED_SETS}
+    if not Path(folder).is_dir():
+        came = "it is a file" if Path(folder).exists() else "there is none of that name"
+        raise InputError(f"{folder} should be a folder of .npz files, but {came}")
+    found = {path.stem: str(path) for path in sorted(Path(folder).glob("*.npz"))}
+    if not found:
+        raise InputError(f"{folder} should be a folder of .npz files, but it holds none")
+    return found
+
+
+def open_set(name: str, path: str, max_points: int) -> BatterySet:
+    """Read a set once, to find out what is wrong with it before anything runs."""
+    X, y, total = read_set(path, max_points)
+    # What scikit-learn ships does not change.
+    mark = path if path.startswith(f"{SHIPPED}:") else fingerprint(Path(path))
+    sparse = bool(issparse(X))
+    return BatterySet(name, path, mark, X.shape[1], classes_in(y), X.shape[0], total, max_points, sparse, are_counts(X))
+
+
+def are_counts(X: Any) -> bool:
+    values = X.data if issparse(X) else X
+    return bool((values >= 0).all() and (values == np.floor(values)).all())
+
+
+def fingerprint(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()[:12]
+
+
+def read_set(path: str, max_points: int) -> Found:
+    """The points and classes of a set, or of a random sample of `max_points`: always the same one."""
+    found = read_shipped(path) if path.startswith(f"{SHIPPED}:") else read_npz(path)
+    if found.total > max_points:
+        rows = np.sort(np.random.default_rng(0).choice(found.total, max_points, replace=False))
+        found = found._replace(X=found.X[rows], y=found.y[rows])
+    if classes_in(found.y) < 2:
+        raise InputError(f"y in {path} should tell at least two classes apart, but all are alike")
+    return found
+
+
+def read_npz(path: str) -> Found:
+    """X, or the arrays of a sparse matrix of counts, and y."""
+    try:
+        data = read_data(path)
+    except SparseInstead:
+        data = read_data(path, kind="counts")
+    raw = read_arrays(path, required=("y",))["y"]
+    return Found(data.X, classes(raw, len(data), path), len(data))
+
+
+def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
+    """Classes as numbers from 0. Where there are two others, a label of -1 says that the class is not known."""
+    y = check_labels(raw, n, f"y in {path}")
+    unknown = raw.dtype.kind in "fi" and raw.min() == -1 and y.max() > 1
+    return y - np.int32(1) if unknown else y
+
+
+def read_shipped(path: str) -> Found:
+    from sklearn import datasets
+
+    X, y = getattr(datasets, SHIPPED_SETS[path.removeprefix(f"{SHIPPED}:")])(return_X_y=True)
+    return Found(np.asarray(X), check_labels(np.asarray(y), len(X), path), len(X))
+
+
+Published = dict[str, dict[str, str]]
+"""By set and by what was measured, a published score as it is written."""
+
+
+def read_published(folders: Sequence[str]) -> Published:
+    """The scores in each folder's index.csv, if there is one: a column `name`, and columns that begin "published "."""
+    found: Published = {}
+    for folder in folders:
+        path = Path(folder) / INDEX
+        if not path.is_file():
+            continue
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                rows = list(csv.DictReader(file))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+        for row in rows:
+            scores = {key: row[key] or "" for key in row if key and key.startswith(PUBLISHED)}
+            if row.get("name") and any(scores.values()):
+                found[row["name"]] = scores
+    return found
