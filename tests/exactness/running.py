@@ -83,8 +83,11 @@ def start(context: Context, labels: np.ndarray | None = None) -> Partition:
     return partition_of(context, context.settings.alpha, labels, statistics)
 
 
-def tools_of(context: Context) -> Tools:
-    return Tools.of(context, context.model.prior.embedder(context.data.take(np.arange(context.data.n_rows))))
+def tools_of(context: Context, founders: Founders = NO_FOUNDERS) -> Tools:
+    """What split and merge moves need; near pairs also about the likely founders, if there are any."""
+    embed = context.model.prior.embedder(context.data.take(np.arange(context.data.n_rows)))
+    tools = Tools.of(context, embed)
+    return tools.with_founders(founders, context, embed) if len(founders.rows) else tools
 
 
 def uneven_founders(n_rows: int) -> Founders:
@@ -122,7 +125,8 @@ def run(
     thin: int = 1,
 ) -> Seen:
     """Draws by these moves in turn, or by `sampling.step`; after a tenth as many that are left out."""
-    partition, tools, rng = start(context, labels), tools_of(context), np.random.Generator(np.random.SFC64(seed))
+    partition, tools = start(context, labels), tools_of(context, founders)
+    rng = np.random.Generator(np.random.SFC64(seed))
     seen = Seen(np.empty((draws, context.data.n_rows), np.int16), np.empty(draws))
     for number in range(-(draws // 10), draws):
         for _ in range(thin):

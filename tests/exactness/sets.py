@@ -41,7 +41,10 @@ def families() -> dict[str, Few]:
         "spherical": Few(X, SphericalNIG(np.zeros(2), 1.0, np.full(1, 3.0), 3.0)),
         "counts": Few(counts, Dirichlet(np.full(3, 0.7))),
         "sparse counts": Few(scipy.sparse.csr_matrix(counts), Dirichlet(np.full(3, 0.7))),
-        "mixed": Few(MixedPoints(gappy[:, :1], codes), Mixed(NIG(np.zeros(1), 1.0, np.full(1, 3.0), 3.0), levels)),
+        "mixed": Few(
+            MixedPoints(np.ascontiguousarray(gappy[:, :1]), codes),
+            Mixed(NIG(np.zeros(1), 1.0, np.full(1, 3.0), 3.0), levels),
+        ),
     }
 
 

@@ -34,9 +34,9 @@ from exactness.running import (
 )
 from exactness.sets import FAMILIES, families
 
-LIMIT = 5.0
-"""Monte Carlo standard errors, of the worst of some thirty quantities."""
-DRAWS, THIN = 2000, {"points": 8}
+LIMIT = 6.0
+"""Monte Carlo standard errors, of the worst of some thirty quantities, each from 25 batches."""
+DRAWS, THIN = 2000, {"points": 8, "pairs": 2}
 """One move of single points changes two of seven."""
 LEARNED = (2.0, 1.0)
 
@@ -67,19 +67,19 @@ def distance(family: str, moves: str | None, alpha: Any = 1.0, draws: int = DRAW
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_move_samples_the_posterior(family: str, moves: str) -> None:
     found = distance(family, moves)
-    assert found.z < LIMIT and found.clusters < 0.06 and found.pairs < 0.08
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_moves_sample_it_together(family: str) -> None:
     found = distance(family, None, draws=1200)
-    assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
 
 
 @pytest.mark.parametrize("alpha", [10.0, LEARNED])
 def test_any_concentration(alpha: Any) -> None:
     found = distance("full", None, alpha)
-    assert found.z < LIMIT and found.clusters < 0.04 and found.alpha < 0.1
+    assert found.z < LIMIT and found.clusters < 0.07 and found.alpha < 0.1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_any_concentration(alpha: Any) -> None:
 )
 def test_outliers_and_no_more_than_so_many_clusters(family: str, alpha: Any, changes: dict[str, Any]) -> None:
     found = distance(family, None, alpha, **changes)
-    assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.06
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_outliers_and_no_more_than_so_many_clusters(family: str, alpha: Any, cha
 )
 def test_a_broken_move_is_found_out(broken: str, moves: str | None) -> None:
     with BREAKAGES[broken]():
-        found = distance("full", moves)
-    assert found.z > LIMIT and found.clusters > 0.06
+        found = distance("full", moves, draws=2 * DRAWS if moves is None else DRAWS)
+    assert found.z > 1.2 * LIMIT and found.clusters > 0.08
 
 
 def test_a_wrong_update_of_the_concentration_is_found_out() -> None:
