@@ -18,7 +18,7 @@ from dpmmwrap.variates import derived_key
 
 POINTS = 64
 """Single points that find their cluster anew in each iteration."""
-FEWEST_PROPOSALS, MOST_PROPOSALS, PROPOSED_POINTS = 4, 24, 80_000
+FEWEST_PROPOSALS, MOST_PROPOSALS, PROPOSED_POINTS = 4, 24, 40_000
 """Pairs that propose a split or a merge in each iteration: as many as data of so many points have room for, within
 these bounds. A pair takes time for all points of its clusters."""
 POINTS_KEY, PAIRS_KEY, ALPHA_KEY = 1 << 60, 1 << 61, 1 << 62
