@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +37,15 @@ class Averaged:
 
     @classmethod
     def of(
-        cls, X: Points, draws: IntArray, labels: IntArray, prior: Prior, outlier_weight: float, outlier_prior: Any
+        cls,
+        X: Points,
+        draws: IntArray,
+        labels: IntArray,
+        priors: Sequence[Prior],
+        outlier_weight: float,
+        outlier_prior: Any,
     ) -> Averaged:
-        """Of evenly spaced draws (M, N), matched with `labels`."""
+        """Of evenly spaced draws (M, N), each with its prior, matched with `labels`."""
         from dpmmwrap.summaries.matching import match
 
         chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
@@ -47,7 +54,7 @@ class Averaged:
             own = np.asarray(draws[draw])
             count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
             # Outliers as one component more, after the others.
-            found = prior.statistics(X, np.where(own < 0, count, own), count + outside)
+            found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside)
             inside = found.counts[:count]
             statistics.append(found)
             clusters.append(np.append(match(own, labels), np.full(outside, -1)))
@@ -55,7 +62,11 @@ class Averaged:
             specials.append(count if outside else -1)
         starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
         every = concatenate(statistics)
-        posterior = prior.posterior(every)
+        posterior = priors[chosen[0]].posterior(every)
+        for begin, end, draw in zip(starts, [*starts[1:], len(every.counts)], chosen, strict=True):
+            if priors[draw] is not priors[chosen[0]]:
+                rows = np.arange(begin, end)
+                posterior = posterior.replaced(rows, priors[draw].posterior(take(every, rows)))
         if outlier_prior is not None:
             places = starts + np.array(specials)
             posterior = posterior.replaced(places, outlier_prior.posterior(take(every, places)))

@@ -20,6 +20,9 @@ SEEDING = 10
 ones, but slowly."""
 STEPS = 8
 """Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
+FAR_OUT = 8.0
+"""Values further from a column's median than so many robust deviations count as if they were there: a typing error or a
+heavy tail does not decide how wide a column is."""
 CHUNK = 1 << 13
 
 Embedder = Callable[[Any], Any]
@@ -61,9 +64,26 @@ def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) ->
     return nearest(X, model.cluster_centers_, embed)
 
 
+def drawn_in(values: Float64Array) -> Float64Array:
+    """The values of each column, those that are far out drawn in to FAR_OUT robust deviations from its median.
+
+    A robust deviation is from the middle half of a column; if that is one value, from the middle nine tenths. A column
+    in which even these are one value stays as it is.
+    """
+    with warnings.catch_warnings():
+        # A column without any value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, quarter, middle, three_quarters, high = np.nanpercentile(values, (5, 25, 50, 75, 95), axis=0)
+    # In deviations of a normal distribution.
+    spread = np.where(three_quarters > quarter, (three_quarters - quarter) / 1.349, (high - low) / 3.29)
+    reach = np.where(spread > 0, FAR_OUT * spread, np.inf)
+    return np.asarray(np.clip(values, middle - reach, middle + reach))
+
+
 def standardiser(sample: Any) -> Embedder:
-    """Each feature from its mean, by its deviation; where a value is missing, the mean stands for it."""
-    values = np.asarray(sample, dtype=np.float64)
+    """Each feature from its mean, by its deviation, both without regard to values far out; where a value is missing,
+    the mean stands for it."""
+    values = drawn_in(np.asarray(sample, dtype=np.float64))
     with warnings.catch_warnings():
         # A column without any value.
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -6,6 +6,7 @@ it reaches. Both are densities of the same points, so the numbers can be compare
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpmmwrap.backends import Settings
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import Hyperprior
 from dpmmwrap.families.ties import spread_ties, tied_columns
 from dpmmwrap.inputs import Read
 from dpmmwrap.starts import make_initializer
@@ -43,21 +45,52 @@ class Choice(NamedTuple):
     read: Read
     prior: Any
     reason: str
-    """Why the covariances are full or diagonal."""
+    """Why the covariances are full, diagonal or spherical."""
     notes: tuple[str, ...] = ()
+    hyperprior: Hyperprior | None = None
+    """The grid on which the prior is learned; None where it is fixed."""
 
 
-def choose_model(
-    prior: Any, read: Read, family: str, covariance_type: str, alpha: float | str, only_full: bool = False
-) -> Choice:
-    """The prior that was asked for, in the coordinates of the points, or the default of the family."""
+class Asked(NamedTuple):
+    """What the user has said of the model."""
+
+    prior: Any = None
+    family: str = "gaussian"
+    covariance_type: str = "auto"
+    alpha: float | str = "auto"
+    prior_width: float | str = "auto"
+    prior_strength: float | str = "auto"
+
+    def grid(self, found: defaults.Bins, covariance_type: str) -> Hyperprior:
+        """The default priors of a family, as far as they are not fixed."""
+        return defaults.hyperprior_of(found, covariance_type, number(self.prior_width), number(self.prior_strength))
+
+    @property
+    def fixes_a_prior(self) -> bool:
+        return self.prior_width != "auto" or self.prior_strength != "auto"
+
+
+def number(value: float | str) -> float | None:
+    """A number that was given; None for "auto"."""
+    return None if isinstance(value, str) else float(value)
+
+
+def choose_model(asked: Asked, read: Read, only_full: bool = False) -> Choice:
+    """The prior that was asked for, in the coordinates of the points, or the default of the family.
+
+    With `only_full`, for a sampler that learns no prior, it is fixed.
+    """
+    prior, family = asked.prior, asked.family
+    given = prior is not None and prior != "data" if isinstance(prior, str) else prior is not None
+    if asked.fixes_a_prior and (given or family == "multinomial"):
+        raise ValueError("prior_width and prior_strength are for the default prior of numeric columns")
     if prior is not None and not isinstance(prior, str):
-        checked = own_prior(prior, family, covariance_type, read.points)
+        checked = own_prior(prior, family, asked.covariance_type, read.points)
         return Choice(read, checked.shifted(read.offset), "the prior is given")
     if prior not in (None, "data", "reference"):
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
     if prior == "reference":
-        if family != "gaussian" or covariance_type not in ("auto", "full"):
+        if family != "gaussian" or asked.covariance_type not in ("auto", "full"):
             raise ValueError("the reference prior is for full covariances")
         reference = NIW.reference(read.points.shape[1]).shifted(read.offset)
         return Choice(read, reference, "the reference prior has full covariances")
@@ -66,8 +99,8 @@ def choose_model(
 
         return Choice(read, Dirichlet.from_data(read.points), "counts are multinomial")
     if family == "mixed":
-        return mixed_model(read)
-    return gaussian_model(read, covariance_type, alpha, only_full)
+        return mixed_model(read, asked)
+    return gaussian_model(read, asked, only_full)
 
 
 def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any:
@@ -82,32 +115,39 @@ def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any
     return prior
 
 
-def mixed_model(read: Read) -> Choice:
-    """A mixed table: numeric columns by the evidence of bins, categorical ones by their levels."""
+def mixed_model(read: Read, asked: Asked) -> Choice:
+    """A mixed table: numeric columns by how wide bins are, categorical ones by their levels."""
     from dpmmwrap.families.categorical import CategoricalDirichlet
     from dpmmwrap.families.mixed import Mixed, MixedPoints
 
     assert read.columns is not None
-    numeric, notes = read.points.numeric, tuple[str, ...]()
-    if numeric.shape[1]:
-        numeric, found, notes = without_ties(numeric)
-        own = defaults.best_prior(found, "diag").prior
-    else:
-        own = defaults.no_columns()
-    points = MixedPoints(numeric, read.points.codes)
-    prior = Mixed(own, CategoricalDirichlet.from_levels(read.columns.levels))
-    return Choice(read._replace(points=points), prior, "mixed tables have diagonal covariances", notes)
+    categories = CategoricalDirichlet.from_levels(read.columns.levels)
+    reason = "mixed tables have diagonal covariances"
+    if not read.points.numeric.shape[1]:
+        return Choice(read, Mixed(defaults.no_columns(), categories), reason)
+    numeric, found, notes = without_ties(read.points.numeric)
+    read = read._replace(points=MixedPoints(numeric, read.points.codes))
+    grid = asked.grid(found, "diag")
+    own = grid.make
+    return learned(read, replace(grid, make=lambda *place: Mixed(own(*place), categories)), reason, notes)
 
 
-def gaussian_model(read: Read, covariance_type: str, alpha: float | str, only_full: bool) -> Choice:
+def gaussian_model(read: Read, asked: Asked, only_full: bool) -> Choice:
     points, found, notes = without_ties(read.points)
     read = read._replace(points=points)
-    if covariance_type != "auto":
-        return Choice(read, defaults.best_prior(found, covariance_type).prior, "it was asked for", notes)
     if only_full:
-        return Choice(read, defaults.best_prior(found, "full").prior, "Julia's sampler has full covariances", notes)
-    prior, reason = choose_covariance(points, found, read.n_missing, alpha)
-    return Choice(read, prior, reason, notes)
+        choice = learned(read, asked.grid(found, "full"), "Julia's sampler has full covariances", notes)
+        return choice._replace(hyperprior=None)
+    if asked.covariance_type != "auto":
+        return learned(read, asked.grid(found, asked.covariance_type), "it was asked for", notes)
+    grid, reason = choose_covariance(points, found, read.n_missing, asked)
+    return learned(read, grid, reason, notes)
+
+
+def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -> Choice:
+    """A default prior, and the grid on which it is learned if there is anything to learn."""
+    several = len(grid.widths) * len(grid.strengths) > 1
+    return Choice(read, grid.prior(grid.start), reason, notes, grid if several else None)
 
 
 def without_ties(points: Any) -> tuple[Any, defaults.Bins, tuple[str, ...]]:
@@ -124,52 +164,48 @@ def without_ties(points: Any) -> tuple[Any, defaults.Bins, tuple[str, ...]]:
     return points, defaults.bins_of(points), (note,)
 
 
-def choose_covariance(points: FloatArray, found: defaults.Bins, n_missing: int, alpha: float | str) -> tuple[Any, str]:
-    """Full or diagonal covariances, by the log posterior of short chains, and why."""
-    dim = len(found.mean)
+def choose_covariance(points: FloatArray, found: defaults.Bins, n_missing: int, asked: Asked) -> tuple[Hyperprior, str]:
+    """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
+    dim, kinds = len(found.mean), ["full", "diag", "spherical"]
     if n_missing:
-        return defaults.best_prior(found, "diag").prior, "values are missing, which full covariances do not allow"
+        return asked.grid(found, "diag"), "values are missing, which full covariances do not allow"
     if dim == 1:
-        return defaults.best_prior(found, "full").prior, "with one feature both are the same"
+        return asked.grid(found, "full"), "with one feature all are the same"
     if dim > LARGEST_FULL_DIM or (dim > MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
-        reason = f"with {dim} features {few} for full covariances"
-        return defaults.best_prior(found, "diag").prior, reason
-    full = tried(points, defaults.best_prior(found, "full").prior, alpha)
-    diag = tried(points, defaults.best_prior(found, "diag").prior, alpha)
-    if defaults.has_few_points(found):
-        # Then full covariances learn their width, and diagonal ones may, too.
-        learned = tried(points, defaults.best_prior(found, "diag", learn_width=True).prior, alpha)
-        diag = max(diag, learned, key=lambda entry: entry.log_posterior)
-    gain = full.log_posterior - diag.log_posterior
-    nats = f"{abs(gain):,.0f} nats in short chains"
-    if gain > (WORTH_IT * abs(full.log_posterior) if dim > MANY_DIMENSIONS else 0.0):
-        return full.prior, f"they make the data more probable than diagonal ones, by {nats}"
-    if gain > 0:
-        return diag.prior, f"full ones make the data more probable by no more than {nats}, and take much longer"
-    return diag.prior, f"they make the data more probable than full ones, by {nats}"
+        return asked.grid(found, "diag"), f"with {dim} features {few} for full covariances"
+    if dim > MANY_DIMENSIONS:
+        kinds.remove("spherical")
+    best, second, *_ = sorted((tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence)
+    gain = best.log_evidence - second.log_evidence
+    nats = f"{gain:,.0f} nats in short chains"
+    if best.kind == "full" and dim > MANY_DIMENSIONS and gain < WORTH_IT * abs(best.log_evidence):
+        return second.grid, f"full ones make the data more probable by no more than {nats}, and take much longer"
+    return best.grid, f"they make the data more probable than {second.kind} ones, by {nats}"
 
 
 class Tried(NamedTuple):
-    """A prior, and the log posterior of a short chain with it."""
+    """A family, and the evidence of what a short chain has found with it."""
 
-    prior: Any
-    log_posterior: float
-
-
-def tried(points: FloatArray, prior: Any, alpha: float | str) -> Tried:
-    return Tried(prior, short_log_posterior(points, prior, alpha))
+    kind: str
+    grid: Hyperprior
+    log_evidence: float
 
 
-def short_log_posterior(points: FloatArray, prior: Any, alpha: float | str) -> float:
-    """The best log posterior of a short chain on a sample."""
+def tried(points: FloatArray, found: defaults.Bins, kind: str, asked: Asked) -> Tried:
+    """Run a short chain on a sample, and see how probable the mixture that it ends with makes it."""
     from dpmmwrap.backends.native import NativeBackend
+    from dpmmwrap.evidence import log_evidence
 
-    rows = np.arange(len(points))
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
+        points = np.ascontiguousarray(points[rows])
+    grid = asked.grid(found, kind)
     settings = Settings(
-        **concentration(alpha), prior=prior, initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN,
-        min_cluster_age=3, seed=0, restart_after=10,
+        **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
+        initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
     )  # fmt: skip
-    return float(NativeBackend().fit(np.ascontiguousarray(points[rows]), settings).trace.log_posterior.max())
+    result = NativeBackend().fit(points, settings)
+    assert result.place is not None
+    place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
+    return Tried(kind, grid, log_evidence(grid.prior(place), points, result.labels, result.alpha))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class Draws:
     alpha: Float64Array
     """The concentration (chains, draws)."""
     log_posterior: Float64Array
-    """log p(labels, concentration, X), up to a constant (chains, draws)."""
+    """log p(labels, concentration, prior, X), up to a constant (chains, draws)."""
     weights: Float64Array
     """Each cluster's share of the points (chains, draws, most clusters): entry k is of the points with label k, zero
     where there are none. Numbers of clusters mean nothing from one draw to the next."""
@@ -36,6 +36,9 @@ class Draws:
     merges: IntArray
     merges_proposed: IntArray
     """Moves since the draw before (chains, draws)."""
+    prior_width: Float64Array | None = None
+    prior_strength: Float64Array | None = None
+    """The width and the strength of the prior (chains, draws); None where it was not learned."""
     labels: IntArray | None = None
     """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
 
@@ -76,11 +79,11 @@ class Draws:
     @classmethod
     def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
         """From a file whose arrays' names begin with a prefix; None where it has none."""
-        names = tuple(field.name for field in fields(cls))
+        required = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is MISSING)
+        optional = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is not MISSING)
         if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
             return None
-        required = tuple(f"{prefix}{name}" for name in names[:-1])
-        found = read_arrays(path, required=required, optional=(f"{prefix}{names[-1]}",))
+        found = read_arrays(path, required=required, optional=optional)
         found = {name.removeprefix(prefix): array for name, array in found.items()}
         shape = found["n_clusters"].shape
         if len(shape) != 2 or any(array.shape[:2] != shape for array in found.values()):

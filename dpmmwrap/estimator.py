@@ -25,9 +25,10 @@ from dpmmwrap.backends import (
     Settings,
     chain_count,
     make_backend,
+    search_length,
 )
 from dpmmwrap.bins import many_clusters
-from dpmmwrap.choice import Choice, choose_model, concentration
+from dpmmwrap.choice import Asked, Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
@@ -39,8 +40,8 @@ from dpmmwrap.starts import Initializer, Start, make_initializer
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
 ROWS_PER_FEATURE = 100
-JULIA_ALPHA = 10.0
-"""The reference package does not learn its concentration; this is its own default."""
+JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
+"""The reference package does not learn its concentration, nor when to stop; these are its own defaults."""
 DEPRECATED = "deprecated"
 RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "merge_ratio": "acceptance_ratio"}
 """Settings whose old names still work, with a warning."""
@@ -65,8 +66,9 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     init : {"auto", "splitnet", "kmeans", "random"} or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
-    max_iter : int, default=100
-        Iterations of the search.
+    max_iter : int or "auto", default="auto"
+        Iterations of the search. "auto" ends it when the log posterior has been flat for a while, after 500 at the
+        latest; with Julia it is 100.
     n_draws : int, default=0
         Draws from the posterior that each chain makes after the search, by moves that leave it invariant. With draws,
         `labels_` is the partition that represents them best, and there is a posterior to ask: `draws_`.
@@ -81,6 +83,10 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     loss : {"vi", "binder"}, default="vi"
         What the representative partition has least of, on average over draws: variation of information, or Binder's
         loss.
+    prior_width, prior_strength : float or "auto", default="auto"
+        Of the default prior of numeric columns: how wide clusters are, in variances within k-means bins of the data,
+        and how sure the prior is of it, in degrees of freedom beyond the least that a covariance needs. "auto" learns
+        them. A narrower prior gives more clusters.
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
@@ -149,8 +155,10 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         self,
         alpha: float | str = "auto",
         init: Start | Initializer = "auto",
-        max_iter: int = 100,
+        max_iter: int | str = "auto",
         prior: Any = None,
+        prior_width: float | str = "auto",
+        prior_strength: float | str = "auto",
         backend: str = "auto",
         min_cluster_age: int = 3,
         init_clusters: int | str | IntArray = "auto",
@@ -183,6 +191,8 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         self.init = init
         self.max_iter = max_iter
         self.prior = prior
+        self.prior_width = prior_width
+        self.prior_strength = prior_strength
         self.backend = backend
         self.min_cluster_age = min_cluster_age
         self.init_clusters = init_clusters
@@ -228,16 +238,18 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         read = self._read(X)
         backend = self._backend(given["acceptance_ratio"], read)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        choice = choose_model(
-            self.prior, read, self.family, self.covariance_type, self.alpha, only_full=backend.name == "julia"
+        asked = Asked(
+            self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength
         )
+        choice = choose_model(asked, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
         settings = Settings(
             **self._concentration(backend.name),
             prior=prior,
+            hyperprior=choice.hyperprior,
             initializer=self._initializer(prior),
-            max_iter=int(self.max_iter),
+            **self._search_length(backend.name),
             min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
             init_clusters=self._first_clusters(read.points, prior, seed, backend.name, given["acceptance_ratio"]),
@@ -297,7 +309,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
-        doubts = [*doubts_about(mixture, result.trace), *answer.doubts]
+        doubts = [*doubts_about(mixture, result), *answer.doubts]
         self.notes_ = [*choice.notes, *doubts]
         for doubt in doubts:
             warnings.warn(doubt, UserWarning, stacklevel=3)
@@ -354,10 +366,14 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         """Refuse what makes no sense; the settings that have an old name."""
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
+        for name in ("prior_width", "prior_strength"):
+            if not (isinstance(getattr(self, name), str) and getattr(self, name) == "auto"):
+                check_number(name, getattr(self, name), above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
-        whole = {"max_iter": 1, "checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1}
-        if not (isinstance(self.n_chains, str) and self.n_chains == "auto"):
-            whole["n_chains"] = 1
+        whole = {"checkpoint_every": 1, "workers": 0, "n_draws": 0, "thin": 1}
+        for name in ("max_iter", "n_chains"):
+            if not (isinstance(getattr(self, name), str) and getattr(self, name) == "auto"):
+                whole[name] = 1
         for name, least in whole.items():
             check_whole(name, getattr(self, name), least)
         check_whole("min_cluster_age", given["min_cluster_age"], 1)
@@ -395,6 +411,9 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             sparse=issparse(read.points),
             sampling=self.n_draws > 0 or self.n_chains not in ("auto", 1),
         )
+
+    def _search_length(self, backend: str) -> dict[str, Any]:
+        return search_length(JULIA_ITERATIONS if backend == "julia" and self.max_iter == "auto" else self.max_iter)
 
     def _concentration(self, backend: str) -> dict[str, Any]:
         return concentration(JULIA_ALPHA if backend == "julia" and self.alpha == "auto" else self.alpha)

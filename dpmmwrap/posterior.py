@@ -13,8 +13,9 @@ from dpmmwrap.averaging import Averaged
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, take
+from dpmmwrap.families.base import Points, Prior, take
 from dpmmwrap.families.columns import Columns
+from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
 def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
     """The partition that represents the draws best; without their labels, the best that the search has met."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
-    draws, prior = result.draws, settings.prior
+    draws, prior = result.draws, prior_of(result, settings)
     if draws is None:
         mixture = Mixture.from_labels(X, result.labels, prior, *outliers, columns)
         log_posterior = float(result.log_posterior)
@@ -62,20 +63,46 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     from dpmmwrap.summaries.partitions import representative
 
     labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
-    averaged = Averaged.of(X, draws.kept_labels, labels, prior, *outliers)
+    averaged = Averaged.of(X, draws.kept_labels, labels, priors_of(draws, settings), *outliers)
+    prior = best_prior(X, labels, settings, result.place)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
-    log_posterior = log_posterior_of(X, labels, settings, alpha)
+    log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
     return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
 
 
-def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float) -> float:
-    """log p(labels, concentration, X), up to a constant, of any labels."""
-    outliers, prior = int(settings.outlier_weight > 0), settings.prior
+def prior_of(result: Result, settings: Settings) -> Prior:
+    """The prior that goes with the labels of a search."""
+    if settings.hyperprior is None or result.place is None:
+        return settings.prior
+    return settings.hyperprior.prior(result.place)
+
+
+def best_prior(X: Points, labels: IntArray, settings: Settings, near: Place | None) -> Prior:
+    """The prior that is most probable given some labels."""
+    grid = settings.hyperprior
+    if grid is None or near is None:
+        return settings.prior
+    return grid.prior(grid.best(near, settings.prior.statistics(X, labels)))
+
+
+def priors_of(draws: Draws, settings: Settings) -> list[Prior]:
+    """The prior of each draw, one chain after the other."""
+    grid, count = settings.hyperprior, draws.n_chains * draws.n_draws
+    if grid is None or draws.prior_width is None or draws.prior_strength is None:
+        return [settings.prior] * count
+    values = zip(draws.prior_width.ravel().tolist(), draws.prior_strength.ravel().tolist(), strict=True)
+    return [grid.prior(grid.place_of(*value)) for value in values]
+
+
+def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float, prior: Prior) -> float:
+    """log p(labels, concentration, prior, X), up to a constant, of any labels."""
+    outliers = int(settings.outlier_weight > 0)
     statistics = prior.statistics(X, labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers)
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
-    return log_joint_with_outliers(
+    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_weight
+    return of_prior + log_joint_with_outliers(
         alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
     )
 

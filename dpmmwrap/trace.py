@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     import pandas
 
 
+WINDOW, SHORTEST_WINDOW = 30, 5
+"""Iterations whose log posteriors are compared with those of as many before them; of a short search fewer."""
+GREEDY_STEPS = 5
+"""The last iterations of a search make no splits or merges and take the most likely label, as the reference's do; not
+before draws are made."""
+
+
 class Iteration(NamedTuple):
     """One iteration of the chain: counts of moves, and the state it ended in."""
 
@@ -66,6 +73,22 @@ class Trace:
         if column in COLUMNS:
             return self[column]
         raise AttributeError(f"a trace has no {column!r}; its columns are {', '.join(COLUMNS)}")
+
+    def is_flat(self) -> bool:
+        """Whether the log posterior has not risen by more than it varies anyway for a while, and not by a nat."""
+        return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
+
+    def still_rising(self) -> bool:
+        """Whether the search has ended while the log posterior rose; what the last, greedy steps brought aside."""
+        end = len(self) - GREEDY_STEPS
+        window = min(WINDOW, end // 4)
+        return window >= SHORTEST_WINDOW and self._rises(window, end)
+
+    def _rises(self, window: int, end: int) -> bool:
+        """Whether the mean of so many log posteriors is above that of as many before."""
+        last = np.array([iteration.log_posterior for iteration in self.iterations[end - 2 * window : end]])
+        before, now = last[:window], last[window:]
+        return bool(now.mean() - before.mean() >= max(1.0, float(now.std())))
 
     def to_dict(self) -> dict[str, Any]:
         return {column: self[column] for column in COLUMNS}

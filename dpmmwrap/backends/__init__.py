@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
 
@@ -25,6 +26,8 @@ JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 NO_LIMIT = 1 << 60
 SEVERAL, FEW_POINTS = 4, 5000
 """Chains where nothing is said, of so many points or fewer, and of draws: they tell whether they agree."""
+LONGEST_SEARCH = 500
+"""Iterations, where nothing is said."""
 WARM_UP, LEAST_WARM_UP = 0.1, 50
 """Iterations of sampling before the first draw, as a share of those that follow, and at least."""
 JULIA_FAMILIES = ("gaussian", "multinomial")
@@ -37,8 +40,10 @@ class Settings:
     alpha: float
     """The concentration, or where it begins if it is learned."""
     prior: Prior
+    """The prior, or where it begins if it is learned."""
     initializer: Initializer
     max_iter: int
+    """Iterations of the search, or the most of them."""
     min_cluster_age: int
     """Iterations before a new cluster may split or merge."""
     seed: int
@@ -53,6 +58,10 @@ class Settings:
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     alpha_prior: tuple[float, float] | None = None
     """Shape and rate of the concentration's Gamma prior; None where it is fixed."""
+    hyperprior: Hyperprior | None = None
+    """The grid of priors on which the prior is learned; None where it is fixed."""
+    stop_when_flat: bool = False
+    """Whether the search ends when its log posterior has been flat for a while."""
     exact_moves: bool = True
     """Whether the built-in sampler's search also makes exact moves."""
     n_chains: int = 1
@@ -110,9 +119,20 @@ class Result:
     """Of the labels; not a number where the backend does not say."""
     alpha: float = float("nan")
     """The concentration that goes with it."""
+    place: Place | None = None
+    """The prior that goes with it, where it was learned."""
     traces: list[Trace] = field(default_factory=list)
     """Of all chains."""
     draws: Draws | None = None
+    agreement: float = 1.0
+    """How alike the best clusterings of all chains are: the mean adjusted Rand index with the best of all."""
+
+
+def search_length(asked: int | str) -> dict[str, Any]:
+    """The settings of a search of so many iterations; "auto" is until it is flat."""
+    if isinstance(asked, str):
+        return {"max_iter": LONGEST_SEARCH, "stop_when_flat": True}
+    return {"max_iter": int(asked)}
 
 
 def chain_count(asked: int | str, draws: int, rows: int) -> int:

@@ -11,6 +11,7 @@ from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Progress, Result, Settings
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
+from dpmmwrap.families.hyperprior import Hyperprior
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult
 
@@ -42,7 +43,7 @@ class NativeBackend:
             else:
                 with ThreadPoolExecutor(side_by_side) as pool:
                     found = list(pool.map(run, range(chains)))
-        return result_of(found, labels)
+        return result_of(found, labels, settings.hyperprior)
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:
@@ -54,7 +55,9 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
     return heard
 
 
-def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Result:
+def result_of(
+    found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None
+) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
     # After an interrupt some have not made a step.
     begun = [result for result in found if len(result.trace)] or found
@@ -66,12 +69,22 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None) -> Resul
         any(result.interrupted for result in found),
         log_posterior=chain.best.log_posterior,
         alpha=chain.best.alpha,
+        place=chain.best.place,
         traces=[result.trace for result in begun],
-        draws=draws_of(found, labels),
+        draws=draws_of(found, labels, hyperprior),
+        agreement=agreement_of(chain, begun),
     )
 
 
-def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
+def agreement_of(chain: ChainResult, others: list[ChainResult]) -> float:
+    """The mean adjusted Rand index of other chains' best clusterings with that of one."""
+    from sklearn.metrics import adjusted_rand_score
+
+    labels = [other.best.labels for other in others if other is not chain]
+    return float(np.mean([adjusted_rand_score(chain.best.labels, other) for other in labels])) if labels else 1.0
+
+
+def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hyperprior | None) -> Draws | None:
     """The draws of all chains, the same number of each.
 
     An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
@@ -89,6 +102,10 @@ def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
     for c, chain in enumerate(samples):
         for d, sample in enumerate(chain):
             weights[c, d, : sample.n_clusters] = sample.weights
+    learned = {}
+    if hyperprior is not None:
+        values = np.array([[hyperprior.values(sample.place) for sample in chain] for chain in samples])
+        learned = {"prior_width": values[:, :, 0], "prior_strength": values[:, :, 1]}
     return Draws(
         n_clusters=np.array([[sample.n_clusters for sample in chain] for chain in samples]),
         alpha=np.array([[sample.alpha for sample in chain] for chain in samples]),
@@ -99,6 +116,7 @@ def draws_of(found: list[ChainResult], labels: IntArray | None) -> Draws | None:
         merges=moves[:, :, 2],
         merges_proposed=moves[:, :, 3],
         labels=labels_of(labels, chosen, count),
+        **learned,
     )
 
 

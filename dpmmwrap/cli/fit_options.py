@@ -133,6 +133,23 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "mean, mean_strength, scale and degrees_of_freedom (of counts: concentration).",
     ),
     model(
+        "--prior-width",
+        callback=auto_or_positive,
+        metavar="auto|NUMBER",
+        default="auto",
+        show_default=True,
+        help="How wide the default prior expects clusters to be, in variances within small bins of the data: less "
+        "means more clusters. auto: learned from the data.",
+    ),
+    model(
+        "--prior-strength",
+        callback=auto_or_positive,
+        metavar="auto|NUMBER",
+        default="auto",
+        show_default=True,
+        help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
+    ),
+    model(
         "--alpha",
         callback=auto_or_positive,
         metavar="auto|NUMBER",
@@ -148,7 +165,14 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         show_default=True,
         help="Weight of a component for outliers, which get the label -1.",
     ),
-    search("--iterations", type=POSITIVE, metavar="N", default=100, show_default=True, help="Length of the search."),
+    search(
+        "--iterations",
+        callback=auto_or_number,
+        metavar="auto|N",
+        default="auto",
+        show_default=True,
+        help="Length of the search. auto: until the log posterior has been flat for a while, at most 500.",
+    ),
     search(
         "--init",
         type=click.Choice(INITS),

@@ -32,13 +32,14 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, model: DPMM, points: int) -> Plan:
-        from dpmmwrap.backends import Settings, chain_count
+        from dpmmwrap.backends import Settings, chain_count, search_length
 
         nothing: Any = None
         # Only its lengths are asked for.
-        settings = Settings(1.0, nothing, nothing, model.max_iter, 1, 0, n_draws=model.n_draws, thin=model.thin)
+        length = search_length(model.max_iter)["max_iter"]
+        settings = Settings(1.0, nothing, nothing, length, 1, 0, n_draws=model.n_draws, thin=model.thin)
         chains = chain_count(model.n_chains, model.n_draws, points)
-        return cls(model.max_iter, settings.total_iterations, model.n_draws, model.thin, chains)
+        return cls(length, settings.total_iterations, model.n_draws, model.thin, chains)
 
     def place(self, number: int, chain: int = 0) -> str:
         """Where a chain is after so many iterations."""

@@ -1,37 +1,47 @@
-"""Default priors from data, by the evidence of small bins.
+"""Default priors from data: how wide a few bins are, and a grid of widths and strengths about that.
 
-How wide a cluster may be is what the data cannot say by themselves. So the data are cut into bins by k-means, and the
-prior expects clusters `prior_width` times as wide as bins. How sure it is of that, its degrees of freedom, is what
-makes the bins' own points most probable.
+The data are cut into a dozen bins by k-means. The prior expects clusters `width` times as wide (in variance) as bins,
+feature by feature, and is as sure of that as `strength` points would make it. Both are learned from the clusters
+(`hyperprior.py`).
 """
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import kmeans_bins, sample_rows
+from dpmmwrap.bins import drawn_in, kmeans_bins, sample_rows
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.families.inverse_gamma import Posteriors
 from dpmmwrap.families.spherical import SphericalNIG
 
-BINS = 50
+BINS = 16
+"""Few, so that bins are as wide as clusters are in data of a dozen groups or fewer. More groups than that are seen by
+the chain, which learns a narrower prior."""
 POINTS_PER_BIN = 20
 """Bins of fewer points would be narrower than any cluster, and so would the prior."""
 PRIOR_WIDTH = 2.0
-"""The default prior's scale over its degrees of freedom, in units of the variance within bins."""
+"""Where a chain begins: the prior's scale over its degrees of freedom, in units of the variance within bins."""
 MEAN_STRENGTH = 0.1
 """The default prior's kappa. 1, as in the reference package, expects clusters within a deviation or two of the data's
 mean, and widens those that are far out: two that overlap there then pass for one."""
-FREEDOMS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
+STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 """Degrees of freedom that are tried, beyond the least that a covariance needs."""
-WIDTHS = tuple(2.0**power for power in range(-8, 5))
+NARROWEST, WIDEST = 1, 4
+"""Widths of the hyperprior, as powers of two: from half as wide as bins to eight times."""
+NARROWEST_OF_FEW = -8
+"""The same where points are few for the number of parameters: there the prior decides whether any cluster is found."""
 FEW_CLUSTERS = 20
-"""With fewer points than so many clusters have parameters, the width is learned, too."""
+"""With fewer points than so many clusters have parameters, points are few."""
 
 
 class Bins(NamedTuple):
@@ -47,8 +57,8 @@ class Bins(NamedTuple):
 
 
 def bins_of(X: FloatArray) -> Bins:
-    """Cut a sample of the data into bins of twenty points or so, and see how wide they are."""
-    sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
+    """Cut a sample of the data into bins, and see how wide they are."""
+    sample = drawn_in(np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64))
     labels = kmeans_bins(sample, min(BINS, len(sample) // POINTS_PER_BIN), seed=0)
     with warnings.catch_warnings():
         # A column without any value.
@@ -67,49 +77,54 @@ def bins_of(X: FloatArray) -> Bins:
 
 
 def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
-    """Variances of which none is zero: constant features get the mean of the others, and it is said so, once.
+    """Variances of which none is zero: a feature that does not vary gets the mean of the others.
 
-    A feature counts as constant when it varies by less than single precision can tell from its mean.
+    That is so when it varies by less than single precision can tell from its mean. Constant columns are left out of a
+    fit before they come here, if there are others.
     """
     constant = variances <= 1e-13 * mean**2
     if not constant.any():
         return variances
-    instead = 1.0 if constant.all() else float(variances[~constant].mean())
-    warnings.warn(
-        f"degenerate data: {int(constant.sum())} of {len(variances)} features are constant and tell nothing; "
-        f"the prior gives them a variance of {instead:.3g}; better leave them out",
-        UserWarning,
-        stacklevel=4,
-    )
-    return np.where(constant, instead, variances)
+    return np.where(constant, 1.0 if constant.all() else float(variances[~constant].mean()), variances)
 
 
-class Scored(NamedTuple):
-    """A prior, and the log marginal likelihood of the bins under it."""
+def hyperprior_of(
+    found: Bins, covariance_type: str, prior_width: float | None = None, prior_strength: float | None = None
+) -> Hyperprior:
+    """The default prior of a family, with a grid of widths and strengths to learn; those that are given are fixed.
 
-    prior: Any
-    evidence: float
-
-
-def best_prior(
-    found: Bins, covariance_type: str, prior_width: float | None = None, learn_width: bool | None = None
-) -> Scored:
-    """Of the priors that are tried, the one that makes the bins most probable.
-
-    How sure it is is always learned. How wide it is, is a matter of resolution where clusters have points enough to
-    speak for themselves, and stays what it is; where a full covariance has more parameters than a cluster has points,
-    it decides whether any cluster is found at all, and is learned, too.
+    A chain begins with the strength that makes the bins most probable, at a width of PRIOR_WIDTH. Where points are few
+    it begins with the width that does so, too: there the prior decides whether any cluster is found at all.
     """
-    if learn_width is None:
-        learn_width = prior_width is None and covariance_type == "full" and has_few_points(found)
-    widths = WIDTHS if learn_width else (prior_width or PRIOR_WIDTH,)
-    tried = (make_prior(found, covariance_type, freedom, width) for width in widths for freedom in FREEDOMS)
-    statistics = None
-    scored = []
-    for prior in tried:
-        statistics = prior.statistics(found.sample, found.labels) if statistics is None else statistics
-        scored.append(Scored(prior, float(prior.log_marginal_likelihood(statistics).sum())))
-    return max(scored, key=lambda entry: entry.evidence)
+    strengths = STRENGTHS if prior_strength is None else (float(prior_strength),)
+    make = partial(make_prior, found, covariance_type)
+    if prior_width is not None:
+        return begun(Hyperprior((float(prior_width),), strengths, make, Place(0, 0)), found, range(1))
+    narrowest = NARROWEST
+    if covariance_type == "full" and has_few_points(found):
+        every = Hyperprior(powers_of_two(NARROWEST_OF_FEW), strengths, make, Place(0, 0))
+        every = begun(every, found, range(len(every.widths)))
+        narrowest = min(narrowest, math.log2(every.widths[every.start.width]))
+    grid = Hyperprior(powers_of_two(narrowest), strengths, make, Place(0, 0))
+    return begun(grid, found, [0 if narrowest < NARROWEST else grid.widths.index(PRIOR_WIDTH)])
+
+
+def powers_of_two(narrowest: float) -> tuple[float, ...]:
+    """Widths from the narrowest to the widest, two for each doubling."""
+    return tuple(2.0 ** (power / 2) for power in range(round(2 * narrowest), 2 * WIDEST + 1))
+
+
+def begun(grid: Hyperprior, found: Bins, widths: Sequence[int]) -> Hyperprior:
+    """The grid with its start where the bins are most probable, among some of its widths."""
+    places = [Place(width, strength) for width in widths for strength in range(len(grid.strengths))]
+    statistics = grid.prior(places[0]).statistics(found.sample, found.labels)
+    return replace(grid, start=places[int(grid.log_evidence(places, statistics).argmax())])
+
+
+def default_prior(found: Bins, covariance_type: str, prior_width: float | None = None) -> Any:
+    """The prior with which a chain begins."""
+    grid = hyperprior_of(found, covariance_type, prior_width)
+    return grid.prior(grid.start)
 
 
 def has_few_points(found: Bins) -> bool:
@@ -122,14 +137,15 @@ def parameters(covariance_type: str, dim: int) -> int:
     return {"full": dim * (dim + 3) // 2, "diag": 2 * dim, "spherical": dim + 1}[covariance_type]
 
 
-def make_prior(found: Bins, covariance_type: str, freedom: float, prior_width: float) -> Any:
-    """A prior with so many degrees of freedom more than a covariance needs."""
-    dim, variances = len(found.mean), prior_width * found.variances
+def make_prior(found: Bins, covariance_type: str, width: float, strength: float) -> Any:
+    """A prior that expects clusters so many times as wide as bins, with so many degrees of freedom more than a
+    covariance needs."""
+    dim, variances = len(found.mean), width * found.variances
     if covariance_type == "full":
-        return NIW(found.mean, MEAN_STRENGTH, np.diag((dim + freedom) * variances), dim + freedom)
+        return NIW(found.mean, MEAN_STRENGTH, np.diag((dim + strength) * variances), dim + strength)
     if covariance_type == "diag":
-        return NIG(found.mean, MEAN_STRENGTH, freedom * variances, freedom)
-    return SphericalNIG(found.mean, MEAN_STRENGTH, freedom * variances.mean(keepdims=True), freedom)
+        return NIG(found.mean, MEAN_STRENGTH, strength * variances, strength)
+    return SphericalNIG(found.mean, MEAN_STRENGTH, strength * variances.mean(keepdims=True), strength)
 
 
 def no_columns() -> NIG:

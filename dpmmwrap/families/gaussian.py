@@ -128,17 +128,17 @@ class NIW:
 
     @classmethod
     def from_data(cls, X: FloatArray, prior_width: float | None = None) -> NIW:
-        """The default prior (see `families.defaults`): the mean of X, kappa 0.1, a diagonal scale from how wide the
-        data are locally.
+        """The prior with which a chain begins by default (see `families.defaults`), fixed: the mean of X, kappa 0.1, a
+        diagonal scale from how wide the data are locally.
 
-        The data are cut into 50 bins by k-means; the scale over nu is `prior_width` times (2 by default) the variance
-        of each feature within bins. Each feature follows its own units, so the same data in other units gives the
-        same clustering. nu is what makes the bins most probable, D + 3 or more.
+        The data are cut into a dozen bins by k-means; the scale over nu is `prior_width` times (2 by default) the
+        variance of each feature within bins. Each feature follows its own units, so the same data in other units gives
+        the same clustering. nu is what makes the bins most probable, D + 3 or more.
         """
         from dpmmwrap.families import defaults
 
         width = defaults.PRIOR_WIDTH if prior_width is None else prior_width
-        prior: NIW = defaults.best_prior(defaults.bins_of(X), "full", width).prior
+        prior: NIW = defaults.default_prior(defaults.bins_of(X), "full", width)
         return prior
 
     def posterior(self, statistics: Statistics) -> NIW:

@@ -8,45 +8,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings
 from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels.labels import contingency
-from dpmmwrap.sampler.moves import concentration, restarts, single_points, split_merge, subclusters
+from dpmmwrap.sampler.moves import concentration, hyperparameters, restarts, single_points, split_merge, subclusters
 from dpmmwrap.sampler.moves import exact as exact_moves
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
-from dpmmwrap.sampler.state import RECORD, Model, State, generator, next_key
-from dpmmwrap.trace import Iteration, Trace, nmi_of_table
+from dpmmwrap.sampler.state import RECORD, Best, Model, State, generator, next_key
+from dpmmwrap.trace import GREEDY_STEPS, Iteration, Trace, nmi_of_table
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""
-FINAL_GREEDY_STEPS = 5
-"""The last iterations make no splits or merges and take the most likely label, as the reference's do; not before draws
-are made."""
-
-
+EARLY = 20
+"""Iterations of a search of unknown length whose clusterings are not worth a copy."""
 EXACT_PROPOSALS, EXACT_POINTS = 20, 32
 """In some iterations of the search, so many splits and merges are proposed from two points, and so many single points
 find their cluster anew."""
+LEARN_AFTER, LEARN_EVERY = 20, 5
+"""The search learns the prior from this iteration on, when most clusters are there, and every so many."""
 EXACT_WAIT, LONGEST_EXACT_WAIT = 2, 16
 """Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
-
-
-class Best(NamedTuple):
-    """The clustering of the highest log posterior that a search has met."""
-
-    log_posterior: float
-    labels: IntArray
-    sublabels: UInt8Array
-    alpha: float
 
 
 class Chain:
@@ -61,7 +52,11 @@ class Chain:
         nothing = settings.prior.statistics(X[:0], first[:0], 0)
         self.state = State(settings.alpha, first, sides, nothing, np.zeros(0, RECORD))
         self.state.exact_due = self.state.exact_wait = EXACT_WAIT
+        if settings.hyperprior is not None:
+            self.state.place = settings.hyperprior.start
         self.number = number
+        self.last = settings.max_iter
+        """The last iteration of the search; brought forward when it is flat."""
         self.trace = Trace()
         self.rng = Generator(SFC64(SeedSequence(settings.seed, spawn_key=(number,) if number else ())))
         self.identity: dict[str, Any] | None = None
@@ -100,29 +95,34 @@ class Chain:
         if not (settings.checkpoint and checkpoint.resume(self)):
             self.begin()
         self.search(interrupt)
-        if settings.n_draws and self.state.iteration == settings.max_iter:
+        if settings.n_draws and self.state.iteration == self.last:
             self.sample(interrupt)
-        whole = self.state.iteration == settings.max_iter and len(self.record) == settings.n_draws
+        whole = self.state.iteration == self.last and len(self.record) == settings.n_draws
         return self.result(interrupted=not whole)
 
     def search(self, interrupt: Interrupt) -> None:
         settings = self.context.settings
-        while self.state.iteration < settings.max_iter and not interrupt.requested:
+        while self.state.iteration < self.last and not interrupt.requested:
             happened = self.iterate()
             self.trace.append(happened)
             self.keep_best(happened.log_posterior)
             self.report(self.state.iteration, happened)
-            self.save_if_due(self.state.iteration, interrupt.requested or self.state.iteration == settings.max_iter)
+            if settings.stop_when_flat and self.last == settings.max_iter and self.trace.is_flat():
+                self.last = min(self.last, self.state.iteration + self.greedy_steps)
+            self.save_if_due(self.state.iteration, interrupt.requested or self.state.iteration == self.last)
+
+    @property
+    def greedy_steps(self) -> int:
+        """Iterations at the end of the search that take the most likely labels; none before draws."""
+        return 0 if self.context.settings.n_draws else GREEDY_STEPS
 
     def keep_best(self, log_posterior: float) -> None:
         """Remember the present clustering if none was better. Those at the beginning are not worth a copy."""
-        late = 2 * self.state.iteration >= self.context.settings.max_iter
+        settings = self.context.settings
+        late = self.state.iteration >= (EARLY if settings.stop_when_flat else settings.max_iter / 2)
         if late and (self.best is None or log_posterior > self.best.log_posterior):
             state = self.state
-            self.keep(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha)
-
-    def keep(self, log_posterior: float, labels: IntArray, sublabels: UInt8Array, alpha: float) -> None:
-        self.best = Best(log_posterior, labels, sublabels, alpha)
+            self.best = Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, state.place)
 
     def report(self, number: int, happened: Iteration) -> None:
         progress = self.context.settings.progress
@@ -147,12 +147,14 @@ class Chain:
             key = next_key(self.rng)
             self.partition, moves = sampling.step(key, self.partition, self.context, tools, self.founders)
             self.sampled += 1
+            if self.sampled % LEARN_EVERY == 0 and self.learn_prior_of(self.partition):
+                tools = tools.with_context(self.context)
             self.record.moved += moves
             if self.sampled == first:
                 self.record.moved[:] = 0
             due = self.sampled > first and (self.sampled - first) % settings.thin == 0
             if due:
-                sample = sampling.look(self.partition, self.context)
+                sample = sampling.look(self.partition, self.context, self.state.place)
                 self.record.append(sample, self.partition.labels, self.context.model.outliers)
                 seconds, moves = time.perf_counter() - begun, self.record.moves[-1]
                 happened = Iteration(sample.n_clusters, sample.log_posterior, seconds, *moves, alpha=sample.alpha)
@@ -166,7 +168,8 @@ class Chain:
         best = self.best
         if best is None:
             # Interrupted early, perhaps before the first iteration.
-            best = Best(self.log_posterior, self.state.labels, self.state.sublabels, self.state.alpha)
+            state = self.state
+            best = Best(self.log_posterior, state.labels, state.sublabels, state.alpha, state.place)
         return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
 
     def begin(self) -> None:
@@ -190,7 +193,7 @@ class Chain:
         context, state, rng = self.context, self.state, self.rng
         state.iteration += 1
         settings = context.settings
-        greedy = not settings.n_draws and state.iteration > settings.max_iter - FINAL_GREEDY_STEPS
+        greedy = state.iteration > self.last - self.greedy_steps
         state, swept = sweep.step(next_key(rng), state, context, greedy)
         exact = split_merge.SplitMergeInfo()
         if greedy:
@@ -203,6 +206,8 @@ class Chain:
                 state, exact = self.exact_moves(state)
             if settings.alpha_prior is not None:
                 state, _ = concentration.step(next_key(rng), state, context)
+            if state.iteration >= LEARN_AFTER and state.iteration % LEARN_EVERY == 0:
+                self.learn_prior(state)
         self.state = state
         return Iteration(
             n_clusters=state.n_clusters - context.model.outliers,
@@ -224,6 +229,40 @@ class Chain:
         state.exact_wait = EXACT_WAIT if rewarded else min(2 * state.exact_wait, LONGEST_EXACT_WAIT)
         state.exact_due = state.iteration + state.exact_wait
         return state, info
+
+    def learn_prior(self, state: State) -> None:
+        """Draw the prior anew, given the clusters; one cluster alone would say that all are as wide as the data."""
+        hyperprior, context = self.context.settings.hyperprior, self.context
+        if hyperprior is None or state.n_clusters - context.model.outliers < 2:
+            return
+        key = next_key(self.rng)
+        _, info = hyperparameters.step(key, state.place, context, hyperprior, state.known.clusters)
+        if info.changed:
+            self.use_prior(info.place)
+            state.posteriors = context.data.compute_posteriors(self.context.model, state.subclusters)
+
+    def learn_prior_of(self, partition: Partition) -> bool:
+        """The same while draws are made; whether it has changed."""
+        hyperprior, context = self.context.settings.hyperprior, self.context
+        if hyperprior is None:
+            return False
+        clusters = context.data.statistics_of(context.model, partition)
+        key = next_key(self.rng)
+        _, info = hyperparameters.step(key, self.state.place, context, hyperprior, clusters)
+        if info.changed:
+            self.use_prior(info.place)
+            places = len(partition.clusters.counts) - 1
+            partition.clusters = context.data.collapsed(self.context.model, clusters, places)
+        return info.changed
+
+    def use_prior(self, place: Place) -> None:
+        """Go on with the prior at another place of its grid."""
+        hyperprior = self.context.settings.hyperprior
+        assert hyperprior is not None
+        self.state.place = place
+        self.context = hyperparameters.with_prior(self.context, hyperprior, place)
+        if self._tools is not None:
+            self._tools = self._tools.with_context(self.context)
 
     def nmi(self) -> float:
         truth = self.context.settings.truth

@@ -9,11 +9,13 @@ import numpy as np
 
 from dpmmwrap.draws import labels_file
 from dpmmwrap.families.base import Prior
+from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Record, Sample
+from dpmmwrap.sampler.state import Best
 from dpmmwrap.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
@@ -44,14 +46,14 @@ def save(chain: Chain) -> None:
         "sublabels": state.sublabels,
         "records": state.records,
         "alpha": np.float64(state.alpha),
-        "counters": np.array([state.iteration, state.exact_due, state.exact_wait]),
+        "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last, *state.place]),
         "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
         "identity": np.array(json.dumps(identity(chain))),
     }
     arrays |= {f"subclusters_{name}": array for name, array in state.subclusters._asdict().items()}
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
     if chain.best is not None:
-        numbers = np.array([chain.best.log_posterior, chain.best.alpha])
+        numbers = np.array([chain.best.log_posterior, chain.best.alpha, *chain.best.place])
         arrays |= dict(zip(BEST, (chain.best.labels, chain.best.sublabels, numbers), strict=True))
     if chain.partition is not None:
         arrays |= sampled_arrays(chain, chain.partition)
@@ -66,7 +68,7 @@ def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         "sampled": np.array([chain.sampled, partition.n_clusters]),
         "sampled_alpha": np.float64(partition.alpha),
-        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior) for sample in samples]),
+        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior, *sample.place) for sample in samples]),
         "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
         "sampled_moves": np.array([*record.moves, record.moved], np.int64),
         "founders": chain.founders.rows,
@@ -100,13 +102,12 @@ def resume(chain: Chain) -> bool:
             raise InputError(f"the checkpoint {path} belongs to a run with other {what}; remove it or name another")
     needed = (*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS))
     arrays = read_arrays(path, required=needed, optional=(*BEST, *SAMPLED))
-    sampling = read_clusters(chain, path) if "sampled" in arrays else None
     try:
         restore(chain, arrays, statistics)
-        if sampling is None:
-            state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
+        if "sampled" in arrays:
+            restore_sampling(chain, read_arrays(path, required=SAMPLED), read_clusters(chain, path))
         else:
-            restore_sampling(chain, read_arrays(path, required=SAMPLED), sampling)
+            state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
     except InputError:
         raise
     except (IndexError, TypeError, ValueError) as error:
@@ -126,13 +127,16 @@ def restore(chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...]) -
     state.sublabels[:] = arrays["sublabels"]
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
     state.records, state.alpha = arrays["records"], float(arrays["alpha"])
-    state.iteration, state.exact_due, state.exact_wait = (int(counter) for counter in arrays["counters"])
+    state.iteration, state.exact_due, state.exact_wait, chain.last, *place = map(int, arrays["counters"])
+    if chain.context.settings.hyperprior is not None:
+        chain.use_prior(Place(*place))
     chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     if "best_labels" in arrays:
-        log_posterior, alpha = arrays["best_numbers"].tolist()
-        chain.keep(log_posterior, arrays["best_labels"], arrays["best_sublabels"], alpha)
+        log_posterior, alpha, *place = arrays["best_numbers"].tolist()
+        its_place = Place(*(int(number) for number in place))
+        chain.best = Best(log_posterior, arrays["best_labels"], arrays["best_sublabels"], alpha, its_place)
 
 
 def read_clusters(chain: Chain, path: Path) -> Any:
@@ -155,11 +159,11 @@ def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any) -> Non
     chain.sampled, count = (int(number) for number in arrays["sampled"])
     chain.partition = Partition(float(arrays["sampled_alpha"]), chain.state.labels, clusters, count)
     chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
-    rows = arrays["samples"].reshape(-1, 3).tolist()
+    rows = arrays["samples"].reshape(-1, 5).tolist()
     weights = np.split(arrays["sampled_weights"], np.cumsum([int(row[0]) for row in rows]))[:-1]
     chain.record.samples = [
-        Sample(int(number), alpha, log_posterior, own_weights)
-        for (number, alpha, log_posterior), own_weights in zip(rows, weights, strict=True)
+        Sample(int(number), alpha, log_posterior, own_weights, Place(int(width), int(strength)))
+        for (number, alpha, log_posterior, width, strength), own_weights in zip(rows, weights, strict=True)
     ]
     chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
     chain.record.moved[:] = arrays["sampled_moves"][-1]
@@ -198,8 +202,9 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
     return {
         "concentration": settings.alpha if settings.alpha_prior is None else list(settings.alpha_prior),
         "prior": prior_digest(settings.prior),
+        "grid of priors": grid_identity(settings.hyperprior),
         "start": start_identity(settings.initializer),
-        "number of iterations": settings.max_iter,
+        "number of iterations": "auto" if settings.stop_when_flat else settings.max_iter,
         "number of chains": settings.n_chains,
         "number of draws": settings.n_draws,
         "thin": settings.thin,
@@ -213,6 +218,11 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
         "acceptance ratio": settings.acceptance_ratio,
         "restart_after": settings.restart_after,
     }
+
+
+def grid_identity(hyperprior: Hyperprior | None) -> list[list[float]] | None:
+    """As it comes back from a file."""
+    return None if hyperprior is None else [list(hyperprior.widths), list(hyperprior.strengths)]
 
 
 def start_identity(initializer: Any) -> str:

@@ -17,6 +17,7 @@ class Context(NamedTuple):
     settings: Settings
 
     def log_posterior(self, alpha: float, counts: Float64Array, log_marginal: Float64Array) -> float:
-        """log p(labels, concentration, X), up to a constant."""
-        weight = self.model.outlier_weight
-        return log_joint_with_outliers(alpha, self.settings.alpha_prior, counts, log_marginal, weight)
+        """log p(labels, concentration, prior, X), up to a constant."""
+        weight, hyperprior = self.model.outlier_weight, self.settings.hyperprior
+        of_prior = 0.0 if hyperprior is None else hyperprior.log_weight
+        return of_prior + log_joint_with_outliers(alpha, self.settings.alpha_prior, counts, log_marginal, weight)

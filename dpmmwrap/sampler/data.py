@@ -89,6 +89,10 @@ class Data:
         """Clusters with their parameters integrated out, from their statistics, and empty ones up to so many."""
         raise NotImplementedError
 
+    def statistics_of(self, model: Model, partition: Partition) -> Statistics:
+        """The statistics of a partition's clusters."""
+        raise NotImplementedError
+
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
         """log marginal likelihood of each cluster."""
         raise NotImplementedError

@@ -87,8 +87,7 @@ class LinearData(Data):
         ]
         return MixedClusters(counts, *bundles) if len(bundles) > 1 else bundles[0]
 
-    def _clusters_of(self, partition: Partition) -> LinearStatistics:
-        """The statistics of a partition's clusters."""
+    def statistics_of(self, model: Model, partition: Partition) -> LinearStatistics:
         bundle, count = partition.clusters, partition.n_clusters
         bundles = [bundle.numeric, bundle.codes] if isinstance(bundle, MixedClusters) else [bundle]
         sums = [part.sums_of(own, count) for part, own in zip(self.parts, bundles, strict=True)]
@@ -97,12 +96,12 @@ class LinearData(Data):
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
         found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
         if model.outlier_prior is not None:
-            outliers = take(self._clusters_of(partition), slice(0, 1))
+            outliers = take(self.statistics_of(model, partition), slice(0, 1))
             found[:1] = model.outlier_prior.log_marginal_likelihood(outliers)
         return found
 
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Tables:
-        clusters = self._clusters_of(partition)
+        clusters = self.statistics_of(model, partition)
         posterior = model.prior.posterior(clusters)
         if model.outlier_prior is not None:
             special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.families.hyperprior import Place
 
 
 class Moves(NamedTuple):
@@ -26,6 +27,8 @@ class Sample(NamedTuple):
     log_posterior: float
     weights: Float64Array
     """Share of the points of each cluster."""
+    place: Place
+    """Of the prior on its grid, where it is learned."""
 
 
 class Record:

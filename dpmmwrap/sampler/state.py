@@ -11,6 +11,7 @@ from numpy.random import SFC64, Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
+from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 RECORD = np.dtype(
@@ -27,7 +28,7 @@ RECORD = np.dtype(
 
 @dataclass(frozen=True)
 class Model:
-    """What the chain samples from, but for the concentration: the prior, and the outlier component (always cluster 0)
+    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the outlier component (always cluster 0)
     if there is one."""
 
     prior: Prior
@@ -76,6 +77,8 @@ class State:
     failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
     drawn, 0 for a start's."""
     iteration: int = 0
+    place: Place = Place(0, 0)
+    """Of the prior on its grid, where it is learned."""
     exact_due: int = 0
     exact_wait: int = 1
     """The iteration of the search's next exact moves, and how long it waited for them."""
@@ -147,6 +150,16 @@ class State:
         """Go on without the clusters that are not marked."""
         self.records = self.records[which]
         self.subclusters = take(self.subclusters, np.repeat(which, 2))
+
+
+class Best(NamedTuple):
+    """The clustering of the highest log posterior that a search has met."""
+
+    log_posterior: float
+    labels: IntArray
+    sublabels: UInt8Array
+    alpha: float
+    place: Place
 
 
 def next_key(rng: Generator) -> Any:

@@ -54,6 +54,21 @@ class WhitenedData(Data):
         bundle.factors[:count] = np.moveaxis(found.factors, 2, 0)
         return bundle
 
+    def statistics_of(self, model: Model, partition: Partition) -> Statistics:
+        """From the posteriors, less what the prior has put into them."""
+        bundle, count, priors = partition.clusters, partition.n_clusters, [prior_fields(model)] * partition.n_clusters
+        if model.outlier_prior is not None:
+            priors[0] = model.outlier_prior.fields  # type: ignore[attr-defined]
+        found = Statistics(bundle.counts[:count].copy(), np.empty_like(bundle.means[:count]), np.empty_like(bundle.factors[:count]))
+        for k, prior in enumerate(priors):
+            n, strength, factor = found.counts[k], bundle.strengths[k], bundle.factors[k]
+            gap = bundle.means[k] - prior.mean
+            found.means[k] = prior.mean + (gap * strength / n if n > 0 else 0.0)
+            # The posterior mean is n / strength of the way from the prior's to the points' own.
+            pull = prior.strength * strength / n if n > 0 else 0.0
+            found.scatters[k] = factor @ factor.T - prior.scale - pull * np.outer(gap, gap)
+        return found
+
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
         found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
         if model.outlier_prior is not None:

@@ -105,6 +105,10 @@ class Tools(NamedTuple):
     def of(cls, context: Context, embed: Embedder, proposal: Proposal | None = None) -> Tools:
         return cls(Near.of(context.data, embed), proposal or SequentialAllocation(), scratches_for(context))
 
+    def with_context(self, context: Context) -> Tools:
+        """For another prior."""
+        return self._replace(scratches=scratches_for(context))
+
     def with_founders(self, founders: Founders, context: Context, embed: Embedder) -> Tools:
         """For draws: near pairs also about the likely founders, where small clusters come and go."""
         shares = np.diff(founders.cumulative, prepend=0.0)
