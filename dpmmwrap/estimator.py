@@ -285,7 +285,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         return read_numeric(self, X, self.covariance_type, self.prior)
 
     def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
-        mixture = answer.mixture.shifted(-choice.read.offset)
+        mixture = replace(answer.mixture.shifted(-choice.read.offset), restored=choice.read.restored)
         self.mixture_ = mixture
         self.labels_ = answer.labels
         self.sublabels_ = result.sublabels
@@ -310,7 +310,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
         doubts = [*doubts_about(mixture, result), *answer.doubts]
-        self.notes_ = [*choice.notes, *doubts]
+        self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
             warnings.warn(doubt, UserWarning, stacklevel=3)
 

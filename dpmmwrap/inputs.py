@@ -13,6 +13,7 @@ from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.redundant import Restored, find_redundant, sentence, without
 
 CHUNK = 1 << 16
 
@@ -26,6 +27,9 @@ class Read(NamedTuple):
     columns: Columns | None = None
     """Of a mixed table: its columns."""
     n_missing: int = 0
+    restored: Restored | None = None
+    """How to get all columns back, where some were left out."""
+    notes: tuple[str, ...] = ()
 
 
 def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
@@ -40,8 +44,19 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
             "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
             "or leave out the rows (--skip-missing on the command line)"
         )
+    X, restored, notes = useful_columns(estimator, X, prior)
     points, offset = as_float32(X)
-    return Read(points, offset, n_missing=int(np.isnan(points).sum()) if missing else 0)
+    return Read(points, offset, None, int(np.isnan(points).sum()) if missing else 0, restored, notes)
+
+
+def useful_columns(estimator: Any, X: FloatArray, prior: Any) -> tuple[FloatArray, Restored | None, tuple[str, ...]]:
+    """The columns that say something, how to get all back, and a sentence about those left out. A prior of one's own
+    is for all columns."""
+    found = find_redundant(X)
+    if not found.columns or len(found.columns) == X.shape[1] or not (prior is None or isinstance(prior, str)):
+        return X, None, ()
+    kept, restored = without(X, found)
+    return kept, restored, (sentence(found, getattr(estimator, "feature_names_in_", None)),)
 
 
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:

@@ -18,11 +18,13 @@ from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.files import InputError, read_arrays, write_npz
+from dpmmwrap.redundant import Restored
 
 if TYPE_CHECKING:
     from dpmmwrap.summaries.groups import Groups
 
 CHUNK = 1 << 13
+RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
 
 
@@ -41,6 +43,8 @@ class Mixture:
     """The mixtures of several draws, over which predictions are averaged."""
     draws: Draws | None = None
     """What was sampled, where the file has it."""
+    restored: Restored | None = None
+    """How to get all columns of the data back, where constant ones and copies were left out."""
 
     @classmethod
     def from_labels(
@@ -80,7 +84,13 @@ class Mixture:
 
     @property
     def dim(self) -> int:
+        """Features that the clusters are about."""
         return int(self.posterior.dim)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the data."""
+        return self.dim if self.restored is None else len(self.restored.offset)
 
     @cached_property
     def weights(self) -> Float64Array:
@@ -90,12 +100,14 @@ class Mixture:
     @property
     def means(self) -> Float64Array:
         """The mean of each cluster's numeric features."""
-        return np.asarray(self.posterior.mean)[: self.n_clusters]
+        means = np.asarray(self.posterior.mean)[: self.n_clusters]
+        return means if self.restored is None else self.restored.points(means)
 
     @cached_property
     def covariances(self) -> Float64Array:
         """The expected covariances (K, D, D) of each cluster, or variances (K, D) of a diagonal family."""
-        return np.asarray(self.posterior.mean_covariance())[: self.n_clusters]
+        covariances = np.asarray(self.posterior.mean_covariance())[: self.n_clusters]
+        return covariances if self.restored is None else self.restored.covariances(covariances)
 
     @cached_property
     def _log_weights(self) -> Float64Array:
@@ -111,6 +123,8 @@ class Mixture:
 
     def _points(self, X: Any) -> Any:
         """Rows as the family stores them."""
+        if self.restored is not None:
+            return X[:, self.restored.kept]
         return X if self.columns is None else self.columns.points(X)
 
     def _log_densities(self, points: Points) -> Float64Array:
@@ -155,6 +169,8 @@ class Mixture:
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)
+        if self.restored is not None:
+            points = self.restored.points(points)
         return points if self.columns is None else self.columns.table(points), self._names[components]
 
     def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
@@ -170,6 +186,7 @@ class Mixture:
         arrays |= {"outlier_weight": self.outlier_weight}
         arrays |= {} if self.columns is None else self.columns.arrays()
         arrays |= {} if self.averaged is None else self.averaged.arrays()
+        arrays |= {} if self.restored is None else dict(zip(RESTORED, self.restored, strict=True))
         arrays |= {} if self.draws is None else {f"draws_{name}": a for name, a in self.draws.arrays().items()}
         write_npz(path, arrays)
 
@@ -190,7 +207,9 @@ def load(path: str | Path) -> Mixture:
         posterior = prior_from_fields(family, [arrays[name] for name in names])
         averaged = Averaged.read(path, family, names)
         draws = Draws.read(path, "draws_")
-        mixture = Mixture(head["counts"], posterior, float(head["outlier_weight"]), columns, averaged, draws)
+        mixture = Mixture(
+            head["counts"], posterior, float(head["outlier_weight"]), columns, averaged, draws, read_restored(path)
+        )
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
         factor = getattr(posterior, "half_log_determinant", np.zeros(1))
@@ -199,6 +218,17 @@ def load(path: str | Path) -> Mixture:
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path} is a damaged model file: {error}") from error
     return mixture
+
+
+def read_restored(path: str | Path) -> Restored | None:
+    """What a file says of columns that were left out, if any were."""
+    found = read_arrays(path, required=(), optional=RESTORED)
+    if not found:
+        return None
+    restored = Restored(*(found[name] for name in RESTORED))
+    if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
+        raise ValueError("its arrays do not belong together")
+    return restored
 
 
 def chunks(rows: int) -> list[slice]:

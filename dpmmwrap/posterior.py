@@ -158,7 +158,7 @@ class PosteriorMixin:
         check_is_fitted(self)
         if X is not None:
             return self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
-        kept = self.mixture_.shifted(self._offset)  # type: ignore[attr-defined]
+        kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
         return kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
 
     def to_arviz(self) -> Any:

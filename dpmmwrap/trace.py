@@ -81,7 +81,7 @@ class Trace:
     def still_rising(self) -> bool:
         """Whether the search has ended while the log posterior rose; what the last, greedy steps brought aside."""
         end = len(self) - GREEDY_STEPS
-        window = min(WINDOW, end // 4)
+        window = WINDOW if end >= 2 * WINDOW else end // 4
         return window >= SHORTEST_WINDOW and self._rises(window, end)
 
     def _rises(self, window: int, end: int) -> bool:

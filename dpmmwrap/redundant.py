@@ -1,0 +1,129 @@
+"""Columns that say nothing, or nothing new: constant ones, copies and sums of others. A fit leaves them out.
+
+Within a cluster a constant column would still cost what its prior says, and a copy would count twice. What is known of
+the other columns says all about them, so that a fitted mixture speaks of all columns again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.bins import drawn_in, sample_rows
+
+CONSTANT = 1e-13
+"""A column is constant if its variance is below this share of its mean's square: single precision sees no more."""
+UNEXPLAINED = 1e-4
+"""A column is a combination of others if they leave less than this share of its variance: a deviation of a hundredth."""
+ROWS_PER_COLUMN = 5
+"""With fewer rows any column would be a combination of all others; then only copies of single columns are looked for."""
+
+
+class Restored(NamedTuple):
+    """From the columns that were kept to all of them: x = offset + matrix @ kept."""
+
+    kept: IntArray
+    matrix: Float64Array
+    offset: Float64Array
+
+    def points(self, kept: FloatArray) -> Float64Array:
+        """All columns of rows of which the kept ones are known."""
+        return np.asarray(kept @ self.matrix.T + self.offset)
+
+    def covariances(self, kept: Float64Array) -> Float64Array:
+        """Covariances (K, D, D), or variances (K, D), of all columns."""
+        if kept.ndim == 2:
+            return np.asarray(kept @ (self.matrix**2).T)
+        return np.asarray(self.matrix @ kept @ self.matrix.T)
+
+
+class Redundant(NamedTuple):
+    """What was found: constant columns, and combinations of columns before them (copies, for one)."""
+
+    constant: list[int]
+    combined: list[int]
+
+    @property
+    def columns(self) -> list[int]:
+        return [*self.constant, *self.combined]
+
+
+def find_redundant(X: FloatArray) -> Redundant:
+    """Constant columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample."""
+    sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
+    with warnings.catch_warnings():
+        # A column without any value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean, variance = np.nanmean(sample, axis=0), np.nanvar(sample, axis=0)
+    flat = np.flatnonzero(variance <= CONSTANT * mean**2)
+    constant = [int(column) for column in flat if is_constant(X, column)]
+    varied = np.array([column for column in range(X.shape[1]) if column not in set(constant)], np.int64)
+    rows = usual_rows(sample[:, varied])
+    if len(rows) < 2 * ROWS_PER_COLUMN:
+        return Redundant(constant, [])
+    return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)])
+
+
+def is_constant(X: FloatArray, column: int) -> bool:
+    values = np.asarray(X[:, column], dtype=np.float64)
+    return bool(np.nanvar(values) <= CONSTANT * np.nanmean(values) ** 2)
+
+
+def usual_rows(sample: Float64Array) -> Float64Array:
+    """Rows without gaps in which no value is far out: one that is would pass for what columns have in common."""
+    return np.asarray(sample[(drawn_in(sample) == sample).all(axis=1)])
+
+
+def combinations_among(rows: Float64Array) -> list[int]:
+    """Columns that those before them explain, by Cholesky's steps on the correlations. O(D^3)."""
+    deviations = rows.std(axis=0)
+    scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
+    correlations = scaled.T @ scaled / len(rows)
+    if len(rows) < ROWS_PER_COLUMN * rows.shape[1]:
+        later, _ = np.nonzero(np.tril(1.0 - correlations**2 < UNEXPLAINED, -1))
+        return np.unique(later).tolist()
+    found = []
+    for place in range(len(correlations)):
+        pivot = correlations[place, place]
+        if deviations[place] > 0 and pivot < UNEXPLAINED:
+            found.append(place)
+        elif pivot > 0:
+            step = correlations[place + 1 :, place]
+            correlations[place + 1 :, place + 1 :] -= np.outer(step, step) / pivot
+    return found
+
+
+def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
+    """The columns that are kept, and how to get all of them back."""
+    dim = X.shape[1]
+    kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
+    matrix, offset = np.zeros((dim, len(kept))), np.zeros(dim)
+    matrix[kept, np.arange(len(kept))] = 1.0
+    for column in found.constant:
+        offset[column] = np.nanmean(np.asarray(X[:, column], dtype=np.float64))
+    if found.combined:
+        varied = np.concatenate([kept, found.combined])
+        rows = usual_rows(np.asarray(X[sample_rows(len(X), 0)][:, varied], dtype=np.float64))
+        means, count = rows.mean(axis=0), len(kept)
+        explained = np.linalg.lstsq(rows[:, :count] - means[:count], rows[:, count:] - means[count:], rcond=None)[0].T
+        matrix[found.combined] = explained
+        offset[found.combined] = means[count:] - explained @ means[:count]
+    return np.ascontiguousarray(X[:, kept]), Restored(kept, matrix, offset)
+
+
+def sentence(found: Redundant, names: Any = None) -> str:
+    """What was left out, in one sentence."""
+
+    def listed(columns: list[int]) -> str:
+        words = [str(column if names is None else names[column]) for column in columns]
+        return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+
+    parts = []
+    if found.constant:
+        parts.append(f"constant columns ({listed(found.constant)})")
+    if found.combined:
+        parts.append(f"copies or combinations of others ({listed(found.combined)})")
+    return f"left out, as they say nothing new: {' and '.join(parts)}"
