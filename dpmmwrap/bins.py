@@ -70,6 +70,8 @@ def drawn_in(values: Float64Array) -> Float64Array:
     A robust deviation is from the middle half of a column; if that is one value, from the middle nine tenths. A column
     in which even these are one value stays as it is.
     """
+    if not values.size:
+        return values
     with warnings.catch_warnings():
         # A column without any value.
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -36,11 +36,11 @@ class Draws:
     merges: IntArray
     merges_proposed: IntArray
     """Moves since the draw before (chains, draws)."""
+    labels: IntArray | None = None
+    """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
     prior_width: Float64Array | None = None
     prior_strength: Float64Array | None = None
     """The width and the strength of the prior (chains, draws); None where it was not learned."""
-    labels: IntArray | None = None
-    """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
 
     @property
     def n_chains(self) -> int:

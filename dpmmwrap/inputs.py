@@ -53,7 +53,9 @@ def useful_columns(estimator: Any, X: FloatArray, prior: Any) -> tuple[FloatArra
     """The columns that say something, how to get all back, and a sentence about those left out. A prior of one's own
     is for all columns."""
     found = find_redundant(X)
-    if not found.columns or len(found.columns) == X.shape[1] or not (prior is None or isinstance(prior, str)):
+    if len(found.constant) == X.shape[1]:
+        return X, None, ("every column is constant, so that there is nothing to tell points apart",)
+    if not found.columns or not (prior is None or isinstance(prior, str)):
         return X, None, ()
     kept, restored = without(X, found)
     return kept, restored, (sentence(found, getattr(estimator, "feature_names_in_", None)),)

@@ -43,7 +43,7 @@ class Hyperprior:
     """The prior of a width and a strength."""
     start: Place
     """Where a chain begins."""
-    _made: dict[Place, Prior] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[Place, Prior] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     @property
     def log_weight(self) -> float:

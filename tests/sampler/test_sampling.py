@@ -27,6 +27,7 @@ from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.sampler.record import Moves, Record, Sample
 from dpmmwrap.starts import make_initializer
 from dpmmwrap.trace import COLUMNS, Trace
@@ -259,7 +260,7 @@ class TestInterrupts:
         found = []
         for chain, count in enumerate(made):
             record = Record(labels[chain])
-            record.samples = [Sample(1, 1.0, float(draw), np.ones(1)) for draw in range(count)]
+            record.samples = [Sample(1, 1.0, float(draw), np.ones(1), Place(0, 0)) for draw in range(count)]
             record.moves = [Moves(0, 0, 0, 0)] * count
             found.append(ChainResult(None, Trace(), record, True))  # type: ignore[arg-type]
         draws = draws_of(found, labels)
