@@ -24,7 +24,7 @@ ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 """What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
 NO_LIMIT = 1 << 60
-SEVERAL, FEW_POINTS = 4, 5000
+SEVERAL, FEW_POINTS = 4, 10_000
 """Chains where nothing is said, of so many points or fewer, and of draws: they tell whether they agree."""
 LONGEST_SEARCH = 500
 """Iterations, where nothing is said."""

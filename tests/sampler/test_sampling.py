@@ -263,10 +263,10 @@ class TestInterrupts:
             record.samples = [Sample(1, 1.0, float(draw), np.ones(1), Place(0, 0)) for draw in range(count)]
             record.moves = [Moves(0, 0, 0, 0)] * count
             found.append(ChainResult(None, Trace(), record, True))  # type: ignore[arg-type]
-        draws = draws_of(found, labels)
+        draws = draws_of(found, labels, None)
         assert draws is not None and draws.n_clusters.shape == kept
         np.testing.assert_array_equal(draws.labels, labels[np.array(made) >= kept[1], : kept[1]])
-        assert draws_of([found[0]._replace(record=Record(None))], None) is None
+        assert draws_of([found[0]._replace(record=Record(None))], None, None) is None
 
 
 class TestCheckpoints:
