@@ -98,7 +98,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     assert done.code == 0
     pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
-        "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
+        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)
@@ -245,7 +245,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
         np.save(folder / f"{name}.npy", array, allow_pickle=True)
         yield folder / f"{name}.npy", said
     for name, text, said in (
-        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 2 ('b') holds 'x'"),
+        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 'b' holds 'x'"),
         ("notarray.npy", "hello", "should be a NumPy array"),
         ("notarchive.npz", "hello", "damaged or not what its name says"),
         ("strange.xyz", "hello", "ends in .xyz"),
