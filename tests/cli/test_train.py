@@ -19,7 +19,8 @@ def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
     done = run("train", "--dim", 3, "--steps", 4, "--batch", 1, "--out", path)
     assert done.code == 0, done.err
     assert "ARI easy" in done.out
-    assert "step 4/4: loss" in done.err
+    assert "step 4/4: loss" in done.err and "at difficulty 20%, ARI easy" in done.err
+    assert done.err.count("the sets to learn from get harder during the first 40% of the training") == 1
     assert load_weights(path, 3).sizes.hidden == 64
     assert path.with_suffix(".json").exists()
     assert not list(tmp_path.glob("*.checkpoint"))
