@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import Float32Array, IntArray
 from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_data, read_labels
+from dpmmwrap.files.problems import explained
 
 OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
 TEST_IMAGES = 10_000
@@ -59,10 +60,8 @@ def is_idx(path: Path) -> bool:
 
 def read_idx(path: Path) -> np.ndarray[Any, Any]:
     """An array in MNIST's format: two zero bytes, a type, the number of axes, their lengths, then the values."""
-    try:
+    with explained(path):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_TYPES:
         raise InputError(f"{path} should be an idx file, but it does not begin like one")
     axes = content[3]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import running
 
 from dpmmwrap.datasets import generate
 
@@ -174,7 +175,7 @@ def test_ctrl_c_keeps_what_was_done(run, tmp_path: Path, jobs: int) -> None:
     command = [sys.executable, "-m", "dpmmwrap", "evaluate", "synthetic", "--clusters", "3", "--datasets", "1"]
     command += ["--points", "300", "--qualitative-runs", "0", "--iterations", "100000000"]
     command += ["--methods", "K-means,SubC-Random", "--jobs", str(jobs), "--out", str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with running(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         assert process.stderr is not None
         # k-means is done when it converges; the sampler is not.
         assert process.stderr.readline().startswith("run 1/2: K-means")
