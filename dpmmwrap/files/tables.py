@@ -364,9 +364,9 @@ def blame_field(
     if has_decimal_comma(text) and layout.decimal == ".":
         raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
     below = {at: [row[at] for row in rows if at < len(row)] for at in places}
-    if not holds_words(below[column], numbers_above):
+    if not holds_words(below[column], numbers_above, layout.decimal):
         raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
-    words = [at for at in places if holds_words(below[at], numbers_above)]
+    words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
     distinct = [at for at in words if all_different(below[at])]
     message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
     own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
@@ -377,9 +377,9 @@ def has_decimal_comma(text: str) -> bool:
     return DECIMAL_COMMA.fullmatch(text) is not None
 
 
-def holds_words(fields: Sequence[str], more_numbers: int = 0) -> bool:
+def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
     """Whether there are more words than numbers."""
-    kinds = [is_number(field) for field in fields if field not in GAPS]
+    kinds = [is_number(field, decimal) for field in fields if field not in GAPS]
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 
