@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from dpmmwrap.cli.families import named
+
 if TYPE_CHECKING:
     from dpmmwrap.files import Data, Selection
 
@@ -103,6 +105,6 @@ def counting_notes(data: Data) -> list[str]:
     """What is to be said of columns that count the rows."""
     return [
         f"the column {name!r} counts the rows, as an id does, and is clustered by like the others: "
-        f"--drop {name} leaves it out, --id {name} names the rows by it"
+        f"--drop {named([name])} leaves it out, --id {named([name])} names the rows by it"
         for name in data.counting
     ]

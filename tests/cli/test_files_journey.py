@@ -269,3 +269,20 @@ def test_a_pipe_from_a_shell(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["points"] == 120 and summary["nmi"] > 0.95
+
+
+def test_the_page_on_files_names_all_of_them(run, tmp_path: Path) -> None:
+    """What a fit writes, with every column and key."""
+    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+    path = written(tmp_path / "x.csv", [*lines(), "f120,,1,setosa,x"])
+    options = (*OPTIONS, "--skip-missing", "--draws", 5, "--thin", 1, *QUICK[:-1], 2)
+    done = run("fit", path, *options, "--quiet", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    folder = tmp_path / "out"
+    names = {file.name for file in folder.iterdir()}
+    assert {"rows.npy", "draws.npz", "confidence.npy", "labels.csv"} <= names
+    columns = {*table_of(folder / "trace.csv")[0], *table_of(folder / "labels.csv")[0]}
+    with np.load(folder / "draws.npz") as draws:
+        arrays = set(draws.files) - {"format"}
+    keys = set(json.loads((folder / "summary.json").read_text()))
+    assert [name for name in sorted(names | columns | arrays | keys) if f"`{name}`" not in page] == []
