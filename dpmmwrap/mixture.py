@@ -215,7 +215,8 @@ class Mixture:
         return scores
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
-        """New points from the predictive mixture, and the cluster of each."""
+        """New points from the predictive mixture, in the units of its preparation if it has one, and the cluster of
+        each."""
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)

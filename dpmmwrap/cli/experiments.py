@@ -242,7 +242,8 @@ def data(ctx: click.Context, /, **options: Any) -> int:
     chosen = choice(options)
     opened = open_data(options, name)
     plan = plan_data(chosen, opened.source)
-    left_out = [f"{opened.skipped:,} rows with missing values are left out"] if opened.skipped else []
+    rows = "1 row" if opened.skipped == 1 else f"{opened.skipped:,} rows"
+    left_out = [f"{rows} with missing values left out"] if opened.skipped else []
     plan = replace(plan, notes=[*opened.data.notes, *counting_notes(opened.data), *left_out, *plan.notes])
     return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, command_line(ctx), paper))
 

@@ -12,7 +12,7 @@ import numpy as np
 from dpmmwrap.files.columns import Column, Columns, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Rows
+from dpmmwrap.files.tables import Rows, as_classes
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
@@ -26,7 +26,10 @@ def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *
     ids, labels = (None if place is None else names[place] for place in (chosen.id, chosen.labels))
     table = open_table(path, [*dict.fromkeys(name for name in (*features, ids, labels) if name is not None)])
     columns = {name: column_of(table, name, path, name in as_words, truth) for name in features}
-    rows = Rows(*(None if name is None else as_text(table.column(name)) for name in (ids, labels)))
+    rows = Rows(
+        None if ids is None else as_text(table.column(ids)),
+        None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
+    )
     return Columns(columns, names=tuple(features), rows=rows)
 
 

@@ -255,7 +255,7 @@ def test_evaluate_reads_as_fit_does(run, tmp_path: Path) -> None:
     assert "--skip-missing leaves out such rows" in run("evaluate", "data", path, *OPTIONS, *methods).sentence
     done = run("evaluate", "data", path, *OPTIONS, "--skip-missing", "--scale", *methods)
     assert done.code == 0, done.err
-    assert "note: 1 rows with missing values are left out" in done.err
+    assert "note: 1 row with missing values left out" in done.err
     (row,) = table_of(tmp_path / "out" / "results.csv")
     assert (row["points"], row["dim"], row["clusters"], row["labels"]) == ("120", "2", "3", "species")
 
