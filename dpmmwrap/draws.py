@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.files import InputError, check_writable, read_arrays, write_npz
+from dpmmwrap.files.problems import DAMAGE
 
 FORMAT = "dpmmwrap draws 1"
 IN_MEMORY = 1 << 30
@@ -118,7 +119,7 @@ def stored_labels(path: Path) -> IntArray | None:
     """The array in a file, not read but mapped; None where there is no such file, or a damaged one."""
     try:
         return np.load(path, mmap_mode="r+", allow_pickle=False) if path.exists() else None
-    except (EOFError, OSError, ValueError):
+    except (OSError, *DAMAGE):
         return None
 
 

@@ -231,16 +231,27 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         )
         return tags
 
-    def fit(self, X: Any, y: Any = None, *, truth: Any = None, progress: Progress | None = None) -> DPMM:
-        """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        truth: Any = None,
+        progress: Progress | None = None,
+        on_interrupt: str = "raise",
+    ) -> DPMM:
+        """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at.
+
+        Ctrl-C ends the fit after the current iteration, and the estimator keeps the result so far. Then
+        KeyboardInterrupt is raised, so that loops and searches stop, too; with `on_interrupt="return"` it is not.
+        """
+        check_among("on_interrupt", on_interrupt, ("raise", "return"))
         given = self._check_parameters()
         came_as = str(getattr(X, "dtype", type(X).__name__))
         read = self._read(X)
         backend = self._backend(given["acceptance_ratio"], read)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        asked = Asked(
-            self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength
-        )
+        asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
         choice = choose_model(asked, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
@@ -274,6 +285,8 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
         self._keep(answer, result, backend.name, choice)
+        if self.interrupted_ and on_interrupt == "raise":
+            raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
 
     def _read(self, X: Any) -> Read:
@@ -285,7 +298,10 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         return read_numeric(self, X, self.covariance_type, self.prior)
 
     def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
-        mixture = replace(answer.mixture.shifted(-choice.read.offset), restored=choice.read.restored)
+        names = getattr(self, "feature_names_in_", None)
+        called = None if names is None else tuple(str(name) for name in names)
+        shifted = answer.mixture.shifted(-choice.read.offset)
+        mixture = replace(shifted, feature_names=called, restored=choice.read.restored)
         self.mixture_ = mixture
         self.labels_ = answer.labels
         self.sublabels_ = result.sublabels

@@ -13,6 +13,7 @@ from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.frames import by_name, is_table, word_columns
 from dpmmwrap.redundant import Restored, find_redundant, sentence, without
 
 CHUNK = 1 << 16
@@ -37,7 +38,11 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
     full = covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
-    X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
+    try:
+        X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
+    except (TypeError, ValueError) as error:
+        refuse_words(X)
+        raise error
     missing = has_missing(X)
     if missing and full:
         raise ValueError(
@@ -59,6 +64,15 @@ def useful_columns(estimator: Any, X: FloatArray, prior: Any) -> tuple[FloatArra
         return X, None, ()
     kept, restored = without(X, found)
     return kept, restored, (sentence(found, getattr(estimator, "feature_names_in_", None)),)
+
+
+def refuse_words(X: Any) -> None:
+    """Name the columns of a table that hold words where numbers should be."""
+    words = word_columns(X) if is_table(X) and not issparse(X) else []
+    if words:
+        named = ", ".join(map(repr, words))
+        which = f"the column {named} does" if len(words) == 1 else f"the columns {named} do"
+        raise ValueError(f"{which} not hold numbers: use family='mixed', or leave out what is no category")
 
 
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
@@ -109,6 +123,7 @@ def mixed_rows(estimator: Any, X: Any) -> Any:
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:
     """The columns of a table, after scikit-learn's checks of its shape and names."""
+    X = by_name(X)
     # A sparse matrix by keys is a mapping, too.
     if isinstance(X, Mapping) and not issparse(X):
         table, named = table_of(X)

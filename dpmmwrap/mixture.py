@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.sparse import issparse
 from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
@@ -16,8 +17,12 @@ from dpmmwrap.averaging import Averaged
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.columns import Columns
+from dpmmwrap.families.columns import Columns, table_of
+from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.files import InputError, read_arrays, write_npz
+from dpmmwrap.files.selection import listed
+from dpmmwrap.frames import by_name, is_table
+from dpmmwrap.preparation import Preparation
 from dpmmwrap.redundant import Restored
 
 if TYPE_CHECKING:
@@ -26,6 +31,13 @@ if TYPE_CHECKING:
 CHUNK = 1 << 13
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+
+
+class Assignment(NamedTuple):
+    """The most probable cluster of each row (-1 for outliers), and how probable it is."""
+
+    labels: IntArray
+    probabilities: Float64Array
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,11 @@ class Mixture:
     """The mixtures of several draws, over which predictions are averaged."""
     draws: Draws | None = None
     """What was sampled, where the file has it."""
+    feature_names: tuple[str, ...] | None = None
+    """What the features are called, where that is known; principal components are PC1, PC2, …"""
+    preparation: Preparation | None = None
+    """What was done to the features before the fit. Rows to predict are as they were before it, and it is done to them,
+    too; means and covariances are in its units."""
     restored: Restored | None = None
     """How to get all columns of the data back, where constant ones and copies were left out."""
 
@@ -92,6 +109,20 @@ class Mixture:
         """Columns of the data."""
         return self.dim if self.restored is None else len(self.restored.offset)
 
+    @property
+    def input_names(self) -> tuple[str, ...] | None:
+        """What the columns of rows to predict are called, where that is known."""
+        if self.columns is not None:
+            return self.columns.names if self.columns.named else None
+        return self.feature_names if self.preparation is None else self.preparation.names
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of rows to predict."""
+        if self.columns is not None:
+            return len(self.columns.names)
+        return self.n_features if self.preparation is None else len(self.preparation.shift)
+
     @cached_property
     def weights(self) -> Float64Array:
         """Each cluster's share; with an outlier component they sum to one less its weight."""
@@ -123,9 +154,30 @@ class Mixture:
 
     def _points(self, X: Any) -> Any:
         """Rows as the family stores them."""
-        if self.restored is not None:
-            return X[:, self.restored.kept]
-        return X if self.columns is None else self.columns.points(X)
+        prepare = self.preparation
+        if self.columns is not None:
+            points = self.columns.points(by_name(X))
+            return points if prepare is None else MixedPoints(prepare(points.numeric), points.codes)
+        rows = self._rows(X)
+        rows = rows if prepare is None else prepare(rows)
+        return rows if self.restored is None else rows[:, self.restored.kept]
+
+    def _rows(self, X: Any) -> Any:
+        """An array or a sparse matrix as it is, of a table the columns by their names; as many as the mixture has."""
+        if is_table(X) and not issparse(X):
+            table, _ = table_of(by_name(X))
+            names = self.input_names if self.input_names is not None else tuple(table)
+            lacking = [name for name in names if name not in table]
+            if lacking:
+                raise ValueError(f"X should have a column {lacking[0]!r}, but it has {listed(tuple(table))}")
+            X = np.column_stack([np.asarray(table[name], dtype=np.float64) for name in names])
+        rows = X if hasattr(X, "shape") else np.asarray(X)
+        if len(rows.shape) != 2:
+            raise ValueError(f"X should have two dimensions (rows, columns), but it has {len(rows.shape)}")
+        if rows.shape[1] != self.n_inputs:
+            known = "" if self.input_names is None else f" ({listed(self.input_names)})"
+            raise ValueError(f"X should have {self.n_inputs} columns like the model{known}, but it has {rows.shape[1]}")
+        return rows
 
     def _log_densities(self, points: Points) -> Float64Array:
         """log of weight times predictive density, (components, rows)."""
@@ -154,6 +206,17 @@ class Mixture:
             probabilities[rows] = np.exp(densities - logsumexp(densities, axis=0)).T
         return probabilities
 
+    def assign(self, X: Any) -> Assignment:
+        """The most probable cluster of each row, and how probable it is."""
+        probabilities = self.predict_proba(X)
+        best = probabilities.argmax(axis=1)
+        return Assignment(np.asarray(self._names[best]), probabilities[np.arange(len(best)), best])
+
+    def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
+        """How probably each row is in a cluster that is given; -1 is the outlier component."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(probabilities[np.arange(len(labels)), labels])
+
     def score_samples(self, X: Any) -> Float64Array:
         """log predictive density of each row, the mean over draws if there are any."""
         points = self._points(X)
@@ -165,7 +228,8 @@ class Mixture:
         return scores
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
-        """New points from the predictive mixture, and the cluster of each."""
+        """New points from the predictive mixture, in the units of its preparation if it has one, and the cluster of
+        each."""
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)
@@ -185,6 +249,8 @@ class Mixture:
         arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
         arrays |= {"outlier_weight": self.outlier_weight}
         arrays |= {} if self.columns is None else self.columns.arrays()
+        arrays |= {} if self.feature_names is None else {"feature_names": np.array(self.feature_names, dtype=str)}
+        arrays |= {} if self.preparation is None else self.preparation.arrays()
         arrays |= {} if self.averaged is None else self.averaged.arrays()
         arrays |= {} if self.restored is None else dict(zip(RESTORED, self.restored, strict=True))
         arrays |= {} if self.draws is None else {f"draws_{name}": a for name, a in self.draws.arrays().items()}
@@ -201,23 +267,32 @@ def load(path: str | Path) -> Mixture:
         names = prior_named(family).FIELDS
     except KeyError:
         raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
-    arrays = read_arrays(path, required=names)
+    arrays = read_arrays(path, required=names, optional=("feature_names",))
     try:
         columns = Columns.read(path) if family == "mixed" else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
         averaged = Averaged.read(path, family, names)
         draws = Draws.read(path, "draws_")
-        mixture = Mixture(
-            head["counts"], posterior, float(head["outlier_weight"]), columns, averaged, draws, read_restored(path)
-        )
+        called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
+        weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
+        mixture = Mixture(head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored)
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
         factor = getattr(posterior, "half_log_determinant", np.zeros(1))
         if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
             raise ValueError("its arrays do not belong together")
+        if columns is None and not fits_names(mixture):
+            raise ValueError("its features are not those that it names")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path} is a damaged model file: {error}") from error
     return mixture
+
+
+def fits_names(mixture: Mixture) -> bool:
+    """Whether there are as many features as names, and as what was done to them gives."""
+    names, preparation = mixture.feature_names, mixture.preparation
+    named = names is None or len(names) == mixture.n_features
+    return named and (preparation is None or preparation.width == mixture.n_features)
 
 
 def read_restored(path: str | Path) -> Restored | None:

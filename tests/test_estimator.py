@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score, homogeneity_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -98,6 +100,37 @@ def test_fitted_attributes(data: Any, fitted: DPMM) -> None:
     assert fitted.n_features_in_ == 3 and fitted.backend_ == "native" and not fitted.interrupted_
     frame = fitted.trace_.to_pandas()
     assert list(frame.columns[:3]) == ["n_clusters", "log_posterior", "seconds"] and len(frame) == 40
+
+
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_ctrl_c_keeps_the_result_so_far(data: Any, on_interrupt: str) -> None:
+    def press(number: int, iteration: Any) -> None:
+        if number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    model = DPMM(backend="native", init="kmeans", max_iter=1000, n_chains=1, random_state=0)
+    if on_interrupt == "raise":
+        with pytest.raises(KeyboardInterrupt, match="the estimator has the result so far"):
+            model.fit(data.X, progress=press)
+    else:
+        assert model.fit(data.X, progress=press, on_interrupt="return") is model
+    assert model.interrupted_ and model.n_iter_ == 3
+    assert model.labels_.shape == (len(data.X),) and len(model.predict(data.X[:5])) == 5
+
+
+def test_a_grid_search_stops_at_ctrl_c(data: Any) -> None:
+    begun = []
+
+    def press(number: int, iteration: Any) -> None:
+        begun.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    model = DPMM(backend="native", init="kmeans", n_chains=1, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        GridSearchCV(model, {"alpha": [1.0, 10.0]}, cv=2).fit(data.X, progress=press)
+    assert begun == [1]
+    with pytest.raises(ValueError, match="on_interrupt should be one of raise, return, not 'ignore'"):
+        model.fit(data.X, on_interrupt="ignore")
 
 
 def test_predictions(data: Any, fitted: DPMM) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from dpmmwrap import files
-from dpmmwrap.files import InputError, read_data, read_labels, reading, write_atomically, writing
+from dpmmwrap.files import InputError, checks, read_data, read_labels, write_atomically, writing
 
 X = np.array([[1.5, -2.0, 3.0], [4.0, 5.25, -6.0], [7.0, 8.0, 9.0], [0.5, 0.0, 1e-3]])
 
@@ -196,7 +196,7 @@ def test_what_are_not_points(tmp_path: Path, array: np.ndarray, said: str) -> No
 )
 def test_where_a_number_is_not_finite(tmp_path: Path, value: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Small chunks, so that the row lies in a later one.
-    monkeypatch.setattr(reading, "CHECKED_AT_ONCE", 64)
+    monkeypatch.setattr(checks, "CHECKED_AT_ONCE", 64)
     table = np.zeros((1000, 4))
     table[701, 2] = value
     np.save(tmp_path / "x.npy", table)
@@ -208,13 +208,13 @@ def test_where_a_number_is_not_finite(tmp_path: Path, value: float, said: str, m
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n3,four\n", "line 3, column 2 ('b') holds 'four'"),
+        ("a,b\n1,2\n3,four\n", "line 3, column 'b' holds 'four'"),
         ("# note\n\n1,2\n\n3,\n", "line 5, column 2 holds nothing"),
         ("1.0,2.o\n3,4\n", "line 1, column 2 holds '2.o'"),
         ("1,NA\n3,4\n", "line 1, column 2 holds 'NA'"),
         ("a,b\n1,2\n3,4,5\n", "line 3 holds 3"),
         ("1,2\n3\n", "line 2 holds 1"),
-        ("name,b\nx,1\ny,2\n", "column 1 ('name') holds words, such as 'x' in line 2"),
+        ("name,b\nx,1\ny,2\n", "column 'name' holds words, such as 'x' in line 2"),
         ("1,2\n3_0,4\n", "line 2, column 1 holds '3_0'"),
         ("a,a\n1,2\n3,4\n", "two are called 'a'"),
         ("1,2\n3,\0\n", "x.csv"),
@@ -223,7 +223,7 @@ def test_where_a_number_is_not_finite(tmp_path: Path, value: float, said: str, m
         ("a,b\n", "empty"),
         ("1,2\n", "at least 2 points"),
         ("1,nan\n2,3\n", "row 1, column 2"),
-        ("width,height\n1,2\ninf,3\n", "row 2, column 1 ('width'), counted from 1, is infinity"),
+        ("width,height\n1,2\ninf,3\n", "row 2, column 'width', is infinity"),
     ],
 )
 def test_what_is_wrong_with_a_csv(tmp_path: Path, text: str, said: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from scipy import stats
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.preparation import Preparation
 
 
 @pytest.fixture
@@ -71,3 +74,38 @@ def test_a_file_of_something_else_is_refused(mixture: Mixture, tmp_path: Path) -
     np.savez(path, **{**changed, "counts": np.array([{}], dtype=object)})
     with pytest.raises(InputError):
         load(path)
+
+
+def test_names_and_preparation_are_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(30, 3)), rng.normal(size=(70, 3)) + 6]) * [1, 100, 0.01]
+    prepare = Preparation.learn(X, True, 2, ("a", "b", "c"))
+    plain = Mixture.from_labels(prepare(X), np.repeat([0, 1], [30, 70]), NIW.reference(2))
+    kept = replace(plain, feature_names=prepare.names_out, preparation=prepare)
+    kept.save(tmp_path / "m.npz")
+    found = load(tmp_path / "m.npz")
+    assert (found.feature_names, found.input_names, found.n_inputs) == (("PC1", "PC2"), ("a", "b", "c"), 3)
+    np.testing.assert_array_equal(found.predict_proba(X), plain.predict_proba(prepare(X)))
+    labels, sure = found.assign(X)
+    np.testing.assert_array_equal(labels, found.predict(X))
+    np.testing.assert_array_equal(sure, found.predict_proba(X).max(axis=1))
+    np.testing.assert_array_equal(found.probability_of(X, labels), sure)
+    for wrong, said in ((X[:, :2], "3 columns like the model (a, b, c), but it has 2"), (X[0], "it has 1")):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            found.predict(wrong)
+    replace(kept, feature_names=("x",)).save(tmp_path / "m.npz")
+    with pytest.raises(InputError, match="its features are not those that it names"):
+        load(tmp_path / "m.npz")
+    replace(kept, preparation=replace(prepare, names=("a",))).save(tmp_path / "m.npz")
+    with pytest.raises(InputError, match="it names another number of features"):
+        load(tmp_path / "m.npz")
+
+
+def test_standardised_features_may_have_gaps() -> None:
+    X = np.array([[1.0, 5.0], [3.0, np.nan], [5.0, 5.0]])
+    found = Preparation.learn(X, True, 0)(X)
+    np.testing.assert_allclose(found[:, 0], [-np.sqrt(1.5), 0, np.sqrt(1.5)], rtol=1e-6)
+    # A column that is the same everywhere stays so.
+    np.testing.assert_array_equal(found[:, 1], [0, np.nan, 0])
+    with pytest.raises(InputError, match="need at least as many points"):
+        Preparation.learn(np.eye(4)[:2], False, 3)

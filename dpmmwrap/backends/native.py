@@ -55,9 +55,7 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
     return heard
 
 
-def result_of(
-    found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None
-) -> Result:
+def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
     # After an interrupt some have not made a step.
     begun = [result for result in found if len(result.trace)] or found

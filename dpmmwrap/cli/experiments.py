@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.data_options import counting_notes, data_options, selection_of, true_labels
+from dpmmwrap.cli.families import ways_without_words
 from dpmmwrap.cli.fit import word_or_number
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Choice, Outcome, Plan, Run
+    from dpmmwrap.evaluation.sources import Opened
     from dpmmwrap.evaluation.store import Store
 
 A_PATH = click.Path(path_type=Path)
@@ -50,6 +54,7 @@ DATA = """
 \b
 Examples:
   dpmmwrap evaluate data features.npy --labels classes.csv --runs 10 --out mine
+  dpmmwrap evaluate data iris.csv --labels species --drop id --out iris
   dpmmwrap evaluate data t10k-images-idx3-ubyte.gz --labels t10k-labels-idx1-ubyte.gz --compare-with MNIST
   dpmmwrap evaluate data fashion-mnist
 """
@@ -199,17 +204,17 @@ def failure_modes(ctx: click.Context, /, **options: Any) -> int:
     return carry_out(ctx, plan, lambda store: report_failure_modes(options["out"], store, plan, command_line(ctx)))
 
 
+def of_data(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What `dpmmwrap fit` asks of its data, too."""
+    for option in reversed(data_options(click.option)):
+        function = option(function)
+    return function
+
+
 @click.command("data", epilog=METHODS_HELP + DATA)
-@click.argument("file")
-@click.option("--labels", type=A_PATH, metavar="TRUTH", help="True labels (else y of a .npz).")
+@click.argument("file", nargs=-1, required=True)
+@of_data
 @click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Of each method.")
-@click.option(
-    "--pca",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Project on this many principal components where there are more features; 0 for never.",
-)
 @click.option("--name", help="What the report calls the data.  [default: the file's name]")
 @click.option(
     "--compare-with",
@@ -222,23 +227,49 @@ def failure_modes(ctx: click.Context, /, **options: Any) -> int:
 def data(ctx: click.Context, /, **options: Any) -> int:
     """Compare methods on the points of FILE, whose true labels are known.
 
-    FILE is .npy, .npz, .csv, .tsv or .parquet; MNIST's own idx files or Keras' .npz of images; or mnist or
-    fashion-mnist, which are fetched from openml.org. K-means and DPGMM with its own prior get columns of variance one,
-    unless the points are principal components, which have one unit.
+    FILE is what dpmmwrap fit reads, one or several; MNIST's own idx files or Keras' .npz of images; or mnist or
+    fashion-mnist, which are fetched from openml.org. Images are projected on 20 principal components unless --pca says
+    otherwise. K-means and DPGMM with its own prior get columns of variance one, unless the points are principal
+    components, which have one unit.
     """
     from dpmmwrap.evaluation.experiments import plan_data
     from dpmmwrap.evaluation.report import report_data
-    from dpmmwrap.evaluation.sources import open_file
     from dpmmwrap.evaluation.summary import paper_set
 
-    labels = None if options["labels"] is None else str(options["labels"])
-    name = options["name"] or Path(options["file"]).name
+    name = options["name"] or Path(options["file"][0]).name
     asked = options["compare_with"]
     paper = paper_set(name) if asked is None else None if asked == "none" else asked
     chosen = choice(options)
-    source = open_file(options["file"], labels, options["pca"], name)
-    plan = plan_data(chosen, source)
+    opened = open_data(options, name)
+    plan = plan_data(chosen, opened.source)
+    rows = "1 row" if opened.skipped == 1 else f"{opened.skipped:,} rows"
+    left_out = [f"{rows} with missing values left out"] if opened.skipped else []
+    plan = replace(plan, notes=[*opened.data.notes, *counting_notes(opened.data), *left_out, *plan.notes])
     return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, command_line(ctx), paper))
+
+
+def open_data(options: dict[str, Any], name: str) -> Opened:
+    """The points of files; what is wrong with them, and what to do about it."""
+    from dpmmwrap.evaluation.images import is_images
+    from dpmmwrap.evaluation.sources import Reading, open_file
+    from dpmmwrap.files import DecimalCommas, InputError, MissingValues, WordsInstead, files_of
+
+    paths = tuple(options["file"])
+    if len(paths) == 1 and is_images(paths[0]):
+        column, file = None, options["labels"]
+    else:
+        column, file = true_labels(options["labels"], files_of(paths)[0], options["decimal"])
+    selection = selection_of(options, column)
+    asked = (options["skip_missing"], options["scale"], options["pca"])
+    try:
+        return open_file(Reading(paths, None if file is None else str(file), selection, *asked), name)
+    except WordsInstead as error:
+        ways = "; ".join(ways_without_words(error, "evaluate"))
+        raise InputError(f"{error}, and the methods compare numbers only; {ways}") from error
+    except MissingValues as error:
+        raise InputError(f"{error}; --skip-missing leaves out such rows") from error
+    except DecimalCommas as error:
+        raise InputError(f"{error}; for decimal commas use --decimal ,") from error
 
 
 def choice(options: dict[str, Any]) -> Choice:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from dpmmwrap.files import InputError
+    from dpmmwrap.files import InputError, WordsInstead
     from dpmmwrap.files.reading import Kind
 
 FAMILIES = ("gaussian", "multinomial", "mixed")
@@ -52,13 +52,19 @@ def problems(options: dict[str, Any]) -> list[str]:
     known = {"gaussian": COVARIANCES, "mixed": ("auto", "diag"), "multinomial": ("auto",)}[family]
     checks = [
         (
-            options["example"] == (options["data"] is not None),
+            options["example"] == bool(options["data"]),
             "Expected either a file of points or --example.",
         ),
         (
             options["example"] and family != "gaussian",
             f"--example is of points in the plane, not for --family {family}.",
         ),
+        (
+            options["example"] and any(options[name] for name in ("columns", "drop", "id_column", "labels")),
+            "--columns, --drop, --id and --labels are for files, not for --example.",
+        ),
+        (options["scale"] and family == "multinomial", "--scale is for numbers, not for the counts of multinomial."),
+        (bool(options["pca"]) and family != "gaussian", f"--pca is for --family gaussian, not {family}."),
         (covariance not in known, f"--covariance {covariance} is for --family gaussian, not {family}."),
         (
             init == "splitnet" and family != "gaussian",
@@ -112,6 +118,8 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
         return ""
     if family == "gaussian" and options["covariance"] == "full":
         return f"use --covariance diag, or {leaving_out}"
+    if options["pca"]:
+        return f"principal components need every value: use {leaving_out}"
     if prior == "reference" or getattr(prior, "family", "") == "full":
         return f"that prior is for full covariances, which need every value: use another one, or {leaving_out}"
     if julia:
@@ -121,26 +129,35 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
 
 def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
     """What to try instead, behind what is wrong with a file."""
-    from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
+    from dpmmwrap.files import DecimalCommas, MissingValues, SparseInstead, WordsInstead
 
     if isinstance(error, MissingValues):
         return f"; {why_no_gaps(options, prior)}"
     if isinstance(error, SparseInstead):
         return "; sparse counts are for --family multinomial"
-    if isinstance(error, WordsInstead) and options["family"] == "gaussian":
-        return f"; use --family mixed --categorical {named(error.columns)}, or leave {that(error.columns)} out"
+    if isinstance(error, DecimalCommas):
+        return "; for decimal commas use --decimal ,"
     if isinstance(error, WordsInstead):
-        return f"; leave {that(error.columns)} out"
+        return "".join(f"; {way}" for way in ways_without_words(error, options["family"]))
     return ""
+
+
+def ways_without_words(error: WordsInstead, family: str) -> list[str]:
+    """What can be done about columns of words: they are categories, or they name the rows."""
+    categories = [name for name in error.columns if name not in error.distinct]
+    ways = []
+    if categories and family == "gaussian":
+        ways.append(f"use --family mixed --categorical {named(categories)}, or --drop {named(categories)}")
+    elif categories:
+        ways.append(f"use --drop {named(categories)}")
+    if error.distinct:
+        ways.append(f"use --drop {named(error.distinct)}, or --id {named(error.distinct[:1])} if that names the rows")
+    return ways
 
 
 def named(columns: Sequence[str]) -> str:
     """Columns as --categorical takes them; a name with a comma in it has to be given by number."""
     return shlex.quote(",".join("NUMBER" if "," in name else name for name in columns))
-
-
-def that(columns: Sequence[str]) -> str:
-    return "that column" if len(columns) == 1 else "those columns"
 
 
 def as_options(sentence: str) -> str:

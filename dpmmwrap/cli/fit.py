@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from dpmmwrap.cli.data_options import counting_notes, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
 from dpmmwrap.cli.fit_options import A_PATH, EXAMPLES, SectionedCommand, all_options, check_draws, word_or_number
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.results import Fitted
     from dpmmwrap.files import Data
+    from dpmmwrap.preparation import Preparation
 
 __all__ = ["command", "word_or_number"]
 
@@ -24,19 +26,20 @@ SAME_NAME = (
     *("n_jobs", "device", "checkpoint", "checkpoint_every", "workers", "machines"),
 )
 """Options that the estimator calls by the same names."""
-BYTES = 16
-"""Of what is written of each point beside the labels of draws: its label, group and confidence."""
+BYTES = 64
+"""Of what is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
 
 
 @click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
-@click.argument("data", type=A_PATH, required=False)
+@click.argument("data", type=A_PATH, nargs=-1)
 @all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv or .parquet.
+    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx.
 
-    Each row is a point, each column a feature. The number of clusters is found, not given. Counts may also be a sparse
-    matrix (.npz, as scipy.sparse.save_npz writes it). NaN, NA and empty fields are missing values.
+    Each row is a point, each column a feature; several files, or a pattern such as '*.csv', are taken one after the
+    other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as
+    scipy.sparse.save_npz writes it). NaN, NA and empty fields are missing values.
     Ctrl-C ends after the current iteration and keeps the result so far.
     """
     from dpmmwrap.cli import DONE, INTERRUPTED
@@ -61,6 +64,8 @@ class Task(NamedTuple):
     kept: IntArray | None = None
     """The numbers of the rows that are left where some were left out."""
     skipped: int = 0
+    preparation: Preparation | None = None
+    """What was done to the features."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -68,31 +73,76 @@ def read(options: dict[str, Any]) -> Task:
     from dpmmwrap.cli.priors import check_dimensions, make_prior
 
     prior = make_prior(options["prior"], options["family"], options["covariance"])
-    data, source = read_points(options, prior)
-    check_dimensions(prior, options["prior"], data.dim)
-    task = Task(data, read_truth(data, options["labels"]), prior, source)
-    return skip_missing(task) if options["skip_missing"] else task
+    task = read_example(prior) if options["example"] else read_points(options, prior)
+    if options["skip_missing"]:
+        task = skip_missing(task)
+    check_truth(task)
+    task = prepare(task, options)
+    check_dimensions(prior, options["prior"], task.data.dim)
+    return task
 
 
-def read_points(options: dict[str, Any], prior: Any) -> tuple[Data, str]:
-    """The points and the name of where they came from."""
-    from dpmmwrap.datasets import read_example
-    from dpmmwrap.files import InputError, read_data
+def read_example(prior: Any) -> Task:
+    from dpmmwrap import datasets
 
-    if options["example"]:
-        return read_example(), "the bundled example"
+    data = datasets.read_example()
+    return Task(data, data.y, prior, "the bundled example")
+
+
+def read_points(options: dict[str, Any], prior: Any) -> Task:
+    """The points of files, and their true labels."""
+    from dpmmwrap.files import InputError, check_classes, files_of, read_data, read_labels, source_of
+
+    files = files_of(options["data"])
+    labels = true_labels(options["labels"], files[0], options["decimal"])
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
     kind, words = kind_of_file(options["family"]), options["categorical"] or ()
     try:
-        return read_data(options["data"], kind=kind, gaps=gaps, words=words), str(options["data"])
+        data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=selection_of(options, labels.column))
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options, prior)}") from error
+    truth = data.y if labels.file is None else read_labels(labels.file, len(data))
+    if truth is not None and options["labels"] is not None:
+        check_classes(truth, f"--labels {options['labels']}")
+    return Task(data, truth, prior, source_of(files))
 
 
-def read_truth(data: Data, path: Path | None) -> IntArray | None:
-    from dpmmwrap.files import read_labels
+def check_truth(task: Task) -> None:
+    """Refuse true labels that are missing in some rows."""
+    from dpmmwrap.files import InputError
 
-    return data.y if path is None else read_labels(path, len(data))
+    if task.truth is not None and (task.truth < 0).any():
+        row = int((task.truth < 0).argmax())
+        row = row if task.kept is None else int(task.kept[row])
+        message = f"{task.source} should hold a label for each row, but row {row + 1} has none"
+        raise InputError(f"{message}; --skip-missing leaves out such rows")
+
+
+def prepare(task: Task, options: dict[str, Any]) -> Task:
+    """Standardised, or principal components, where that is asked for."""
+    data, components = task.data, options["pca"] or 0
+    if components >= data.dim:
+        components = 0
+    if not (options["scale"] or components):
+        return task
+    import numpy as np
+
+    from dpmmwrap.preparation import Preparation
+
+    if not isinstance(data.X, dict):
+        preparation = Preparation.learn(data.X, options["scale"], components, data.names)
+        done = replace(data, X=preparation(data.X), names=preparation.names_out)
+        return task._replace(data=done, preparation=preparation)
+    from dpmmwrap.files import find_columns
+
+    words = find_columns(options["categorical"] or (), tuple(data.X), task.source)
+    numeric = [name for name, column in data.X.items() if column.dtype.kind != "U" and name not in words]
+    if not numeric:
+        return task
+    columns = np.column_stack([data.X[name] for name in numeric])
+    preparation = Preparation.learn(columns, options["scale"], 0, tuple(numeric))
+    done = replace(data, X=data.X | dict(zip(numeric, preparation(columns).T, strict=True)))
+    return task._replace(data=done, preparation=preparation)
 
 
 def skip_missing(task: Task) -> Task:
@@ -140,10 +190,12 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         heard_warnings() as heard,
         progress_line(Plan.of(model, len(task.data)), shown=not options["quiet"]) as progress,
     ):
-        model.fit(task.data.X, truth=task.truth, progress=progress)
+        model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start
+    if task.data.names is not None:
+        model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
-    notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
+    notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
     return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model))
 
 

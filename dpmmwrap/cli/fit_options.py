@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dpmmwrap.cli.data_options import column_list, data_options
 from dpmmwrap.cli.families import COVARIANCES, FAMILIES
 
 INITS = ("auto", "random", "kmeans", "splitnet")
@@ -22,6 +23,8 @@ EXAMPLES = """
 Examples:
   dpmmwrap fit --example
   dpmmwrap fit data.npy --out result
+  dpmmwrap fit iris.csv --labels species --drop id --scale --out result
+  dpmmwrap fit 'parts/*.csv.gz' --id sample --columns width,height --out result
   dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
   dpmmwrap fit data.csv --draws 1000 --chains 4 --out result
   dpmmwrap fit data.npz --json | jq .n_clusters
@@ -76,16 +79,6 @@ def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) ->
     return number
 
 
-def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Columns with commas between them."""
-    if value is None:
-        return None
-    columns = tuple(word.strip() for word in value.split(",") if word.strip())
-    if not columns:
-        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
-    return columns
-
-
 def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
     if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
         raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
@@ -97,8 +90,7 @@ draws, running = section("Draws from the posterior"), section("Running")
 
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
-    files("--labels", type=A_PATH, metavar="TRUTH", help="True labels, for NMI and ARI (else y of a .npz)."),
-    files("--skip-missing", is_flag=True, help="Leave out rows with missing values."),
+    *data_options(files),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here."),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),

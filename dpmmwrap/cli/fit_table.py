@@ -55,11 +55,21 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         told.append(("missing", counted(summary["missing"], "value")))
     if summary["skipped"]:
         told.append(("left out", f"{counted(summary['skipped'], 'row')} with missing values"))
+    if summary["scaled"] or summary["components"]:
+        told.append(("prepared", prepared(summary)))
     if summary["converted_from"]:
         told.append(("data", f"converted from {summary['converted_from']} to float32, once"))
     if summary["interrupted"]:
         told.append(("interrupted", "this is the result so far"))
     return told
+
+
+def prepared(summary: dict[str, Any]) -> str:
+    """What was done to the features first."""
+    done = ["standardised"] if summary["scaled"] else []
+    if summary["components"]:
+        done.append(counted(summary["components"], "principal component"))
+    return ", ".join(done)
 
 
 def clusters(summary: dict[str, Any]) -> str:

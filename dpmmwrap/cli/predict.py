@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
+from dpmmwrap.cli.data_options import column_options, selection_of
+
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpmmwrap.files import Data
+    from dpmmwrap.files import Data, Selection
     from dpmmwrap.mixture import Mixture
 
 EXAMPLES = """
 \b
 Examples:
   dpmmwrap predict result/model.npz new.npy --out labels.npy
+  dpmmwrap predict result/model.npz new.csv --id sample --out labels.csv
   dpmmwrap predict result/model.npz new.csv --proba --out probabilities.csv
 """
-
-CHUNK_ROWS = 1 << 16
-"""Rows labelled at once: neither the data nor the probabilities need fit into memory."""
 
 A_PATH = click.Path(path_type=Path)
 
 
+def with_columns(function: Any) -> Any:
+    for option in reversed(column_options(click.option)):
+        function = option(function)
+    return function
+
+
 @click.command("predict", epilog=EXAMPLES)
 @click.argument("model", type=A_PATH)
-@click.argument("data", type=A_PATH)
+@click.argument("data", type=A_PATH, nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="FILE", help="Write a .npy or .csv file instead of printing.")
 @click.option("--proba", is_flag=True, help="The probability of every cluster, not the likeliest cluster.")
-def command(model: Path, data: Path, out: Path | None, proba: bool) -> None:
+@with_columns
+def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any) -> None:
     """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote.
 
-    One line per point: the number of its cluster, or its probability in each cluster. DATA is of the same kind as what
-    the model was fitted to; a table may have its columns in any order.
+    Printed is one line per point: the number of its cluster, or its probability in each cluster. A .csv file has a
+    header: row (or id), cluster, probability, outlier. DATA is of the same kind as what the model was fitted to; the
+    columns that the model knows are found by their names, in any order and among others.
     """
 
     from dpmmwrap.files import InputError, check_writable, write_atomically
@@ -48,68 +57,94 @@ def command(model: Path, data: Path, out: Path | None, proba: bool) -> None:
             raise InputError(f"--out should be a .npy or .csv file, not {out}")
         check_writable(out)
     mixture = load(model)
-    points = read_points(mixture, data)
-    pieces = chunks(mixture.predict_proba if proba else mixture.predict, points)
+    points = read_points(mixture, data, selection_of(options))
     if out is None:
-        write_text(sys.stdout.buffer, pieces)
+        write_text(sys.stdout.buffer, answers(mixture.predict_proba if proba else mixture.predict, points))
     elif out.suffix.lower() == ".csv":
-        write_atomically(out, lambda file: write_text(file, pieces))
+        write_atomically(out, lambda file: write_table(file, mixture, points, proba))
     else:
-        write_atomically(out, lambda file: write_npy(file, pieces, len(points)))
+        found = answers(mixture.predict_proba if proba else mixture.predict, points)
+        write_atomically(out, lambda file: write_npy(file, found, len(points)))
     if out is not None:
         what = "probabilities" if proba else "labels"
         count = f"{len(points):,} {'point' if len(points) == 1 else 'points'}"
         click.echo(f"Written to {out}: {what} of {count}", err=True)
 
 
-def read_points(mixture: Mixture, path: Path) -> Data:
-    """Rows of the kind that the model knows."""
-    from dpmmwrap.files import InputError, MissingValues, SparseInstead, read_data
-
-    if mixture.columns is not None:
-        return read_table(mixture, path)
-    counts = mixture.family == "multinomial"
-    try:
-        data = read_data(
-            path, at_least=1, kind="counts" if counts else "numbers", gaps=mixture.family in ("diag", "spherical")
-        )
-    except MissingValues as error:
-        raise InputError(f"{error}; a model of the family {mixture.family} needs every value") from error
-    except SparseInstead as error:
-        raise InputError(f"{error}; the model is of the family {mixture.family}, not multinomial") from error
-    if data.dim != mixture.dim:
-        raise InputError(f"{path} should have {mixture.dim} features like the model, but it has {data.dim}")
-    return data
-
-
-def read_table(mixture: Mixture, path: Path) -> Data:
-    """A table with the model's columns: by name, or by place where the model or the file has no names."""
+def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection) -> Data:
+    """Rows of the kind that the model knows: its columns by name, or by place where the model or the file has none."""
     from dataclasses import replace
 
-    from dpmmwrap.files import InputError, read_data, read_names
+    from dpmmwrap.files import InputError, MissingValues, SparseInstead, files_of, read_data, source_of
+    from dpmmwrap.files.selection import listed
 
-    columns: Any = mixture.columns
-    places = tuple(str(number) for number in range(1, len(columns.names) + 1))
-    named = columns.named and columns.names != places and read_names(path) is not None
-    # Levels that are words must not be read as numbers because this file has only such as look like them.
-    categories = zip(columns.categorical, columns.categories, strict=True)
-    words = [place for place, levels in categories if levels.dtype.kind == "U"]
-    known = columns.names if named else places
-    data = read_data(path, at_least=1, kind="table", words=[known[place] for place in words])
-    if not named and data.dim != len(columns.names):
-        raise InputError(f"{path} should have {len(columns.names)} columns like the model, but it has {data.dim}")
-    if not named:
-        return replace(data, X=dict(zip(columns.names, data.X.values(), strict=True)))
-    missing = [name for name in columns.names if name not in data.X]
+    files = files_of(paths)
+    source, names = source_of(files), known_names(mixture, files, asked)
+    wanted = asked if names is None else replace(asked, columns=names, drop=())
+    family = mixture.family
+    kinds: dict[str, Any] = {"multinomial": "counts", "mixed": "table"}
+    whole = mixture.preparation is not None and mixture.preparation.components is not None
+    gaps = family in ("diag", "spherical") and not whole
+    words = word_columns(mixture, names or asked.columns)
+    try:
+        data = read_data(files, at_least=1, kind=kinds.get(family, "numbers"), gaps=gaps, words=words, wanted=wanted)
+    except MissingValues as error:
+        needing = "principal components need" if whole else f"a model of the family {family} needs"
+        raise InputError(f"{error}; {needing} every value") from error
+    except SparseInstead as error:
+        raise InputError(f"{error}; the model is of the family {family}, not multinomial") from error
+    if data.dim != mixture.n_inputs:
+        kind = "columns" if mixture.columns is not None else "features"
+        known = "" if mixture.input_names is None else f" ({listed(mixture.input_names)})"
+        raise InputError(f"{source} should have {mixture.n_inputs} {kind} like the model{known}, but it has {data.dim}")
+    if mixture.columns is None:
+        return data
+    return replace(data, X=dict(zip(mixture.columns.names, data.X.values(), strict=True)))
+
+
+def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tuple[str, ...] | None:
+    """The model's columns, if the files are to have them by name."""
+    from dpmmwrap.files import InputError, read_names
+    from dpmmwrap.files.selection import listed, numbered
+
+    names = mixture.input_names
+    if names is None or names == numbered(len(names)) or asked.columns is not None or asked.drop:
+        return None
+    there = read_names(files[0], asked.decimal)
+    if there is None:
+        return None
+    missing = [name for name in names if name not in there]
     if missing:
-        came = ", ".join(data.X)
-        raise InputError(f"{path} should have a column {missing[0]!r} like the model, but it has the columns {came}")
-    return data
+        came = f"it has the columns {listed(there)}"
+        raise InputError(f"{files[0]} should have a column {missing[0]!r} like the model, but {came}")
+    return names
 
 
-def chunks(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterator[np.ndarray[Any, Any]]:
-    for first in range(0, len(data), CHUNK_ROWS):
-        yield answer(data.rows(slice(first, first + CHUNK_ROWS)))
+def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
+    """Levels that are words must not be read as numbers because a file has only such as look like them."""
+    columns = mixture.columns
+    if columns is None:
+        return []
+    categories = zip(columns.categorical, columns.categories, strict=True)
+    places = [place for place, levels in categories if levels.dtype.kind == "U"]
+    return [
+        str(place + 1) if names is None else names[place] for place in places if names is None or place < len(names)
+    ]
+
+
+def answers(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterator[np.ndarray[Any, Any]]:
+    for rows in pieces(len(data)):
+        yield answer(data.rows(rows))
+
+
+def write_table(file: IO[bytes], mixture: Mixture, data: Data, proba: bool) -> None:
+    """A header, and a line for each point."""
+    names = row_names(len(data), data.ids)
+    if proba:
+        found = answers(mixture.predict_proba, data)
+        write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)
+    else:
+        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))))
 
 
 def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:

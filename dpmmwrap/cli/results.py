@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,8 @@ import click
 import numpy as np
 
 from dpmmwrap import plotting
-from dpmmwrap.files import InputError, write_csv, write_json, write_npy
+from dpmmwrap.cli.answers import pieces, row_names, write_assignments
+from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "categorical": categorical_columns(model),
         "missing": int(model.n_missing_),
         "skipped": task.skipped,
+        "scaled": task.preparation is not None and task.preparation.scales,
+        "components": components(task),
         "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
         "outliers": int((model.labels_ < 0).sum()),
         "sizes": sizes(model.labels_),
@@ -89,6 +93,12 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         summary["ari"] = float(adjusted_rand_score(truth, model.labels_))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
+
+
+def components(task: Task) -> int | None:
+    """The principal components that the features were projected on."""
+    preparation = task.preparation
+    return None if preparation is None or preparation.components is None else preparation.width
 
 
 def posterior(model: DPMM) -> dict[str, Any]:
@@ -164,11 +174,26 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     for name, array in arrays.items():
         write_npy(folder / name, array)
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
-    model.mixture_.save(folder / "model.npz")
+    replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
+    write_labels(folder / "labels.csv", model, task)
+    written = ["labels.csv", *arrays, "model.npz"]
     if model.draws_ is None:
-        return [*arrays, "model.npz"]
+        return written
     model.draws_.save(folder / "draws.npz")
-    return [*arrays, "model.npz", "draws.npz"]
+    return [*written, "draws.npz"]
+
+
+def write_labels(path: Path, model: DPMM, task: Task) -> None:
+    """Each row's cluster, how probable it is there, and whether it is an outlier."""
+    from dpmmwrap.mixture import Assignment
+
+    labels, data = model.labels_, task.data
+    answers = (
+        Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
+        for rows in pieces(len(labels))
+    )
+    names = row_names(len(labels), data.ids, task.kept)
+    write_atomically(path, lambda file: write_assignments(file, names, answers))
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:

@@ -18,6 +18,7 @@ EXAMPLES = """
 Examples:
   dpmmwrap train --dim 4 --minutes 20 --out d4.safetensors
   dpmmwrap train --dim 4 --out d4.safetensors --resume
+  dpmmwrap train --dim 4 --out d4.safetensors --resume --minutes 10
   dpmmwrap fit data.npy --init splitnet --weights d4.safetensors --out result
 """
 
@@ -34,7 +35,11 @@ INTERRUPTED = 130
     help="Sizes of the network: compact for a CPU, or the paper's.",
 )
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of training.  [default: 4000]")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long instead.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Train for about this long instead; with --resume, for about this long more.",
+)
 @click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Sets of 256 points per step.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option(
@@ -67,25 +72,28 @@ def command(
     if out.suffix != ".safetensors":
         raise click.UsageError(f"--out should be a .safetensors file, not {out}")
     from dpmmwrap.files import check_writable
-    from dpmmwrap.splitnet.training import TrainingSettings, train
+    from dpmmwrap.splitnet.training import CURVE_NOTE, TrainingSettings, train
 
     check_writable(out)
     settings = TrainingSettings(dim, preset, 4000 if steps is None else steps, batch, seed, device=device)
-    with progress_bar() as progress:
+    with progress_bar(f"dpmmwrap: note: {CURVE_NOTE}") as progress:
         card = train(settings, out, resume=resume, minutes=minutes, progress=progress)
     agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())
     click.echo(f"Written to {out}: the weights after {card['best_step']:,} steps; ARI {agreement}")
-    if card["steps_done"] < card["steps"]:
+    if card["ended_by"] == "time" and card["steps_done"] < card["steps"]:
+        click.echo(f"Time is up after {card['steps_done']:,} of {card['steps']:,} steps; --resume goes on", err=True)
+    elif card["steps_done"] < card["steps"]:
         click.echo(f"Interrupted after {card['steps_done']:,} of {card['steps']:,} steps; --resume goes on", err=True)
         return INTERRUPTED
     return 0
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[TrainingProgress], None]]:
-    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation."""
+def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation. The note comes first,
+    when the training has begun."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield Lines(note)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -99,6 +107,8 @@ def progress_bar() -> Iterator[Callable[[TrainingProgress], None]]:
         task = bar.add_task("getting ready", total=1)
 
         def update(moment: TrainingProgress) -> None:
+            if not bar.tasks[task].completed:
+                bar.console.print(note, highlight=False)
             bar.update(task, completed=moment.step, total=moment.steps, description=describe(moment))
 
         yield update
@@ -107,17 +117,21 @@ def progress_bar() -> Iterator[Callable[[TrainingProgress], None]]:
 class Lines:
     """One line on stderr whenever there is a new validation: for logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: str) -> None:
+        self.note = note
         self.said: dict[str, float] = {}
 
     def __call__(self, moment: TrainingProgress) -> None:
+        if self.note:
+            click.echo(self.note, err=True)
+            self.note = ""
         if moment.validation != self.said:
             self.said = moment.validation
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
 
 
 def describe(moment: TrainingProgress) -> str:
-    parts = [f"loss {moment.loss:.3f}"]
+    parts = [f"loss {moment.loss:.3f} at difficulty {moment.difficulty:.0%}"]
     if moment.validation:
         parts.append("ARI " + " ".join(f"{name} {value:.2f}" for name, value in moment.validation.items()))
     minutes, seconds = divmod(int(moment.seconds_left), 60)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array, IntArray
-from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_data, read_labels
+from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_labels
+from dpmmwrap.files.problems import explained
 
 OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
 TEST_IMAGES = 10_000
@@ -19,21 +20,26 @@ TEST_IMAGES = 10_000
 IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
-def read_features(source: str, labels: Path | None) -> Data:
-    """The points of a file, an idx file, Keras' .npz, or one of OpenML's image sets by name; with labels."""
-    if source.lower() in OPENML and not Path(source).exists():
+def is_images(source: str) -> bool:
+    """Whether it is one of OpenML's image sets by name, an idx file, or Keras' .npz."""
+    return is_openml(source) or is_idx(Path(source)) or is_keras(Path(source))
+
+
+def is_openml(source: str) -> bool:
+    return source.lower() in OPENML and not Path(source).exists()
+
+
+def read_images(source: str) -> Data:
+    """Images as points, with labels where they come with them."""
+    if is_openml(source):
         return fetch_images(source.lower())
     path = Path(source)
-    if is_idx(path):
-        data = Data(check_points(flat(read_idx(path)), str(path)))
-    elif is_keras(path):
-        data = read_keras(path)
-    else:
-        data = read_data(path)
-    if labels is not None:
-        truth = read_idx_labels(labels, len(data.X)) if is_idx(labels) else read_labels(labels, len(data.X))
-        return Data(data.X, truth)
-    return data
+    return Data(check_points(flat(read_idx(path)), str(path))) if is_idx(path) else read_keras(path)
+
+
+def read_truth(path: Path, n: int) -> IntArray:
+    """The labels of a file of their own."""
+    return read_idx_labels(path, n) if is_idx(path) else read_labels(path, n)
 
 
 def fetch_images(name: str) -> Data:
@@ -59,10 +65,8 @@ def is_idx(path: Path) -> bool:
 
 def read_idx(path: Path) -> np.ndarray[Any, Any]:
     """An array in MNIST's format: two zero bytes, a type, the number of axes, their lengths, then the values."""
-    try:
+    with explained(path):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_TYPES:
         raise InputError(f"{path} should be an idx file, but it does not begin like one")
     axes = content[3]
@@ -85,7 +89,7 @@ def is_keras(path: Path) -> bool:
     """Keras keeps mnist.npz as x_train, y_train, x_test, y_test."""
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
+    with explained(path), zipfile.ZipFile(path) as archive:
         return {"x_test.npy", "y_test.npy"} <= set(archive.namelist())
 
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.datasets import generate
-from dpmmwrap.evaluation.images import OPENML, project, read_features
+from dpmmwrap.evaluation.images import is_images, is_openml, project, read_images, read_truth
 from dpmmwrap.evaluation.sets import BatterySet, fingerprint, read_set
-from dpmmwrap.files import InputError
+from dpmmwrap.files import (
+    Data,
+    InputError,
+    MissingValues,
+    Selection,
+    check_classes,
+    files_of,
+    read_data,
+    source_of,
+)
+from dpmmwrap.preparation import Preparation
+
+IMAGE_COMPONENTS = 20
+"""Principal components of images, as in the paper."""
 
 SPREADS = ((5, 10.0), (3, 20.0), (1, 50.0))
 """From this dimension on, the variance of the means that makes 40 clusters crowded."""
@@ -39,14 +55,50 @@ class Synthetic:
         return f"{self.dim} dimensions, {self.clusters} clusters, {self.points:,} points"
 
 
+class Reading(NamedTuple):
+    """How files are read."""
+
+    paths: tuple[str, ...]
+    """Files or patterns; or one set of images."""
+    labels: str | None = None
+    """A file of true labels."""
+    selection: Selection = Selection()
+    skip_missing: bool = False
+    scale: bool = False
+    components: int | None = None
+    """Principal components to project on where there are more features, 0 for never; None: for images only."""
+
+    @property
+    def images(self) -> bool:
+        return len(self.paths) == 1 and is_images(self.paths[0])
+
+    @property
+    def most_features(self) -> int:
+        """0 for any number."""
+        if self.components is None:
+            return IMAGE_COMPONENTS if self.images else 0
+        return self.components
+
+    def fingerprint(self) -> str:
+        """Of the files' contents, and of what else decides about the points."""
+        files = [] if self.images else files_of(self.paths)
+        prints = [fingerprint(path) for path in files]
+        if self.images:
+            prints = [self.paths[0]] if is_openml(self.paths[0]) else [fingerprint(Path(self.paths[0]))]
+        if self.labels is not None:
+            prints.append(fingerprint(Path(self.labels)))
+        if self._replace(paths=(), labels=None, components=None) != Reading(()):
+            asked = repr((self.selection, self.skip_missing, self.scale))
+            prints.append(hashlib.sha256(asked.encode()).hexdigest()[:12])
+        return "-".join(prints)
+
+
 @dataclass(frozen=True)
 class FromFile:
-    """The points of a file (or of OpenML), projected, and their true labels."""
+    """The points of files (or of OpenML), projected, and their true labels."""
 
     name: str
-    path: str
-    labels: str | None
-    components: int
+    reading: Reading
     fingerprint: str
     """Of the files' contents, so that results of another file of that name are not taken for this one's."""
     dim: int
@@ -61,9 +113,9 @@ class FromFile:
             "dim": self.dim,
             "clusters": self.clusters,
             "points": self.points,
-            "file": self.path,
-            "labels": self.labels or "",
-            "components": self.components,
+            "file": " ".join(self.reading.paths),
+            "labels": self.reading.labels or self.reading.selection.labels or "",
+            "components": self.reading.most_features,
             "fingerprint": self.fingerprint,
         }
 
@@ -71,32 +123,69 @@ class FromFile:
 Source = Synthetic | FromFile | BatterySet
 
 
-def open_file(path: str, labels: str | None, components: int, name: str) -> FromFile:
+class Opened(NamedTuple):
+    """A source, and what is to be said of it."""
+
+    source: FromFile
+    data: Data
+    skipped: int
+    """Rows that were left out."""
+
+
+def open_file(reading: Reading, name: str) -> Opened:
     """Read a file once, to find out what is wrong with it before anything runs."""
-    data = read_labelled(path, labels)
-    X = project(data.X, components)
-    prints = [path] if path.lower() in OPENML and not Path(path).exists() else [fingerprint(Path(path))]
-    if labels is not None:
-        prints.append(fingerprint(Path(labels)))
-    clusters = int(data.y.max()) + 1
-    projected = X.shape[1] < data.X.shape[1]
-    return FromFile(name, path, labels, components, "-".join(prints), X.shape[1], clusters, len(X), projected)
+    data, truth, skipped = read_labelled(reading)
+    X = prepared(data.X, reading)
+    clusters = int(truth.max()) + 1
+    projected = X.shape[1] < data.dim
+    source = FromFile(name, reading, reading.fingerprint(), X.shape[1], clusters, len(X), projected)
+    return Opened(source, data, skipped)
 
 
 class Labelled(NamedTuple):
-    """Points and the true label of each."""
+    """Points, the true label of each from 0 without gaps, and how many rows were left out."""
 
-    X: Any
-    y: IntArray
+    data: Data
+    truth: IntArray
+    skipped: int = 0
 
 
-def read_labelled(path: str, labels: str | None) -> Labelled:
-    data = read_features(path, None if labels is None else Path(labels))
+def read_labelled(reading: Reading) -> Labelled:
+    where = source_of([Path(path) for path in reading.paths])
+    data = read_rows(reading)
+    if reading.labels is not None:
+        data = replace(data, y=read_truth(Path(reading.labels), len(data)))
     if data.y is None:
-        raise InputError(f"{path} comes without true labels: give them with --labels TRUTH, or as y in a .npz file")
-    if data.y.max() < 1:
-        raise InputError(f"the true labels of {path} should tell at least two clusters apart, but all are alike")
-    return Labelled(data.X, data.y)
+        raise InputError(
+            f"{where} comes without true labels: give them with --labels COLUMN or FILE, or as y in a .npz file"
+        )
+    if reading.labels is not None or reading.selection.labels is not None:
+        check_classes(data.y, f"--labels {reading.labels or reading.selection.labels}")
+    complete = data.complete() if reading.skip_missing else data.y >= 0
+    if not reading.skip_missing and not complete.all():
+        row = int(complete.argmin()) + 1
+        raise MissingValues(f"{where} should hold a label for each row, but row {row} has none")
+    kept = data if complete.all() else data.only(complete)
+    # Again from 0: all rows of a class may have been left out.
+    classes, truth = np.unique(data.y[complete], return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"the true labels of {where} should tell at least two clusters apart, but all are alike")
+    return Labelled(kept, truth.astype(np.int32), len(data) - len(kept))
+
+
+def read_rows(reading: Reading) -> Data:
+    if not reading.images:
+        return read_data(reading.paths, gaps=reading.skip_missing, wanted=reading.selection)
+    if reading.selection.narrows:
+        raise InputError(f"{reading.paths[0]} holds images, which have no columns to choose from")
+    return read_images(reading.paths[0])
+
+
+def prepared(X: Any, reading: Reading) -> Any:
+    """Standardised, or principal components, where that is asked for."""
+    if reading.scale:
+        X = Preparation.learn(X, True, 0)(X)
+    return project(X, reading.most_features)
 
 
 @lru_cache(maxsize=2)
@@ -108,5 +197,5 @@ def load(source: Source) -> tuple[Any, IntArray]:
     if isinstance(source, BatterySet):
         found = read_set(source.path, source.max_points)
         return found.X, found.y
-    X, truth = read_labelled(source.path, source.labels)
-    return project(X, source.components), truth
+    rows, truth, _ = read_labelled(source.reading)
+    return prepared(rows.X, source.reading), truth

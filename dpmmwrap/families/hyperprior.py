@@ -90,4 +90,3 @@ class Hyperprior:
                 place = places[int(self.log_evidence(places, statistics).argmax())]
             if place == before:
                 return place
-

@@ -1,17 +1,12 @@
 """Reading data files, writing results (atomically). Nothing here ever unpickles."""
 
-from dpmmwrap.files.columns import find_columns
-from dpmmwrap.files.problems import InputError, MissingValues, SparseInstead, WordsInstead
-from dpmmwrap.files.reading import (
-    Data,
-    check_labels,
-    check_points,
-    read_arrays,
-    read_data,
-    read_json,
-    read_labels,
-    read_names,
-)
+from dpmmwrap.files.checks import check_classes, check_labels, check_points
+from dpmmwrap.files.labels import read_labels
+from dpmmwrap.files.npy import read_arrays
+from dpmmwrap.files.paths import files_of, source_of
+from dpmmwrap.files.problems import DecimalCommas, InputError, MissingValues, SparseInstead, WordsInstead
+from dpmmwrap.files.reading import Data, read_data, read_json, read_names
+from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.writing import (
     check_writable,
     prepare_folder,
@@ -24,20 +19,26 @@ from dpmmwrap.files.writing import (
 
 __all__ = [
     "Data",
+    "DecimalCommas",
     "InputError",
     "MissingValues",
+    "Selection",
     "SparseInstead",
     "WordsInstead",
+    "check_classes",
     "check_labels",
     "check_points",
     "check_writable",
+    "files_of",
     "find_columns",
+    "has_column",
     "prepare_folder",
     "read_arrays",
     "read_data",
     "read_json",
     "read_labels",
     "read_names",
+    "source_of",
     "write_atomically",
     "write_csv",
     "write_json",

@@ -1,15 +1,31 @@
-"""Tables of numbers and words with gaps: .csv, .tsv and .parquet as columns by name."""
+"""Tables of numbers and words with gaps: columns by name, of text files and of sheets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.files.problems import InputError, name_of
-from dpmmwrap.files.tables import GAPS, Names, is_number, layout_of, number_or_gap, open_parquet, pyarrow_for, rows_of
+from dpmmwrap.files.problems import DecimalCommas, InputError, WordsInstead, name_of
+from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
+from dpmmwrap.files.tables import (
+    FEW_ROWS,
+    GAPS,
+    Layout,
+    Numbers,
+    Row,
+    Rows,
+    all_different,
+    as_classes,
+    counted_rows,
+    has_decimal_comma,
+    is_number,
+    layout_of,
+    number_or_gap,
+    unnamed_note,
+)
 
 LONGEST_WORD = 1000
 """Letters of a word at most: a column of texts is not one of categories, and would fill the memory."""
@@ -25,99 +41,92 @@ class Columns(NamedTuple):
     names: Names | None
     """None where the file has none."""
     notes: tuple[str, ...] = ()
+    rows: Rows = Rows()
 
 
-def read_columns(path: Path, delimiters: str, words: Sequence[str] = ()) -> Columns:
+def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> Columns:
     """The columns of a text file: numbers where all fields are numbers or gaps, else words.
 
     The columns named or numbered in `words` are words whatever they hold.
     """
-    layout = layout_of(path, delimiters, words=True)
-    width = layout.width - layout.start
-    names = layout.names or tuple(str(number) for number in range(1, width + 1))
-    as_words = find_columns(words, names, path)
-    fields: list[list[str]] = [[] for _ in names]
+    layout = layout_of(path, delimiters, words=True, decimal=wanted.decimal)
+    return columns_of(path, layout, counted_rows(path, layout), words, wanted)
+
+
+def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> Columns:
+    """The columns that are wanted of rows of text."""
+    chosen = wanted.of(layout.known, path)
+    as_words = find_columns(words, layout.known, path)
+    own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
+    labels = None if chosen.labels is None else layout.start + chosen.labels
+    places = [own, labels, *(layout.start + place for place in chosen.features)]
+    fields: dict[int, list[str]] = {place: [] for place in places if place is not None}
     lines = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for number, row in rows_of(file, layout.delimiter):
-            if number <= layout.skipped:
-                continue
-            if len(row) != layout.width:
-                message = f"{path} should hold {layout.width} fields per line, but line {number} holds {len(row)}"
-                raise InputError(message)
-            lines.append(number)
-            for column, field in zip(fields, row[layout.start :], strict=True):
-                column.append(field)
-    columns, notes = {}, []
-    for name, column in zip(names, fields, strict=True):
-        columns[name] = word_column(column, name, path) if name in as_words else column_of(column, name, path)
-        if name not in as_words and columns[name].dtype.kind == "U":
-            notes += slips(column, lines, name)
-    return Columns(columns, layout.names, tuple(notes))
+    for row in rows:
+        lines.append(row.line)
+        for place, column in fields.items():
+            column.append(row.fields[place])
+    columns, notes = {}, [*unnamed_note(layout, wanted)]
+    for place in chosen.features:
+        name, column = layout.known[place], fields[layout.start + place]
+        if name in as_words:
+            columns[name] = word_column(column, name, path)
+            continue
+        columns[name] = column_of(column, name, path, layout.decimal)
+        if columns[name].dtype.kind == "U":
+            notes += slips(column, lines, name, layout.decimal)
+    names = None if layout.names is None else tuple(columns)
+    ids = None if own is None else np.array(fields[own], dtype=str)
+    return Columns(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
 
 
-def find_columns(asked: Sequence[str], names: Sequence[str], source: Any) -> tuple[str, ...]:
-    """The names of columns that are given by name or, where none has that name, by number (from 1)."""
-    found = []
-    for word in asked:
-        if word not in names and not (word.isdecimal() and 1 <= int(word) <= len(names)):
-            numbered = all(name == str(number) for number, name in enumerate(names, start=1))
-            came = f"{len(names)} columns without names" if numbered else f"the columns {', '.join(names)}"
-            raise InputError(f"{source} should have a column {word!r}, but it has {came}")
-        found.append(word if word in names else names[int(word) - 1])
-    return tuple(dict.fromkeys(found))
-
-
-def column_of(fields: Sequence[str], name: str, path: Path) -> Column:
+def column_of(fields: Sequence[str], name: str, path: Path, decimal: str = ".") -> Column:
     try:
-        return np.array([number_or_gap(field) for field in fields], dtype=np.float64)
+        return np.array([number_or_gap(field, decimal) for field in fields], dtype=np.float64)
     except ValueError:
+        held = [field for field in fields if field not in GAPS]
+        if decimal == "." and all(has_decimal_comma(field) or is_number(field) for field in held):
+            came = next(field for field in held if has_decimal_comma(field))
+            message = f"{path} should hold numbers or words, but its column {name!r} holds {came!r}"
+            raise DecimalCommas(message) from None
         return word_column(fields, name, path)
 
 
 def word_column(fields: Sequence[str], name: str, path: Path) -> Column:
     longest = max(map(len, fields), default=0)
     if longest > LONGEST_WORD:
-        held = f"texts of up to {longest:,} letters: leave it out"
-        raise InputError(f"{path} should hold numbers or categories, but its column {name!r} holds {held}")
+        held = f"texts of up to {longest:,} letters"
+        message = f"{path} should hold numbers or categories, but its column {name!r} holds {held}"
+        raise WordsInstead(message, [name], [name])
     return np.array(["" if field in GAPS else field for field in fields], dtype=str)
 
 
-def slips(fields: Sequence[str], lines: Sequence[int], name: str) -> list[str]:
+def slips(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[str]:
     """A column of numbers that a word makes one of words: it may be meant so, but it should be said."""
-    strange = [place for place, field in enumerate(fields) if not is_number(field) and field not in GAPS]
+    strange = [place for place, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
     if 2 * len(strange) >= sum(field not in GAPS for field in fields):
         return []
     first = strange[0]
     return [f"the column {name!r} is taken for words because line {lines[first]} holds {fields[first]!r}, not a number"]
 
 
-def read_parquet_columns(path: Path, words: Sequence[str] = ()) -> Columns:
-    """The columns of a Parquet file: numbers, or words; truth values are words, too."""
-    pyarrow, kinds = pyarrow_for(path)
-    table = open_parquet(path)
-    names = tuple(table.column_names)
-    as_words = find_columns(words, names, path)
-    columns = {}
-    for name in names:
-        column, kind = table.column(name), table.schema.field(name).type
-        if kinds.is_dictionary(kind):
-            kind = kind.value_type
-            column = column.cast(kind)
-        number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_null(kind) or kinds.is_decimal(kind)
-        text = kinds.is_string(kind) or kinds.is_large_string(kind)
-        if kinds.is_boolean(kind):
-            fields = ["" if value is None else str(value) for value in column.to_pylist()]
-            columns[name] = np.array(fields, dtype=str)
-        elif number and name not in as_words:
-            columns[name] = column.cast(pyarrow.float64(), safe=False).to_numpy()
-        elif number or text:
-            fields = column.cast(pyarrow.string()).to_pylist()
-            columns[name] = word_column([field or "" for field in fields], name, path)
-        else:
-            message = f"{path} should hold numbers or words, but its column {name!r} is of type {kind}: leave it out"
-            raise InputError(message)
-    return Columns(columns, names)
+def as_numbers(table: Columns, path: Path) -> Numbers:
+    """The columns side by side, if all of them hold numbers."""
+    words = [name for name, column in table.columns.items() if column.dtype.kind == "U"]
+    if words:
+        column = table.columns[words[0]].tolist()
+        came = next((word for word in column if word), "")
+        message = f"{path} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
+        distinct = [name for name in words if all_different(table.columns[name].tolist())]
+        raise WordsInstead(message, words, distinct)
+    return Numbers(np.column_stack([*table.columns.values()]), table.names, table.rows, table.notes)
+
+
+def counting(column: Column) -> bool:
+    """Whether a column counts the rows, as an id or an index does."""
+    if len(column) < FEW_ROWS or column.dtype.kind not in "fiu":
+        return False
+    return all(bool((np.diff(part) == 1).all()) for part in (column[:FEW_ROWS], column))
 
 
 def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> None:

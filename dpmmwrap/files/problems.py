@@ -7,6 +7,8 @@ import csv
 import errno
 import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -25,14 +27,27 @@ class MissingValues(InputError):
 class WordsInstead(InputError):
     """Columns of a file hold words where numbers should be."""
 
-    def __init__(self, message: str, columns: Sequence[str]) -> None:
+    def __init__(self, message: str, columns: Sequence[str], distinct: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.columns = tuple(columns)
         """Their names, or their numbers (from 1) where they have none."""
+        self.distinct = tuple(distinct)
+        """Those among them in which no word comes twice: they name rows, and are no categories."""
+
+
+class DecimalCommas(InputError):
+    """Numbers of a file have a comma where a point was expected."""
 
 
 class SparseInstead(InputError):
     """A file holds a sparse matrix where points or a table should be."""
+
+
+DAMAGE = (
+    *(ValueError, TypeError, LookupError, EOFError, ArithmeticError, SyntaxError, RuntimeError, AssertionError),
+    *(csv.Error, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
+"""What csv, zipfile, zlib and numpy raise for damaged or strange content; numpy parses a header as Python."""
 
 
 @contextlib.contextmanager
@@ -49,8 +64,7 @@ def explained(path: PathLike) -> Iterator[None]:
         raise InputError(message) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from error
-    # What csv, zipfile, zlib and numpy raise for damaged or strange content.
-    except (ValueError, EOFError, KeyError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         raise InputError(f"{path} is damaged or not what its name says: {first_sentence(error)}") from error
 
 

@@ -1,28 +1,29 @@
-"""Points and labels from files, checked before anything is computed with them."""
+"""Points from files, checked before anything is computed with them."""
 
 from __future__ import annotations
 
 import json
-import math
-import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import FloatArray, IntArray
-from dpmmwrap.files.columns import check_columns, gaps_in, read_columns, read_parquet_columns
-from dpmmwrap.files.problems import InputError, MissingValues, PathLike, SparseInstead, explained, name_of
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.files.arrow import arrow_names, read_arrow
+from dpmmwrap.files.checks import check_labels, check_not_negative, check_points, chunks
+from dpmmwrap.files.columns import Columns, as_numbers, check_columns, counting, gaps_in, read_columns
+from dpmmwrap.files.excel import read_sheet, sheet_names
+from dpmmwrap.files.joining import join_columns, join_rows, same_names
+from dpmmwrap.files.npy import names_in, read_arrays, read_npy
+from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suffix, source_of
+from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
+from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Names, Numbers, called, layout_of, parquet_names, read_parquet, read_table
+from dpmmwrap.files.tables import Numbers, Rows, layout_of, read_table
 
 AnyArray = np.ndarray[Any, Any]
-
-CHECKED_AT_ONCE = 1 << 21
-"""Numbers looked at in one go, so that a memory-mapped file larger than memory can be checked."""
-
 
 Kind = Literal["numbers", "counts", "table"]
 """What is wanted of a file: points, rows of counts (dense or sparse), or columns of numbers and words."""
@@ -35,10 +36,15 @@ class Data:
     X: Any
     """Points or counts (N, D), a CSR matrix of counts, or a column by each name."""
     y: IntArray | None = None
+    """-1 where a label is missing."""
     names: tuple[str, ...] | None = None
     """The columns' names, where the file has them."""
     notes: tuple[str, ...] = ()
     """What should be said of how the file was understood."""
+    ids: AnyArray | None = None
+    """What the rows are called, where the file says so."""
+    counting: tuple[str, ...] = ()
+    """Columns, by name or number, that count the rows."""
 
     def __len__(self) -> int:
         return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
@@ -54,172 +60,205 @@ class Data:
 
     def only(self, chosen: Any) -> Data:
         """These data without the other rows."""
-        return replace(self, X=self.rows(chosen), y=None if self.y is None else self.y[chosen])
+        y, ids = (None if one is None else one[chosen] for one in (self.y, self.ids))
+        return replace(self, X=self.rows(chosen), y=y, ids=ids)
 
     def complete(self) -> AnyArray:
-        """Which rows have no gaps."""
+        """Which rows have no gaps, and a label if others have one."""
+        labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0
         if hasattr(self.X, "indptr"):
-            return np.ones(len(self), dtype=bool)
+            return labelled
         if isinstance(self.X, dict):
-            return np.asarray(~np.any([gaps_in(column) for column in self.X.values()], axis=0))
-        found = np.empty(len(self), dtype=bool)
+            return np.asarray(labelled & ~np.any([gaps_in(column) for column in self.X.values()], axis=0))
         for rows in chunks(self.X):
-            found[rows] = ~np.isnan(self.X[rows]).any(axis=1)
-        return found
+            labelled[rows] &= ~np.isnan(self.X[rows]).any(axis=1)
+        return labelled
+
+
+class Piece(NamedTuple):
+    """What one file holds."""
+
+    X: Any
+    names: Names | None
+    rows: Rows
+    notes: tuple[str, ...] = ()
+
+
+class Wanted(NamedTuple):
+    """What is to be read of each file."""
+
+    kind: Kind
+    gaps: bool
+    words: tuple[str, ...]
+    selection: Selection
 
 
 def read_data(
-    path: PathLike, *, at_least: int = 2, kind: Kind = "numbers", gaps: bool = False, words: Sequence[str] = ()
+    paths: PathLike | Sequence[PathLike],
+    *,
+    at_least: int = 2,
+    kind: Kind = "numbers",
+    gaps: bool = False,
+    words: Sequence[str] = (),
+    wanted: Selection = ALL,
 ) -> Data:
-    """The rows of a .npy (memory-mapped), .npz (`X`, `y`, or a sparse matrix), .csv, .tsv or .parquet file, checked.
+    """The rows of a file, or of several one after the other: .npy (memory-mapped if it is the only one), .npz (`X`,
+    `y`, or a sparse matrix), .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .feather or .xlsx, checked.
 
     With `gaps`, NaN in points or counts is a missing value. In a table it always is, and the columns named in `words`
-    are words even if all of them are numbers.
+    are words even if all of them are numbers. A path may be a pattern, such as `*.csv`.
     """
-    path = Path(path)
+    files = files_of(paths)
+    what = Wanted(kind, gaps, tuple(words), wanted)
+    pieces = [read_piece(path, what, at_least if len(files) == 1 else 1) for path in files]
+    piece = pieces[0] if len(pieces) == 1 else join(pieces, files, what)
+    source = source_of(files)
+    data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.rows.ids)
+    if len(data) < at_least:
+        raise InputError(f"{source} should hold at least {at_least} points, but it holds {len(data)}")
+    y = None if piece.rows.labels is None else coded(piece.rows.labels, len(data), wanted.labels, source)
+    return replace(data, y=y, counting=counting_columns(data))
+
+
+def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:
+    """Labels as numbers from 0, -1 where one is missing."""
+    where = f"y in {source}" if column is None else f"the column {column!r} of {source}"
+    found = check_labels(labels, n, where)
+    if labels.dtype.kind != "U" or not (labels == "").any():
+        return found
+    # The empty word comes first in order.
+    return found - np.int32(1)
+
+
+def counting_columns(data: Data) -> tuple[str, ...]:
+    """The columns that count the rows."""
+    if hasattr(data.X, "indptr"):
+        return ()
+    if isinstance(data.X, dict):
+        return tuple(name for name, column in data.X.items() if counting(column))
+    names = data.names or numbered(data.dim)
+    return tuple(name for place, name in enumerate(names) if counting(data.X[:, place]))
+
+
+def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
+    """What is wanted of one file, checked."""
+    kind = wanted.kind
     with explained(path):
-        suffix = known_suffix(path, (".npy", ".npz", ".csv", ".tsv", ".parquet"))
+        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
         members = names_in(path) if suffix == ".npz" else ()
         if is_sparse_archive(members):
-            return read_sparse(path, members, kind, at_least)
-        if kind == "table" and suffix in (".csv", ".tsv", ".parquet"):
-            return read_words(path, words, at_least)
-        arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {}
-        if suffix == ".npz":
-            numbers = Numbers(arrays["X"])
-        elif suffix == ".npy":
-            numbers = Numbers(read_npy(path))
-        else:
-            numbers = read_parquet(path) if suffix == ".parquet" else read_table(path, marks(path), gaps=gaps)
-    points = check_points(numbers.X, str(path), at_least=at_least, gaps=gaps or kind == "table", names=numbers.names)
+            return read_sparse(path, members, wanted, at_least)
+        if kind == "table" and suffix not in ARRAYS:
+            table = columns_in(path, suffix, wanted)
+            check_columns(table.columns, str(path), at_least=at_least)
+            return Piece(table.columns, table.names, table.rows, table.notes)
+        numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
+    gaps = wanted.gaps or kind == "table"
+    points = check_points(numbers.X, str(path), at_least=at_least, gaps=gaps, names=numbers.names)
+    if numbers.rows.labels is not None:
+        check_labels(numbers.rows.labels, len(points), f"y in {path}")
     if kind == "counts":
         check_not_negative(points, str(path), numbers.names)
-    X = {str(place + 1): points[:, place] for place in range(points.shape[1])} if kind == "table" else points
-    return Data(X, labels_in(arrays, len(points), path), numbers.names)
+    if kind == "table":
+        return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
+    return Piece(points, numbers.names, numbers.rows, numbers.notes)
 
 
-def read_sparse(path: Path, members: Collection[str], kind: Kind, at_least: int) -> Data:
+def array_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
+    """The points of a .npy or .npz file; its columns go by numbers."""
+    arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {"X": read_npy(path)}
+    X, y, selection = arrays["X"], arrays.get("y"), wanted.selection
+    if not selection.narrows or X.ndim != 2:
+        return Numbers(X, rows=Rows(labels=y))
+    chosen = selection.of(numbered(X.shape[1]), path)
+    ids = None if chosen.id is None else np.array([plain(value) for value in X[:, chosen.id].tolist()], dtype=str)
+    labels = y if chosen.labels is None else np.array(X[:, chosen.labels])
+    return Numbers(X[:, list(chosen.features)], rows=Rows(ids, labels))
+
+
+def plain(value: Any) -> str:
+    """A number that names a row: 7.0 is 7."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def numbers_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
+    """The numbers of a table, with the columns' names."""
+    if suffix in TEXT:
+        return read_table(path, marks(suffix), gaps=wanted.gaps, wanted=wanted.selection)
+    if suffix in ARROW:
+        return as_numbers(read_arrow(path, wanted=wanted.selection, truth=True), path)
+    return as_numbers(read_sheet(path, wanted=wanted.selection), path)
+
+
+def columns_in(path: Path, suffix: str, wanted: Wanted) -> Columns:
+    """The columns of a table in which some may hold words."""
+    if suffix in TEXT:
+        return read_columns(path, marks(suffix), wanted.words, wanted.selection)
+    reader = read_arrow if suffix in ARROW else read_sheet
+    return reader(path, wanted.words, wanted.selection)
+
+
+def read_sparse(path: Path, members: Sequence[str], wanted: Wanted, at_least: int) -> Piece:
     """A sparse matrix of counts, where counts are wanted."""
-    if kind != "counts":
-        wanted = "a table" if kind == "table" else "points"
-        raise SparseInstead(f"{path} should hold {wanted}, but it holds a sparse matrix")
+    if wanted.kind != "counts":
+        expected = "a table" if wanted.kind == "table" else "points"
+        raise SparseInstead(f"{path} should hold {expected}, but it holds a sparse matrix")
     arrays = read_arrays(path, required=parts_of(members), optional=("y",))
     X = sparse_counts(arrays, path, at_least=at_least)
-    return Data(X, labels_in(arrays, X.shape[0], path))
+    selection, labels = wanted.selection, arrays.get("y")
+    if labels is not None:
+        check_labels(labels, X.shape[0], f"y in {path}")
+    if not selection.narrows:
+        return Piece(X, None, Rows(labels=labels))
+    chosen = selection.of(numbered(X.shape[1]), path)
+    ids, own = (None if one is None else X[:, [one]].toarray()[:, 0] for one in (chosen.id, chosen.labels))
+    rows = Rows(
+        None if ids is None else np.array([plain(value) for value in ids.tolist()]), labels if own is None else own
+    )
+    return Piece(X[:, list(chosen.features)], None, rows)
 
 
-def read_words(path: Path, words: Sequence[str], at_least: int) -> Data:
-    """A table in which columns may hold words."""
-    if path.suffix.lower() == ".parquet":
-        table = read_parquet_columns(path, words)
-    else:
-        table = read_columns(path, marks(path), words)
-    check_columns(table.columns, str(path), at_least=at_least)
-    return Data(table.columns, names=table.names, notes=table.notes)
+def join(pieces: list[Piece], files: Sequence[Path], wanted: Wanted) -> Piece:
+    """The rows of several files, one after the other."""
+    same_names([piece.names for piece in pieces], [width_of(piece) for piece in pieces], files)
+    if wanted.kind == "table":
+        words = tuple(words_in(pieces))
+        if any(piece.X[name].dtype.kind != "U" for piece in pieces for name in words):
+            # A column that holds words in one file is one of words in the others, too.
+            again = wanted._replace(words=tuple(dict.fromkeys((*wanted.words, *words))))
+            pieces = [read_piece(path, again, 1) for path in files]
+    rows = Rows(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
+    notes = tuple(dict.fromkeys(note for piece in pieces for note in piece.notes))
+    return Piece(
+        join_columns([piece.X for piece in pieces], [piece.names for piece in pieces]), pieces[0].names, rows, notes
+    )
 
 
-def read_names(path: PathLike) -> Names | None:
+def width_of(piece: Piece) -> int:
+    return len(piece.X) if isinstance(piece.X, dict) else int(piece.X.shape[1])
+
+
+def words_in(pieces: Sequence[Piece]) -> list[str]:
+    """The columns that hold words in some of the tables."""
+    names = pieces[0].X
+    return [name for name in names if any(piece.X[name].dtype.kind == "U" for piece in pieces)]
+
+
+def read_names(path: PathLike, decimal: str = ".") -> Names | None:
     """The names of a table's columns, where the file has them."""
     path = Path(path)
     with explained(path):
-        suffix = known_suffix(path, (".npy", ".npz", ".csv", ".tsv", ".parquet"))
-        if suffix == ".parquet":
-            return parquet_names(path)
-        return layout_of(path, marks(path), words=True).names if suffix in (".csv", ".tsv") else None
+        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        if suffix in ARROW:
+            return arrow_names(path)
+        if suffix in EXCEL:
+            return sheet_names(path)
+        return layout_of(path, marks(suffix), words=True, decimal=decimal).names if suffix in TEXT else None
 
 
-def marks(path: Path) -> str:
+def marks(suffix: str) -> str:
     """What may stand between two fields of a text file."""
-    return "\t" if path.suffix.lower() == ".tsv" else ",;\t"
-
-
-def labels_in(arrays: Mapping[str, AnyArray], n: int, path: Path) -> IntArray | None:
-    return check_labels(arrays["y"], n, f"y in {path}") if "y" in arrays else None
-
-
-def read_labels(path: PathLike, n: int) -> IntArray:
-    """A label per point, as numbers from 0: of a .npy, .npz (`y`), or .csv, .tsv, .txt, one in each line."""
-    path = Path(path)
-    with explained(path):
-        suffix = known_suffix(path, (".npy", ".npz", ".csv", ".tsv", ".txt"))
-        if suffix == ".npy":
-            y = read_npy(path)
-        elif suffix == ".npz":
-            y = read_arrays(path, required=("y",))["y"]
-        else:
-            lines = path.read_text(encoding="utf-8-sig").split("\n")
-            words = [line.strip() for line in lines if line.strip()]
-            # One line too many is the column's name; labels may be words, so nothing else tells it apart.
-            y = np.array(words[1:] if len(words) == n + 1 else words, dtype=str)
-    return check_labels(y, n, str(path))
-
-
-def known_suffix(path: Path, known: Sequence[str]) -> str:
-    if path.is_dir():
-        raise InputError(f"{path} should be a file, but it is a folder")
-    if not path.exists():
-        raise InputError(f"{path} should be a file, but there is none of that name")
-    suffix = path.suffix.lower()
-    if suffix not in known:
-        came = f"ends in {suffix}" if suffix else "has no ending"
-        raise InputError(f"{path} should be one of {', '.join(known)}, but its name {came}")
-    return suffix
-
-
-def read_npy(path: Path) -> AnyArray:
-    with path.open("rb") as file:
-        check_header(file, str(path))
-    array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array
-
-
-def names_in(path: Path) -> list[str]:
-    """The names of the arrays in a .npz file."""
-    with zipfile.ZipFile(path) as archive:
-        return [member.removesuffix(".npy") for member in archive.namelist()]
-
-
-def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
-    """The named arrays of a .npz file."""
-    found = {}
-    with explained(path), zipfile.ZipFile(path) as archive:
-        members = {member.removesuffix(".npy"): member for member in archive.namelist()}
-        missing = [name for name in required if name not in members]
-        if missing:
-            came = ", ".join(members) if members else "nothing"
-            raise InputError(f"{path} should hold an array named {missing[0]}, but it holds {came}")
-        for name in (*required, *(name for name in optional if name in members)):
-            with archive.open(members[name]) as file:
-                check_header(file, f"{name} in {path}")
-            with archive.open(members[name]) as file:
-                found[name] = np.lib.format.read_array(file, allow_pickle=False)
-                # Past the last byte the archive compares its checksum.
-                file.read(1)
-    return found
-
-
-def check_header(file: IO[bytes], source: str) -> None:
-    """Refuse what is not an array of plain values, before anything of it is loaded."""
-    prefix = file.read(6)
-    if prefix != b"\x93NUMPY":
-        raise InputError(f"{source} should be a NumPy array, but it {looks_like(prefix)}")
-    version = tuple(file.read(2))
-    if version == (1, 0):
-        _, _, dtype = np.lib.format.read_array_header_1_0(file)
-    else:
-        _, _, dtype = np.lib.format.read_array_header_2_0(file)
-    if dtype.hasobject:
-        raise InputError(f"{source} should hold numbers, but it holds {kind_of(dtype)}")
-
-
-def looks_like(prefix: bytes) -> str:
-    if not prefix:
-        return "is empty"
-    if prefix.startswith(b"\x80"):
-        return "looks like a pickle, which is never loaded"
-    if prefix.startswith(b"PK"):
-        return "looks like an archive of arrays (.npz)"
-    return "does not begin like one"
+    return "\t" if suffix.startswith(".tsv") else ",;\t"
 
 
 def read_json(path: PathLike) -> Any:
@@ -228,94 +267,3 @@ def read_json(path: PathLike) -> Any:
             return json.loads(Path(path).read_text(encoding="utf-8"))
         except json.JSONDecodeError as error:
             raise InputError(f"{path} should hold JSON, but line {error.lineno} is not") from error
-
-
-def check_points(
-    X: AnyArray,
-    source: str,
-    *,
-    at_least: int = 2,
-    gaps: bool = False,
-    names: Names | None = None,
-) -> FloatArray:
-    """X as real, finite numbers in rows of points, or an InputError that says what it is instead.
-
-    With `gaps`, NaN is a missing value.
-    """
-    if X.ndim != 2:
-        raise InputError(
-            f"{source} should have two dimensions (points, features), but it has {X.ndim}: its shape is {X.shape}"
-        )
-    if X.dtype.kind not in "fiub":
-        raise InputError(f"{source} should hold real numbers, but it holds {kind_of(X.dtype)}")
-    n, dim = X.shape
-    if n == 0 or dim == 0:
-        raise InputError(f"{source} should hold points, but it is empty: its shape is {X.shape}")
-    if n < at_least:
-        raise InputError(f"{source} should hold at least {at_least} points, but it holds {n}")
-    if X.dtype.kind != "f" or X.dtype.itemsize == 2:
-        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    check_finite(X, source, gaps, names)
-    return X
-
-
-def chunks(X: AnyArray) -> Iterator[slice]:
-    """Rows that are looked at in one go."""
-    rows = max(1, CHECKED_AT_ONCE // X.shape[1])
-    for first in range(0, len(X), rows):
-        yield slice(first, first + rows)
-
-
-def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
-    for rows in chunks(X):
-        chunk = X[rows]
-        with np.errstate(over="ignore"):
-            # The samplers work in single precision: what overflows there counts as infinite.
-            single = chunk.astype(np.float32, copy=False)
-        wrong = np.isinf(single) if gaps else ~np.isfinite(single)
-        if wrong.any():
-            row, column = (int(place) for place in np.argwhere(wrong)[0])
-            value = float(chunk[row, column])
-            message = (
-                f"{source} should hold finite numbers, but row {rows.start + row + 1}, {called(column, names)}, "
-                f"counted from 1, is {name_of(value)}"
-            )
-            raise MissingValues(message) if math.isnan(value) else InputError(message)
-
-
-def check_not_negative(X: FloatArray, source: str, names: Names | None) -> None:
-    for rows in chunks(X):
-        negative = X[rows] < 0
-        if negative.any():
-            row, column = (int(place) for place in np.argwhere(negative)[0])
-            raise InputError(
-                f"{source} should hold counts of 0 or more, but row {rows.start + row + 1}, {called(column, names)}, "
-                f"counted from 1, is {float(X[rows][row, column]):g}"
-            )
-
-
-def check_labels(y: AnyArray, n: int, source: str) -> IntArray:
-    """Labels as numbers from 0 in the order of their values, one for each of n points."""
-    if y.ndim == 2 and 1 in y.shape:
-        y = y.ravel()
-    if y.ndim != 1:
-        raise InputError(f"{source} should hold one label per point, but its shape is {y.shape}")
-    if len(y) != n:
-        raise InputError(f"{source} should hold one label for each of {n} points, but it holds {len(y)}")
-    if y.dtype.kind not in "fiubU":
-        raise InputError(f"{source} should hold numbers or words as labels, but it holds {kind_of(y.dtype)}")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        row = int(np.flatnonzero(~np.isfinite(y))[0])
-        raise InputError(f"{source} should hold finite labels, but row {row + 1} is {name_of(float(y[row]))}")
-    labels: IntArray = np.unique(y, return_inverse=True)[1].astype(np.int32)
-    return labels
-
-
-def kind_of(dtype: np.dtype[Any]) -> str:
-    """What an array holds that does not hold real numbers."""
-    if dtype.hasobject:
-        return "Python objects, which are never loaded"
-    if dtype.names:
-        return f"records ({', '.join(dtype.names)})"
-    names = {"U": "text", "S": "text", "c": "complex numbers", "M": "dates", "m": "time spans"}
-    return names.get(dtype.kind, str(dtype))

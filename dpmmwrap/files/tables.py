@@ -1,19 +1,22 @@
-"""Tables of numbers: .csv, .tsv, .parquet."""
+"""Text files: how they are laid out, and tables of numbers in them (.csv, .tsv, each also with .gz)."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import gzip
 import math
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from dpmmwrap.files.problems import InputError, MissingValues, WordsInstead
+from dpmmwrap.files.problems import DecimalCommas, InputError, MissingValues, WordsInstead
+from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 
 GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
 """Fields of a text file that stand for a missing value."""
@@ -21,8 +24,18 @@ NO_NAMES = ("", "na", "n/a", "null", "none", "missing")
 """What is no name of a column."""
 LOOKED_AT = 1000
 """Rows that show whether the first line of a table names its columns."""
+COUNTED = 20
+"""Lines that show what stands between two fields."""
+FEW_ROWS = 10
+"""Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 
-Names = tuple[str, ...]
+
+class Rows(NamedTuple):
+    """What the rows of a file are called and labelled, as words; None where the file does not say."""
+
+    ids: np.ndarray[Any, Any] | None = None
+    labels: np.ndarray[Any, Any] | None = None
 
 
 class Numbers(NamedTuple):
@@ -30,6 +43,8 @@ class Numbers(NamedTuple):
 
     X: np.ndarray[Any, Any]
     names: Names | None = None
+    rows: Rows = Rows()
+    notes: tuple[str, ...] = ()
 
 
 class Layout(NamedTuple):
@@ -44,67 +59,155 @@ class Layout(NamedTuple):
     """1 where the first column holds names of rows, else 0."""
     names: Names | None
     """Of the columns from `start` on."""
+    decimal: str = "."
+
+    @property
+    def known(self) -> Names:
+        """The names of the columns from `start` on, or their numbers."""
+        return self.names or numbered(self.width - self.start)
 
 
-def read_table(path: Path, delimiters: str, *, gaps: bool = False) -> Numbers:
+def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selection = ALL) -> Numbers:
     """The numbers of a text file; names in its first line and an unnamed column of row names are told apart.
 
     With `gaps`, empty fields, NA and the like are NaN.
     """
-    layout = layout_of(path, delimiters)
+    layout = layout_of(path, delimiters, words=wanted.narrows, decimal=wanted.decimal)
+    chosen = wanted.of(layout.known, path)
+    places = [layout.start + place for place in chosen.features]
+    whole = len(places) == layout.width and not wanted.narrows
     try:
-        return Numbers(load_numbers(path, layout), layout.names)
+        X = load_numbers(path, layout, None if whole else places, plain=wanted.decimal == ".")
     except UnicodeDecodeError:
         raise
     except ValueError as error:
         # Slower, as every field passes through Python.
-        if not gaps or not (found := try_with_gaps(path, layout)):
-            blame_line(path, layout, layout_of(path, delimiters, words=True), gaps, error)
-    return found
+        found = try_with_gaps(path, layout, None if whole else places) if gaps else None
+        if found is None:
+            as_table = layout_of(path, delimiters, words=True, decimal=wanted.decimal)
+            blame_line(path, layout, as_table, places, gaps, error)
+        X = found
+    names = None if layout.names is None else tuple(layout.names[place] for place in chosen.features)
+    if whole:
+        return Numbers(X, names)
+    # numpy does not count the fields of a line if it is to look at some of them only.
+    own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
+    labels = None if chosen.labels is None else layout.start + chosen.labels
+    rows = read_rows(path, layout, own, labels)
+    return Numbers(X, names, rows, unnamed_note(layout, wanted))
 
 
-def try_with_gaps(path: Path, layout: Layout) -> Numbers | None:
+def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
+    if not layout.start or wanted.id is not None:
+        return ()
+    return ("the first column, which has no name, is taken for the names of the rows and not clustered by",)
+
+
+def read_rows(path: Path, layout: Layout, own: int | None, labels: int | None) -> Rows:
+    """What stands in the columns that name and label the rows, given by their places in a line."""
+    ids, classes = [], []
+    for row in counted_rows(path, layout):
+        if own is not None:
+            ids.append(row.fields[own])
+        if labels is not None:
+            classes.append(row.fields[labels])
+    return Rows(None if own is None else np.array(ids, dtype=str), None if labels is None else as_classes(classes))
+
+
+def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Labels as words; the empty word where one is missing."""
+    return np.array(["" if field in GAPS else field for field in fields], dtype=str)
+
+
+class Row(NamedTuple):
+    """A row of a table as text."""
+
+    line: int
+    fields: list[str]
+
+
+def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
+    """The rows of values, each with as many fields as the first line."""
+    with open_text(path) as file:
+        for number, row in rows_of(file, layout.delimiter):
+            if number <= layout.skipped:
+                continue
+            if len(row) != layout.width:
+                message = f"{path} should hold {layout.width} fields per line, but line {number} holds {len(row)}"
+                raise InputError(message)
+            yield Row(number, row)
+
+
+def open_text(path: Path) -> IO[str]:
+    """A text file, packed by gzip or not."""
+    if is_packed(path):
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def try_with_gaps(path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any] | None:
     try:
-        return Numbers(load_numbers(path, layout, number_or_gap), layout.names)
+        return load_numbers(path, layout, places, plain=False)
     except ValueError:
         return None
 
 
-def load_numbers(path: Path, layout: Layout, converter: Any = None) -> np.ndarray[Any, Any]:
-    with warnings.catch_warnings():
+def load_numbers(path: Path, layout: Layout, places: list[int] | None, *, plain: bool) -> np.ndarray[Any, Any]:
+    """The numbers by numpy; unless they are plain, there may be gaps and decimal commas."""
+    with warnings.catch_warnings(), open_text(path) as file:
         # A table with names and no rows is reported as empty later on.
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         table: np.ndarray[Any, Any] = np.loadtxt(
-            path,
+            # By its name it is read in large pieces, which is faster.
+            file if is_packed(path) else path,
             delimiter=layout.delimiter,
             skiprows=layout.skipped,
-            usecols=range(layout.start, layout.width) if layout.start else None,
+            usecols=places,
             ndmin=2,
             quotechar='"',
             encoding="utf-8-sig",
-            converters=converter,
+            converters=None if plain else partial(number_or_gap, decimal=layout.decimal),
         )
     return table
 
 
-def layout_of(path: Path, delimiters: str, *, words: bool = False) -> Layout:
+def layout_of(path: Path, delimiters: str, *, words: bool = False, decimal: str = ".") -> Layout:
     """See how a text file is laid out; where `words` may be values, its first line is compared with the next ones."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with open_text(path) as file:
         before, first = first_line(file)
         if not first:
             raise InputError(f"{path} should hold points, but it is empty")
-        delimiter = next((mark for mark in delimiters if mark in first), delimiters[0])
-        fields = stripped(next(csv.reader([first], delimiter=delimiter, skipinitialspace=True)))
-        if words:
-            following = [row for _, row in islice(rows_of(file, delimiter), LOOKED_AT)]
-            named = names_columns(fields, following)
-        else:
-            named = is_header(fields)
+        lines = [first, *islice(file, LOOKED_AT)]
+    delimiter = delimiter_of(lines[:COUNTED], delimiters)
+    fields = stripped(next(csv.reader([first], delimiter=delimiter, skipinitialspace=True)))
+    following = [row for _, row in rows_of(lines[1:], delimiter)] if words else []
+    named = names_columns(fields, following, decimal) if words else is_header(fields)
+    return arranged(fields, named, path)._replace(delimiter=delimiter, skipped=before + int(named), decimal=decimal)
+
+
+def arranged(fields: Sequence[str], named: bool, path: Path) -> Layout:
+    """The columns that a table has by its first line."""
     if not named:
-        return Layout(delimiter, before, len(fields), 0, None)
+        return Layout("", 0, len(fields), 0, None)
     # pandas and R write the row names into a first column that has no name itself.
     start = 1 if len(fields) > 1 and not fields[0] else 0
-    return Layout(delimiter, before + 1, len(fields), start, column_names(fields[start:], path))
+    return Layout("", 0, len(fields), start, column_names(fields[start:], path))
+
+
+def delimiter_of(lines: Sequence[str], marks: str) -> str:
+    """What stands between two fields: the mark that each line has as often as the others.
+
+    A comma comes last: it may also stand in numbers.
+    """
+    for mark in sorted(marks, key="\t;,".index):
+        widths = {len(row) for _, row in rows_of(lines, mark)}
+        if len(widths) == 1 and widths.pop() > 1:
+            return mark
+    return next((mark for mark in marks if mark in lines[0]), marks[0])
 
 
 def first_line(file: Iterator[str]) -> tuple[int, str]:
@@ -139,7 +242,7 @@ def is_header(fields: Sequence[str]) -> bool:
     return any(is_name(field) for field in fields) or (len(fields) > 1 and list(fields) == numbered)
 
 
-def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]]) -> bool:
+def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str = ".") -> bool:
     """Whether the first line of a table, in which words may be values, names the columns.
 
     It does if a name stands above a column of numbers. If there are no such columns, it does if it looks like names:
@@ -149,7 +252,7 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]]) -> 
         return False
     for place, field in enumerate(fields):
         below = [row[place] for row in following if place < len(row) and row[place] not in GAPS]
-        if is_name(field) and below and all(is_number(value) for value in below):
+        if is_name(field) and below and all(is_number(value, decimal) for value in below):
             return True
     named = [field for field in fields if field]
     return len(set(named)) == len(named) and not any(is_number(field) for field in named)
@@ -168,51 +271,63 @@ def is_name(field: str) -> bool:
     return (field[:1].isalpha() or field[:1] == "_") and not is_number(field) and field.lower() not in NO_NAMES
 
 
-def is_number(field: str) -> bool:
+def is_number(field: str, decimal: str = ".") -> bool:
     try:
-        number_of(field)
+        number_of(field, decimal)
     except ValueError:
         return False
     return True
 
 
-def number_of(field: str) -> float:
-    # Python itself would take 1_000 for a number.
-    if "_" in field:
+def number_of(field: str, decimal: str = ".") -> float:
+    # Python itself would take 1_000 for a number; and where a comma is the mark, a point may stand between thousands.
+    if "_" in field or (decimal == "," and "." in field):
         raise ValueError(f"{field} is not a number")
-    return float(field)
+    return float(field.replace(",", ".") if decimal == "," else field)
 
 
-def number_or_gap(field: str) -> float:
+def number_or_gap(field: str, decimal: str = ".") -> float:
     field = field.strip()
-    return math.nan if field in GAPS else number_of(field)
+    return math.nan if field in GAPS else number_of(field, decimal)
 
 
 def called(column: int, names: Names | None, start: int = 0) -> str:
-    """A column (counted from 0) in words: by its number among all fields, and its name if it has one."""
-    number = f"column {column + start + 1}"
+    """A column (counted from 0) in words: by its name, or by its number among all fields."""
     if names is None or column >= len(names) or names[column] == str(column + 1):
-        return number
-    return f"{number} ({names[column]!r})"
+        return f"column {column + start + 1}"
+    return f"column {names[column]!r}"
 
 
-def blame_line(path: Path, layout: Layout, as_table: Layout, gaps: bool, error: ValueError) -> NoReturn:
+def place_in_words(row: int, column: int, names: Names | None) -> str:
+    """A row and a column, both counted from 0, in words."""
+    return (
+        f"row {row + 1}, {called(column, names)}, counted from 1,"
+        if names is None
+        else (f"row {row + 1}, {called(column, names)},")
+    )
+
+
+def blame_line(
+    path: Path, layout: Layout, as_table: Layout, places: Sequence[int], gaps: bool, error: ValueError
+) -> NoReturn:
     """Find the line that numpy did not understand: numpy counts rows of numbers, people count lines.
 
-    Columns are called as the table calls them that the file would be if words were allowed.
+    Columns are called as the table calls them that the file would be if words were allowed; `places` are those that
+    are looked at.
     """
     width = seen = 0
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, start=1):
             said = line.split("#")[0].strip("\r\n")
             if number <= layout.skipped or not said.strip():
                 continue
             fields = stripped(next(csv.reader([said], delimiter=layout.delimiter, skipinitialspace=True)))
             width = width or len(fields)
-            for column, field in enumerate(fields[layout.start :], start=layout.start):
-                if not (is_number(field) or (gaps and field in GAPS)):
+            for column in places:
+                field = fields[column] if column < len(fields) else "0"
+                if not (is_number(field, layout.decimal) or (gaps and field in GAPS)):
                     rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
-                    blame_field(Field(path, number, column, field), as_table, seen, rest, error)
+                    blame_field(Field(path, number, column, field), as_table, places, seen, rest, error)
             if len(fields) != width:
                 message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
                 raise InputError(message) from error
@@ -230,7 +345,12 @@ class Field(NamedTuple):
 
 
 def blame_field(
-    field: Field, layout: Layout, numbers_above: int, rows: Sequence[Sequence[str]], error: ValueError
+    field: Field,
+    layout: Layout,
+    places: Sequence[int],
+    numbers_above: int,
+    rows: Sequence[Sequence[str]],
+    error: ValueError,
 ) -> NoReturn:
     """Say what is wrong with a field: a gap, a slip in a column of numbers, or the first of a column of words.
 
@@ -241,70 +361,29 @@ def blame_field(
     if text in GAPS:
         came = repr(text) if text else "nothing"
         raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
-    if not holds_words([row[column] for row in rows if column < len(row)], numbers_above):
+    if has_decimal_comma(text) and layout.decimal == ".":
+        raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+    below = {at: [row[at] for row in rows if at < len(row)] for at in places}
+    if not holds_words(below[column], numbers_above, layout.decimal):
         raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
-    names = layout.names or [str(number) for number in range(1, layout.width + 1)]
-    columns = enumerate(names, start=layout.start)
-    words = [name for at, name in columns if holds_words([row[at] for row in rows if at < len(row)], numbers_above)]
+    words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
+    distinct = [at for at in words if all_different(below[at])]
     message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
-    raise WordsInstead(message, words) from error
+    own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
+    raise WordsInstead(message, own, rare) from error
 
 
-def holds_words(fields: Sequence[str], more_numbers: int = 0) -> bool:
+def has_decimal_comma(text: str) -> bool:
+    return DECIMAL_COMMA.fullmatch(text) is not None
+
+
+def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
     """Whether there are more words than numbers."""
-    kinds = [is_number(field) for field in fields if field not in GAPS]
+    kinds = [is_number(field, decimal) for field in fields if field not in GAPS]
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 
-def read_parquet(path: Path) -> Numbers:
-    """The columns of numbers of a Parquet file, NaN where a value is missing."""
-    pyarrow, kinds = pyarrow_for(path)
-    table = open_parquet(path)
-    names = tuple(table.column_names)
-    X = np.empty((table.num_rows, len(names)), dtype=np.float64)
-    for place, name in enumerate(names):
-        kind = table.schema.field(name).type
-        if not (kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)):
-            message = f"{path} should hold numbers, but its column {name!r} is of type {kind}"
-            is_text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind)
-            raise WordsInstead(message, [name]) if is_text else InputError(message)
-        column = table.column(name)
-        if kinds.is_boolean(kind):
-            column = column.cast(pyarrow.int8())
-        X[:, place] = column.cast(pyarrow.float64(), safe=False).to_numpy()
-    return Numbers(X, names)
-
-
-def open_parquet(path: Path) -> Any:
-    """The table of a Parquet file, without the index that pandas keeps in it."""
-    names = parquet_names(path)
-    pyarrow, _ = pyarrow_for(path)
-    with parquet_problems(path):
-        return pyarrow.parquet.read_table(path, columns=list(names))
-
-
-def parquet_names(path: Path) -> Names:
-    pyarrow, _ = pyarrow_for(path)
-    with parquet_problems(path):
-        names = pyarrow.parquet.read_schema(path).names
-    return tuple(name for name in names if not name.startswith("__index_level_"))
-
-
-@contextlib.contextmanager
-def parquet_problems(path: Path) -> Iterator[None]:
-    pyarrow, _ = pyarrow_for(path)
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path} should be a Parquet file, but it is damaged or something else") from error
-
-
-def pyarrow_for(path: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-        import pyarrow.types
-    except ImportError as error:
-        message = f"{path} is read by pyarrow, which is not installed (pip install pyarrow)"
-        raise InputError(message) from error
-    return pyarrow, pyarrow.types
+def all_different(fields: Sequence[str]) -> bool:
+    """Whether words name their rows, as no two are the same; of a few words that may be by chance."""
+    words = [field for field in fields if field not in GAPS]
+    return len(words) >= FEW_ROWS and len(set(words)) == len(words)

@@ -68,7 +68,9 @@ def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         "sampled": np.array([chain.sampled, partition.n_clusters]),
         "sampled_alpha": np.float64(partition.alpha),
-        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior, *sample.place) for sample in samples]),
+        "samples": np.array(
+            [(sample.n_clusters, sample.alpha, sample.log_posterior, *sample.place) for sample in samples]
+        ),
         "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
         "sampled_moves": np.array([*record.moves, record.moved], np.int64),
         "founders": chain.founders.rows,

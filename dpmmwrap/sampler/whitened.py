@@ -59,7 +59,9 @@ class WhitenedData(Data):
         bundle, count, priors = partition.clusters, partition.n_clusters, [prior_fields(model)] * partition.n_clusters
         if model.outlier_prior is not None:
             priors[0] = model.outlier_prior.fields  # type: ignore[attr-defined]
-        found = Statistics(bundle.counts[:count].copy(), np.empty_like(bundle.means[:count]), np.empty_like(bundle.factors[:count]))
+        found = Statistics(
+            bundle.counts[:count].copy(), np.empty_like(bundle.means[:count]), np.empty_like(bundle.factors[:count])
+        )
         for k, prior in enumerate(priors):
             n, strength, factor = found.counts[k], bundle.strengths[k], bundle.factors[k]
             gap = bundle.means[k] - prior.mean

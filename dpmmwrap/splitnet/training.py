@@ -26,11 +26,18 @@ from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 
 WARM_UP = 100
 """Steps of warm-up. The curriculum begins after it, so that the first steps do not depend on the total."""
-TIMED = (20, 60)
-"""The steps that are timed to turn minutes into a number of steps."""
-VALIDATIONS = 25
+TIMED = (5, 15)
+"""The steps, counted from the first of this run, that are timed to turn minutes into a number of steps."""
+VALIDATIONS, VALIDATION_SHARE = 25, 0.2
+"""Validations of a training, and the share of its time that they may take where that is given."""
+GRACE = 1.1
+"""How much longer than asked for a training may take before it ends without its last steps."""
 FULL_DIFFICULTY = 0.4
 """The share of the training after which the hardest sets are drawn, too."""
+CURVE_NOTE = (
+    f"the sets to learn from get harder during the first {FULL_DIFFICULTY:.0%} of the training, and the loss may rise "
+    "meanwhile; the ARI is of the same validation sets throughout"
+)
 
 
 @dataclass(frozen=True)
@@ -44,16 +51,18 @@ class TrainingSettings:
     seed: int = 0
     learning_rate: float = 1.5e-3
     device: str = "auto"
+    validations: int = VALIDATIONS
 
     def __post_init__(self) -> None:
-        for name, least in (("dim", 1), ("steps", 1), ("batch", 1), ("seed", 0)):
+        for name, least in (("dim", 1), ("steps", 1), ("batch", 1), ("seed", 0), ("validations", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} should be at least {least}, not {getattr(self, name)}")
         architecture(self.dim, self.preset)
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with before it is resumed."""
-        return {name: value for name, value in asdict(self).items() if name not in ("device", "steps")}
+        free = ("device", "steps", "validations")
+        return {name: value for name, value in asdict(self).items() if name not in free}
 
 
 @dataclass
@@ -65,6 +74,8 @@ class TrainingProgress:
     loss: float
     validation: dict[str, float]
     seconds_left: float
+    difficulty: float
+    """Of the sets that are learned from, up to 1; those of the validation are the same throughout."""
 
 
 def checkpoint_path(out: Path) -> Path:
@@ -91,6 +102,12 @@ class Training:
         self.best: dict[str, Tensor] = {}
         self.best_metrics: dict[str, float] = {}
         self.metrics: dict[str, float] = {}
+        self.curve: list[dict[str, float]] = []
+        self.ended_by = "steps"
+
+    @property
+    def difficulty(self) -> float:
+        return curriculum_progress(self.step, self.settings.steps)
 
     def advance(self, batch: Batch) -> float:
         """One step of AdamW."""
@@ -109,6 +126,9 @@ class Training:
     def validate(self, sets: list[Validation]) -> None:
         """Measures the ARI of the first proposal, and keeps the weights if they are the best so far."""
         self.metrics = validate(self.network, sets)
+        named = {f"ari_{name}": round(value, 4) for name, value in self.metrics.items()}
+        now = {"step": self.step, "difficulty": round(self.difficulty, 3), "loss": round(self.loss, 4)}
+        self.curve = [*self.curve, now | named]
         score = sum(self.metrics.values()) / len(self.metrics)
         if score > self.best_score:
             self.best_score, self.best_step, self.best_metrics = score, self.step, self.metrics
@@ -121,11 +141,12 @@ class Training:
             tensors |= {f"optimiser.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
         numbers = {
             name: getattr(self, name)
-            for name in ("step", "seconds", "loss", "best_score", "best_step", "best_metrics", "metrics")
+            for name in ("step", "seconds", "loss", "best_score", "best_step", "best_metrics", "metrics", "curve")
         }
         metadata = {
             "settings": json.dumps(self.settings.identity()),
             "steps": json.dumps(self.settings.steps),
+            "validations": json.dumps(self.settings.validations),
             "numbers": json.dumps(numbers),
         }
         content = save({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, metadata)
@@ -139,23 +160,27 @@ class Training:
         try:
             identity = json.loads(metadata["settings"])
             steps = int(json.loads(metadata["steps"]))
+            validations = int(json.loads(metadata.get("validations", str(VALIDATIONS))))
             numbers = json.loads(metadata["numbers"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is no checkpoint of a SplitNet training") from error
         if identity != self.settings.identity():
             differing = [name for name, value in self.settings.identity().items() if identity.get(name) != value]
             raise ValueError(f"the checkpoint {path} is of a training with another {', '.join(differing)}")
         # The schedule belongs to the run: it keeps the number of steps that it was started with.
-        self.settings = replace(self.settings, steps=steps)
+        self.settings = replace(self.settings, steps=steps, validations=validations)
         for name, value in numbers.items():
             setattr(self, name, value)
-        self.network.load_state_dict(_under("network.", tensors))
-        self.best = {name: tensor.to(self.device) for name, tensor in _under("best.", tensors).items()}
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under("optimiser.", tensors).items():
-            index, key = name.split(".", 1)
-            state.setdefault(int(index), {})[key] = tensor
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        try:
+            self.network.load_state_dict(_under("network.", tensors))
+            self.best = {name: tensor.to(self.device) for name, tensor in _under("best.", tensors).items()}
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in _under("optimiser.", tensors).items():
+                index, key = name.split(".", 1)
+                state.setdefault(int(index), {})[key] = tensor
+            self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise ValueError(f"{path} is a damaged checkpoint: its parts do not belong together") from error
 
     def card(self) -> dict[str, Any]:
         """The model card that goes beside the weights."""
@@ -165,11 +190,15 @@ class Training:
             "architecture": self.network.sizes.to_dict(),
             "steps": self.settings.steps,
             "steps_done": self.step,
+            "validations": self.settings.validations,
+            "ended_by": self.ended_by,
             "best_step": self.best_step,
             "batch": self.settings.batch,
             "seed": self.settings.seed,
             "learning_rate": self.settings.learning_rate,
             "metrics": {f"ari_{name}": round(value, 4) for name, value in self.best_metrics.items()},
+            "curve": self.curve,
+            "curve_note": CURVE_NOTE,
             "training_minutes": round(self.seconds / 60, 1),
             "version": __version__,
         }
@@ -218,33 +247,68 @@ def train(
 ) -> dict[str, Any]:
     """Trains and writes weights and card to `out`; Ctrl-C keeps the best so far. Returns the card.
 
-    With `minutes`, the first steps are timed and the number of steps is set from them; the card records it, and
-    the same number given as `steps` makes the same weights.
+    With `minutes`, also of a run that is resumed, the first steps are timed and the numbers of steps and validations
+    are set from them; the card records them, and the same numbers as settings make the same weights.
     """
+    budget = Budget(minutes, time.perf_counter())
     training = Training(settings)
     checkpoint = checkpoint_path(out)
     if resume:
         training.load_checkpoint(checkpoint)
-        minutes = None
     with Interrupt() as interrupt:
-        run(training, checkpoint, minutes, progress, interrupt)
+        run(training, checkpoint, budget, progress, interrupt)
     training.save_best(out)
     if training.step == training.settings.steps:
         checkpoint.unlink(missing_ok=True)
     return training.card()
 
 
+@dataclass
+class Budget:
+    """How long a training may take, with everything that belongs to it, and how many steps that allows."""
+
+    minutes: float | None
+    begun: float
+    timed_from: float = 0.0
+    validation: float = math.inf
+    """Seconds of one; not known before the steps are timed."""
+
+    def look(self, training: Training, done: int, sets: list[Validation]) -> None:
+        """Time the first steps; then set the number of all."""
+        if self.minutes is None or done not in TIMED:
+            return
+        now = time.perf_counter()
+        if done == TIMED[0]:
+            self.timed_from = now
+            return
+        validate(training.network, sets)
+        ended = time.perf_counter()
+        per_step, self.validation = (now - self.timed_from) / (TIMED[1] - TIMED[0]), ended - now
+        left = 60 * self.minutes - (ended - self.begun)
+        validations = min(VALIDATIONS, max(1, int(VALIDATION_SHARE * left / self.validation)))
+        more = max(0, int((left - validations * self.validation) / per_step))
+        training.settings = replace(training.settings, steps=training.step + more, validations=validations)
+
+    def is_spent(self) -> bool:
+        """Whether there is time for the last validation only: other programs may have made the steps slower."""
+        if self.minutes is None or math.isinf(self.validation):
+            return False
+        return time.perf_counter() - self.begun + self.validation > GRACE * 60 * self.minutes
+
+
 def run(
     training: Training,
     checkpoint: Path,
-    minutes: float | None,
+    budget: Budget,
     progress: Callable[[TrainingProgress], None] | None,
     interrupt: Interrupt,
 ) -> None:
     """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
     sets = validation_sets(training.settings.seed, training.settings.dim)
     begun, done_before, seconds_before = time.perf_counter(), training.step, training.seconds
-    timed_from = begun
+    # With more minutes a run goes on beyond the steps that it was planned for.
+    if budget.minutes is not None:
+        training.settings = replace(training.settings, steps=max(training.settings.steps, training.step + TIMED[1] + 1))
     with ThreadPoolExecutor(1) as ahead:
         coming = submit(ahead, training, training.step)
         while training.step < training.settings.steps:
@@ -253,21 +317,17 @@ def run(
             training.advance(batch)
             now = time.perf_counter()
             training.seconds = seconds_before + now - begun
-            if minutes is not None and training.step == TIMED[0]:
-                timed_from = now
-            if minutes is not None and training.step == TIMED[1]:
-                per_step = (now - timed_from) / (TIMED[1] - TIMED[0])
-                steps = max(TIMED[1] + 1, int(60 * minutes / per_step))
-                training.settings = replace(training.settings, steps=steps)
+            budget.look(training, training.step - done_before, sets)
             # Looked at once: a Ctrl-C during the validation takes effect after the next step, which is validated, too.
-            stop = interrupt.requested or training.step == training.settings.steps
-            if stop or training.step % max(1, training.settings.steps // VALIDATIONS) == 0:
+            training.ended_by = "interrupt" if interrupt.requested else "time" if budget.is_spent() else "steps"
+            stop = training.ended_by != "steps" or training.step == training.settings.steps
+            if stop or training.step % max(1, training.settings.steps // training.settings.validations) == 0:
                 training.validate(sets)
                 training.save_checkpoint(checkpoint)
             if progress is not None:
                 left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
                 said = (training.step, training.settings.steps, training.loss, training.metrics, left)
-                progress(TrainingProgress(*said))
+                progress(TrainingProgress(*said, training.difficulty))
             if stop:
                 return
 

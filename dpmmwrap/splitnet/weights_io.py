@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -11,11 +12,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from dpmmwrap.files import write_atomically, write_json
+from dpmmwrap.files import read_json, write_atomically, write_json
 from dpmmwrap.splitnet.network import Architecture, SplitNet
 
 FORMAT = "dpmmwrap-splitnet-1"
 FOLDER = Path(__file__).parent / "weights"
+CHECKSUM = "sha256"
+"""Of the weights file, in its card: numbers that are damaged look like any others."""
 
 
 def shipped_dims(folder: Path = FOLDER) -> list[int]:
@@ -49,7 +52,7 @@ def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
     metadata = {"format": FORMAT, "architecture": json.dumps(network.sizes.to_dict())}
     content = save(tensors, metadata)
     write_atomically(path, lambda file: file.write(content))
-    write_json(card_path(path), card)
+    write_json(card_path(path), card | {CHECKSUM: hashlib.sha256(content).hexdigest()})
 
 
 def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
@@ -67,8 +70,18 @@ def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
         raise ValueError(f"the weights in {path} do not fit the architecture that the file describes")
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise ValueError(f"the weights in {path} are damaged: some are not finite")
+    check_sum(path)
     network.load_state_dict(tensors)
     return network.eval()
+
+
+def check_sum(path: Path) -> None:
+    """Refuse a file that is not the one its card describes; one without a card cannot be compared."""
+    card = card_path(path)
+    known = read_json(card) if card.is_file() else {}
+    expected = known.get(CHECKSUM) if isinstance(known, dict) else None
+    if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        raise ValueError(f"the weights in {path} are damaged: their checksum is not the one in {card.name}")
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

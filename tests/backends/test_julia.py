@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import running
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
@@ -499,20 +500,21 @@ from dpmmwrap import DPMM
 
 X = np.random.default_rng(0).standard_normal((5000, 2)).astype(np.float32)
 told = lambda number, iteration: print(number, flush=True)
-model = DPMM(backend="julia", init="kmeans", max_iter=100_000, random_state=0).fit(X, progress=told)
+model = DPMM(backend="julia", init="kmeans", max_iter=100_000, random_state=0)
+model.fit(X, progress=told, on_interrupt="return")
 print("kept", model.interrupted_, model.n_iter_, len(model.labels_), flush=True)
 """
 
 
 def test_control_c_keeps_the_result_so_far() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        while running.stdout.readline() != "3\n":
-            assert running.poll() is None
-        running.send_signal(signal.SIGINT)
-        said, _ = running.communicate(timeout=120)
-    assert running.returncode == 0
+    with running(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() != "3\n":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
     word, interrupted, iterations, points = said.splitlines()[-1].split()
     assert (word, interrupted, points) == ("kept", "True", "5000")
     assert 3 <= int(iterations) < 100_000

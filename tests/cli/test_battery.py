@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import running
 
 from dpmmwrap.datasets import generate, generate_counts
 
@@ -146,7 +147,7 @@ def test_a_killed_battery_goes_on(run, sets: Path, tmp_path: Path) -> None:
         "--out",
         str(out),
     ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with running(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
         assert any(line.startswith("run 4/") for line in lines), "it ended before"

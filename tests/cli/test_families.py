@@ -8,11 +8,11 @@ import pytest
 from scipy import sparse
 
 from dpmmwrap import load
-from dpmmwrap.cli import predict as predict_module
+from dpmmwrap.cli import answers
 
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
-    *("labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"),
+    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"),
     *("clusters.png", "groups.png", "trace.png"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
@@ -20,7 +20,7 @@ MIXED = ["age", "height", "sex", "colour", "code"]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predict_module, "CHUNK_ROWS", 33)
+    monkeypatch.setattr(answers, "CHUNK_ROWS", 33)
 
 
 def write_rows(path: Path, names: list[str] | None, rows: list[list[object]]) -> Path:
@@ -110,7 +110,7 @@ def test_full_covariances_need_every_value(run, gappy: Path, tmp_path: Path) -> 
     assert "NaN); use --skip-missing" in run("fit", gappy, "--family", "multinomial").sentence
     write_rows(tmp_path / "x.csv", ["left", "right"], [[1, 2], [3, ""], [5, 6]])
     said = run("fit", tmp_path / "x.csv", "--covariance", "full").sentence
-    assert "line 3, column 2 ('right') holds nothing; use --covariance diag, or --skip-missing" in said
+    assert "line 3, column 'right' holds nothing; use --covariance diag, or --skip-missing" in said
 
 
 def test_skipping_rows(run, summary_of, gappy: Path, tmp_path: Path) -> None:
@@ -242,7 +242,10 @@ def test_tables_for_predict(run, table: Path, tmp_path: Path) -> None:
     few = write_rows(tmp_path / "few.csv", None, [row[1:] for row in rows])
     assert "a column '5', but it has 4 columns without names" in run("predict", model, few).sentence
     more = write_rows(tmp_path / "more.csv", None, [[*row, 1] for row in rows])
-    assert "should have 5 columns like the model, but it has 6" in run("predict", model, more).sentence
+    assert (
+        "should have 5 columns like the model (age, height, sex, colour, code), but it has 6"
+        in run("predict", model, more).sentence
+    )
     wrong = write_rows(tmp_path / "wrong.csv", MIXED, [["old", 1, "f", "red", 2]] * 3)
     assert "'age'" in run("predict", model, wrong).sentence
 
@@ -285,11 +288,11 @@ def test_columns_of_one_kind_only(run, summary_of, tmp_path: Path) -> None:
 
 def test_words_suggest_a_mixed_table(run, table: Path, tmp_path: Path) -> None:
     said = run("fit", table).sentence
-    assert "column 3 ('sex') holds words" in said
-    assert "use --family mixed --categorical sex,colour, or leave those columns out" in said
+    assert "column 'sex' holds words" in said
+    assert "use --family mixed --categorical sex,colour, or --drop sex,colour" in said
     path = write_rows(tmp_path / "x.csv", ["a", "the kind"], [[1, "x"], [2, "y"]])
-    assert "use --family mixed --categorical 'the kind', or leave that column out" in run("fit", path).sentence
-    assert "leave that column out" in run("fit", path, "--family", "multinomial").sentence
+    assert "use --family mixed --categorical 'the kind', or --drop 'the kind'" in run("fit", path).sentence
+    assert "use --drop 'the kind'" in run("fit", path, "--family", "multinomial").sentence
 
 
 def test_columns_that_are_not_there_or_not_named(run, table: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import running
 
 from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.datasets import generate
@@ -98,7 +99,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     assert done.code == 0
     pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
-        "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
+        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)
@@ -245,7 +246,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
         np.save(folder / f"{name}.npy", array, allow_pickle=True)
         yield folder / f"{name}.npy", said
     for name, text, said in (
-        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 2 ('b') holds 'x'"),
+        ("words.csv", "a,b\n1,2\n3,x\n", "line 3, column 'b' holds 'x'"),
         ("notarray.npy", "hello", "should be a NumPy array"),
         ("notarchive.npz", "hello", "damaged or not what its name says"),
         ("strange.xyz", "hello", "ends in .xyz"),
@@ -363,7 +364,7 @@ def test_ctrl_c_keeps_the_result_so_far(data: Path, tmp_path: Path) -> None:
     out, checkpoint = tmp_path / "out", tmp_path / "chain.ckpt"
     command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, "1000000", "--out", out]
     command += ["--checkpoint", checkpoint, "--checkpoint-every", "5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(checkpoint, process)
         process.send_signal(signal.SIGINT)
         answer, problems = process.communicate(timeout=60)
@@ -401,7 +402,7 @@ def test_the_live_line_on_a_terminal(data: Path, options: tuple[str, ...], place
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, *options]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment, text=True) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
         os.close(theirs)
         shown = read_all(ours)
         answer, _ = process.communicate(timeout=60)

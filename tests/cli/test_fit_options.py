@@ -184,6 +184,7 @@ def test_a_picture_that_fails_takes_nothing_with_it(
     assert done.code == 0
     assert done.err == "dpmmwrap: note: clusters.png could not be drawn (ZeroDivisionError: no way)\n"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "labels.csv",
         "labels.npy",
         "groups.npy",
         "model.npz",

@@ -1,12 +1,13 @@
 """`dpmmwrap predict`: the same answers as the model itself, for files of any length."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpmmwrap import load
-from dpmmwrap.cli import predict as predict_module
+from dpmmwrap.cli import answers
 from dpmmwrap.datasets import generate
 
 
@@ -29,7 +30,7 @@ def points(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predict_module, "CHUNK_ROWS", 33)
+    monkeypatch.setattr(answers, "CHUNK_ROWS", 33)
 
 
 def test_labels_are_printed_one_per_line(run, model: Path, points: Path) -> None:
@@ -43,15 +44,27 @@ def test_labels_are_written(run, model: Path, points: Path, tmp_path: Path, endi
     out = tmp_path / f"labels.{ending}"
     done = run("predict", model, points, "--out", out)
     assert (done.code, done.out) == (0, "")
-    labels = np.load(out) if ending == "npy" else np.loadtxt(out, dtype=int)
-    np.testing.assert_array_equal(labels, load(model).predict(np.load(points)))
+    expected = load(model).predict(np.load(points))
+    if ending == "npy":
+        np.testing.assert_array_equal(np.load(out), expected)
+        return
+    with out.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["row", "cluster", "probability", "outlier"]
+    assert [int(line["row"]) for line in lines] == list(range(1, 101))
+    assert [int(line["cluster"]) for line in lines] == expected.tolist()
+    assert {line["outlier"] for line in lines} == {"0"}
+    sure = load(model).predict_proba(np.load(points)).max(axis=1)
+    np.testing.assert_allclose([float(line["probability"]) for line in lines], sure, rtol=1e-5)
 
 
 @pytest.mark.parametrize("ending", ["npy", "csv"])
 def test_probabilities_are_written(run, model: Path, points: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"probabilities.{ending}"
     assert run("predict", model, points, "--proba", "--out", out).code == 0
-    probabilities = np.load(out) if ending == "npy" else np.loadtxt(out, delimiter=",", ndmin=2)
+    if ending == "csv":
+        assert out.read_text().splitlines()[0] == "row,cluster_0,cluster_1,cluster_2"
+    probabilities = np.load(out) if ending == "npy" else np.loadtxt(out, delimiter=",", ndmin=2, skiprows=1)[:, 1:]
     np.testing.assert_allclose(probabilities, load(model).predict_proba(np.load(points)), rtol=1e-5)
 
 

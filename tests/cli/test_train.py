@@ -19,10 +19,21 @@ def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
     done = run("train", "--dim", 3, "--steps", 4, "--batch", 1, "--out", path)
     assert done.code == 0, done.err
     assert "ARI easy" in done.out
-    assert "step 4/4: loss" in done.err
+    assert "step 4/4: loss" in done.err and "at difficulty 20%, ARI easy" in done.err
+    assert done.err.count("the sets to learn from get harder during the first 40% of the training") == 1
     assert load_weights(path, 3).sizes.hidden == 64
     assert path.with_suffix(".json").exists()
     assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_minutes_are_obeyed_by_a_run_that_goes_on(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "TIMED", (1, 2))
+    path = tmp_path / "w.safetensors"
+    begun = training.Training(training.TrainingSettings(dim=2, steps=4000, batch=1))
+    begun.save_checkpoint(training.checkpoint_path(path))
+    done = run("train", "--dim", 2, "--batch", 1, "--out", path, "--resume", "--minutes", 1e-6)
+    assert done.code == 0, done.err
+    assert "step 2/2: loss" in done.err
 
 
 def test_its_weights_can_be_evaluated(run, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from dpmmwrap.evaluation.images import project, read_features, read_idx
-from dpmmwrap.evaluation.sources import open_file
-from dpmmwrap.files import InputError
+from dpmmwrap.evaluation.images import project, read_idx
+from dpmmwrap.evaluation.sources import Reading, load, open_file, read_labelled
+from dpmmwrap.files import InputError, MissingValues, Selection
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -30,7 +30,7 @@ def test_idx_files(tmp_path: Path, images: np.ndarray, packed: bool) -> None:
     points.write_bytes(pack(idx(images)))
     truth = np.arange(30) % 10
     labels.write_bytes(pack(idx(truth)))
-    data = read_features(str(points), labels)
+    data = read_labelled(Reading((str(points),), str(labels))).data
     assert data.X.shape == (30, 20)
     np.testing.assert_allclose(data.X[3], images[3].ravel() / 255, rtol=1e-6)
     np.testing.assert_array_equal(data.y, truth)
@@ -63,7 +63,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
 def test_keras_files(tmp_path: Path, images: np.ndarray) -> None:
     path = tmp_path / "mnist.npz"
     np.savez(path, x_train=images[:10], y_train=np.zeros(10), x_test=images[10:], y_test=np.arange(20) % 7)
-    data = read_features(str(path), None)
+    data = read_labelled(Reading((str(path),))).data
     assert data.X.shape == (20, 20)
     assert data.X.max() <= 1
     np.testing.assert_array_equal(data.y, np.arange(20) % 7)
@@ -84,16 +84,33 @@ def test_a_source_knows_its_file(tmp_path: Path) -> None:
     path = tmp_path / "features.npz"
     X = np.random.default_rng(0).normal(size=(40, 30))
     np.savez(path, X=X, y=np.arange(40) % 4)
-    source = open_file(str(path), None, 20, "mine")
+    reading = Reading((str(path),), components=20)
+    source = open_file(reading, "mine").source
     assert (source.dim, source.clusters, source.points) == (20, 4, 40)
+    assert open_file(Reading((str(path),)), "mine").source.dim == 30
+    scaled = open_file(reading._replace(scale=True), "mine").source
+    assert scaled.fingerprint.startswith(f"{source.fingerprint}-")
     np.savez(path, X=X + 1, y=np.arange(40) % 4)
-    assert open_file(str(path), None, 20, "mine").fingerprint != source.fingerprint
+    assert open_file(reading, "mine").source.fingerprint != source.fingerprint
+
+
+def test_rows_with_gaps_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    lines = [f"p{i},{i % 7},{i % 5},{'abc'[i % 3]}" for i in range(30)]
+    path.write_text("id,u,v,kind\n" + "\n".join([*lines, "p30,,1,d", "p31,1,2,"]))
+    reading = Reading((str(path),), selection=Selection(id="id", labels="kind"), skip_missing=True)
+    source, _, skipped = open_file(reading, "x")
+    assert (skipped, source.points, source.clusters, source.dim) == (2, 30, 3, 2)
+    X, y = load(source)
+    assert X.shape == (30, 2) and sorted(set(y.tolist())) == [0, 1, 2]
+    with pytest.raises(MissingValues, match="column 'u' holds nothing"):
+        open_file(reading._replace(skip_missing=False), "x")
 
 
 def test_labels_are_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(5))
     with pytest.raises(InputError, match="comes without true labels"):
-        open_file(str(tmp_path / "x.npy"), None, 20, "x")
+        open_file(Reading((str(tmp_path / "x.npy"),)), "x")
     np.savez(tmp_path / "x.npz", X=np.eye(5), y=np.zeros(5))
     with pytest.raises(InputError, match="at least two clusters"):
-        open_file(str(tmp_path / "x.npz"), None, 20, "x")
+        open_file(Reading((str(tmp_path / "x.npz"),)), "x")

@@ -137,7 +137,7 @@ def test_dense_counts(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", COUNTS)
     np.testing.assert_array_equal(read_data(tmp_path / "x.npy", kind="counts").X, COUNTS)
     (tmp_path / "x.csv").write_text("cat,dog\n1,0\n2,-1\n")
-    assert "row 2, column 2 ('dog'), counted from 1, is -1" in message_of(tmp_path / "x.csv")
+    assert "row 2, column 'dog', is -1" in message_of(tmp_path / "x.csv")
     np.save(tmp_path / "x.npy", np.where(COUNTS == 5, np.nan, COUNTS))
     assert "NaN" in message_of(tmp_path / "x.npy")
     assert read_data(tmp_path / "x.npy", kind="counts", gaps=True).complete().tolist() == [True, True, True, False]

@@ -26,7 +26,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A validation of a few sets: these tests are about the loop."""
     whole = module.validation_sets
     monkeypatch.setattr(module, "validation_sets", lambda seed, dim: whole(seed, dim, sets=2, n=64))
-    monkeypatch.setattr(module, "VALIDATIONS", 3)
 
 
 def weights_of(path: Path) -> dict[str, torch.Tensor]:
@@ -37,13 +36,13 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-SETTINGS = TrainingSettings(dim=2, steps=12, batch=1, seed=3)
+SETTINGS = TrainingSettings(dim=2, steps=12, batch=1, seed=3, validations=3)
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     for path, seed in zip(paths, (3, 3, 4), strict=True):
-        train(TrainingSettings(dim=2, steps=4, batch=1, seed=seed), path)
+        train(TrainingSettings(dim=2, steps=4, batch=1, seed=seed, validations=1), path)
     assert same(weights_of(paths[0]), weights_of(paths[1]))
     assert not same(weights_of(paths[0]), weights_of(paths[2]))
 
@@ -84,7 +83,63 @@ def test_minutes_become_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "TIMED", (2, 4))
     path = tmp_path / "w.safetensors"
     card = train(TrainingSettings(dim=2, steps=4000, batch=1), path, minutes=1e-9)
+    assert card["steps"] == card["steps_done"] == 4
+    assert card["validations"] == 1 and not checkpoint_path(path).exists()
+
+
+def test_minutes_are_obeyed_when_a_run_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMED", (1, 2))
+    path = tmp_path / "w.safetensors"
+
+    def interrupt(now: TrainingProgress) -> None:
+        if now.step == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    first = train(TrainingSettings(dim=2, steps=4000, batch=1), path, progress=interrupt)
+    assert (first["steps_done"], first["ended_by"]) == (3, "interrupt")
+    # Two steps that are timed.
+    card = train(TrainingSettings(dim=2, steps=4000, batch=1), path, resume=True, minutes=1e-9)
     assert card["steps"] == card["steps_done"] == 5
+
+
+class TestBudget:
+    """On a clock that the test turns."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        now = [100.0]
+        monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+
+        def validate(network: object, sets: object) -> dict[str, float]:
+            now[0] += 3.0
+            return {}
+
+        monkeypatch.setattr(module, "validate", validate)
+        return now
+
+    def test_a_minute_is_a_minute(self, clock: list[float]) -> None:
+        training = module.Training(SETTINGS)
+        budget = module.Budget(1.0, begun=90.0)
+        for done in range(1, module.TIMED[1] + 1):
+            clock[0] += 0.5
+            training.step = done
+            budget.look(training, done, [])
+        planned = training.settings
+        # 10 seconds to get ready, the steps so far and the validation that was timed.
+        left = 60 - 10 - 0.5 * module.TIMED[1] - 3
+        assert planned.validations == int(0.2 * left / 3)
+        spent = 0.5 * (planned.steps - training.step) + 3 * planned.validations
+        assert left - 0.5 < spent <= left
+
+    def test_slower_steps_end_when_time_is_up(self, clock: list[float]) -> None:
+        budget = module.Budget(1.0, begun=100.0)
+        assert not budget.is_spent()
+        budget.validation = 3.0
+        clock[0] = 150.0
+        assert not budget.is_spent()
+        clock[0] = 164.0
+        assert budget.is_spent()
+        assert not module.Budget(None, begun=0.0, validation=3.0).is_spent()
 
 
 def test_the_card_says_what_was_done(tmp_path: Path) -> None:
@@ -93,10 +148,22 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
     card = json.loads(card_path(path).read_text())
     assert (card["dimension"], card["preset"], card["steps"], card["seed"]) == (2, "compact", 12, 3)
     assert set(card["metrics"]) == {"ari_easy", "ari_medium", "ari_hard", "ari_crowded"}
+    assert [point["step"] for point in card["curve"]] == [4, 8, 12]
+    assert set(card["curve"][0]) == {"step", "difficulty", "loss", *card["metrics"]}
+    assert "get harder" in card["curve_note"] and len(card["sha256"]) == 64
     assert card["version"]
 
 
-def test_it_learns(tmp_path: Path) -> None:
+def test_it_learns_one_batch() -> None:
+    run = module.Training(TrainingSettings(dim=2, steps=50, batch=1))
+    whole = module.training_batch(0, 0, 2, 1, 0.2)
+    batch = module.Batch(whole.X[:2, :64], whole.targets[:2, :, :64])
+    losses = [run.advance(batch) for _ in range(12)]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.slow
+def test_it_learns() -> None:
     losses: list[float] = []
     run = module.Training(TrainingSettings(dim=2, steps=50, batch=4))
     for step in range(50):
@@ -134,6 +201,18 @@ def test_weights_that_are_not_what_they_should_be_are_refused(tmp_path: Path) ->
     network = SplitNet(architecture(2))
     save_weights(path, network, {})
     assert same(weights_of(path), network.state_dict())
+    other = SplitNet(architecture(2))
+    card = card_path(path).read_text()
+    save_weights(path, other, {})
+    card_path(path).write_text(card)
+    with pytest.raises(ValueError, match=r"are damaged: their checksum is not the one in w\.json"):
+        load_weights(path)
+    card_path(path).write_text("{")
+    with pytest.raises(ValueError, match="should hold JSON"):
+        load_weights(path)
+    card_path(path).unlink()
+    assert same(weights_of(path), other.state_dict())
+    save_weights(path, network, {})
     with pytest.raises(ValueError, match="are for 2 dimensions, not 5"):
         load_weights(path, 5)
     with pytest.raises(ValueError, match="there is no weights file"):

@@ -1,0 +1,106 @@
+"""Tables that pyarrow reads: .parquet and .feather."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.files.columns import Column, Columns, word_column
+from dpmmwrap.files.problems import InputError, WordsInstead
+from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
+from dpmmwrap.files.tables import Rows, as_classes
+
+KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
+
+
+def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> Columns:
+    """The columns: numbers, or words. Truth values are words, too, unless they are to be 0 and 1 (`truth`)."""
+    names = arrow_names(path)
+    chosen = wanted.of(names, path)
+    as_words = find_columns(words, names, path)
+    features = [names[place] for place in chosen.features]
+    ids, labels = (None if place is None else names[place] for place in (chosen.id, chosen.labels))
+    table = open_table(path, [*dict.fromkeys(name for name in (*features, ids, labels) if name is not None)])
+    columns = {name: column_of(table, name, path, name in as_words, truth) for name in features}
+    rows = Rows(
+        None if ids is None else as_text(table.column(ids)),
+        None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
+    )
+    return Columns(columns, names=tuple(features), rows=rows)
+
+
+def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Column:
+    pyarrow, kinds = pyarrow_for(path)
+    column, kind = table.column(name), table.schema.field(name).type
+    if kinds.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_null(kind) or kinds.is_decimal(kind)
+    if truth and kinds.is_boolean(kind):
+        number, column = True, column.cast(pyarrow.int8())
+    text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+    if kinds.is_boolean(kind) and not number:
+        return as_text(column)
+    if number and not words:
+        return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy())
+    if number or text:
+        fields = column.cast(pyarrow.string()).to_pylist()
+        return word_column([field or "" for field in fields], name, path)
+    message = f"{path} should hold numbers or words, but its column {name!r} is of type {kind}"
+    raise WordsInstead(message, [name], [name])
+
+
+def as_text(column: Any) -> Column:
+    """Values as words; nothing where one is missing."""
+    return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=str)
+
+
+def arrow_names(path: Path) -> Names:
+    """The names of the columns, without the index that pandas keeps among them."""
+    pyarrow, _ = pyarrow_for(path)
+    with arrow_problems(path):
+        if path.suffix.lower() == ".parquet":
+            names = pyarrow.parquet.read_schema(path).names
+        else:
+            names = pyarrow.feather.read_table(path, memory_map=True).column_names
+    own = tuple(str(name) for name in names if not str(name).startswith("__index_level_"))
+    twice = next((name for name in own if own.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path} should name each column differently, but two are called {twice!r}")
+    return own
+
+
+def open_table(path: Path, names: Sequence[str]) -> Any:
+    pyarrow, _ = pyarrow_for(path)
+    reader = pyarrow.parquet if path.suffix.lower() == ".parquet" else pyarrow.feather
+    with arrow_problems(path):
+        table = reader.read_table(path, columns=list(names))
+        # Damage shows up late where a file has no checksums: this looks at all offsets and all text.
+        table.validate(full=True)
+        return table
+
+
+@contextlib.contextmanager
+def arrow_problems(path: Path) -> Iterator[None]:
+    pyarrow, _ = pyarrow_for(path)
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        kind = KINDS[path.suffix.lower()]
+        raise InputError(f"{path} should be {kind} file, but it is damaged or something else") from error
+
+
+def pyarrow_for(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.feather
+        import pyarrow.parquet
+        import pyarrow.types
+    except ImportError as error:
+        message = f"{path} is read by pyarrow, which is not installed (pip install 'dpmmwrap[files]')"
+        raise InputError(message) from error
+    return pyarrow, pyarrow.types

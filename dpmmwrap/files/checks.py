@@ -1,0 +1,114 @@
+"""Whether points and labels are what they should be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import FloatArray, IntArray
+from dpmmwrap.files.problems import InputError, MissingValues, name_of
+from dpmmwrap.files.selection import Names
+from dpmmwrap.files.tables import place_in_words
+
+AnyArray = np.ndarray[Any, Any]
+
+CHECKED_AT_ONCE = 1 << 21
+"""Numbers looked at in one go, so that a memory-mapped file larger than memory can be checked."""
+
+
+def check_points(
+    X: AnyArray,
+    source: str,
+    *,
+    at_least: int = 2,
+    gaps: bool = False,
+    names: Names | None = None,
+) -> FloatArray:
+    """X as real, finite numbers in rows of points, or an InputError that says what it is instead.
+
+    With `gaps`, NaN is a missing value.
+    """
+    if X.ndim != 2:
+        raise InputError(
+            f"{source} should have two dimensions (points, features), but it has {X.ndim}: its shape is {X.shape}"
+        )
+    if X.dtype.kind not in "fiub":
+        raise InputError(f"{source} should hold real numbers, but it holds {kind_of(X.dtype)}")
+    n, dim = X.shape
+    if n == 0 or dim == 0:
+        raise InputError(f"{source} should hold points, but it is empty: its shape is {X.shape}")
+    if n < at_least:
+        raise InputError(f"{source} should hold at least {at_least} points, but it holds {n}")
+    if X.dtype.kind != "f" or X.dtype.itemsize == 2:
+        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    check_finite(X, source, gaps, names)
+    return X
+
+
+def chunks(X: AnyArray) -> Iterator[slice]:
+    """Rows that are looked at in one go."""
+    rows = max(1, CHECKED_AT_ONCE // X.shape[1])
+    for first in range(0, len(X), rows):
+        yield slice(first, first + rows)
+
+
+def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
+    for rows in chunks(X):
+        chunk = X[rows]
+        with np.errstate(over="ignore"):
+            # The samplers work in single precision: what overflows there counts as infinite.
+            single = chunk.astype(np.float32, copy=False)
+        wrong = np.isinf(single) if gaps else ~np.isfinite(single)
+        if wrong.any():
+            row, column = (int(place) for place in np.argwhere(wrong)[0])
+            value = float(chunk[row, column])
+            place = place_in_words(rows.start + row, column, names)
+            message = f"{source} should hold finite numbers, but {place} is {name_of(value)}"
+            raise MissingValues(message) if math.isnan(value) else InputError(message)
+
+
+def check_not_negative(X: FloatArray, source: str, names: Names | None) -> None:
+    for rows in chunks(X):
+        negative = X[rows] < 0
+        if negative.any():
+            row, column = (int(place) for place in np.argwhere(negative)[0])
+            place = place_in_words(rows.start + row, column, names)
+            came = f"{float(X[rows][row, column]):g}"
+            raise InputError(f"{source} should hold counts of 0 or more, but {place} is {came}")
+
+
+def check_labels(y: AnyArray, n: int, source: str) -> IntArray:
+    """Labels as numbers from 0 in the order of their values, one for each of n points."""
+    if y.ndim == 2 and 1 in y.shape:
+        y = y.ravel()
+    if y.ndim != 1:
+        raise InputError(f"{source} should hold one label per point, but its shape is {y.shape}")
+    if len(y) != n:
+        raise InputError(f"{source} should hold one label for each of {n} points, but it holds {len(y)}")
+    if y.dtype.kind not in "fiubU":
+        raise InputError(f"{source} should hold numbers or words as labels, but it holds {kind_of(y.dtype)}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise InputError(f"{source} should hold finite labels, but row {row + 1} is {name_of(float(y[row]))}")
+    labels: IntArray = np.unique(y, return_inverse=True)[1].astype(np.int32)
+    return labels
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """What an array holds that does not hold real numbers."""
+    if dtype.hasobject:
+        return "Python objects, which are never loaded"
+    if dtype.names:
+        return f"records ({', '.join(dtype.names)})"
+    names = {"U": "text", "S": "text", "c": "complex numbers", "M": "dates", "m": "time spans"}
+    return names.get(dtype.kind, str(dtype))
+
+
+def check_classes(labels: IntArray, source: str) -> None:
+    """Refuse true labels of which no two are the same: they name the points and tell nothing of clusters."""
+    if len(labels) > 1 and len(np.unique(labels)) == len(labels):
+        message = f"{source} should hold the classes of the points, but each of the {len(labels)} points has its own"
+        raise InputError(f"{message}: that is an id, not a class")

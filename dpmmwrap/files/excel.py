@@ -1,0 +1,85 @@
+"""Sheets of .xlsx files, which openpyxl reads."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpmmwrap.files.columns import Columns, columns_of
+from dpmmwrap.files.problems import InputError
+from dpmmwrap.files.selection import ALL, Names, Selection
+from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_decimal_comma, names_columns
+
+
+class Sheet(NamedTuple):
+    """The rows of a sheet that say something, as text."""
+
+    rows: list[Row]
+    notes: tuple[str, ...] = ()
+
+
+def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> Columns:
+    """The columns of the first sheet: numbers where all cells are numbers or gaps, else words."""
+    sheet = open_sheet(path, wanted.decimal)
+    layout = layout_of(path, sheet)
+    table = columns_of(path, layout, sheet.rows[layout.skipped :], words, wanted)
+    return table._replace(notes=(*sheet.notes, *table.notes))
+
+
+def sheet_names(path: Path) -> Names | None:
+    return layout_of(path, open_sheet(path)).names
+
+
+def layout_of(path: Path, sheet: Sheet) -> Layout:
+    if not sheet.rows:
+        raise InputError(f"{path} should hold points, but its first sheet is empty")
+    first, *following = [row.fields for row in sheet.rows[: LOOKED_AT + 1]]
+    named = names_columns(first, following)
+    return arranged(first, named, path)._replace(skipped=int(named))
+
+
+def open_sheet(path: Path, decimal: str = ".") -> Sheet:
+    """Cells of numbers are read as such; `decimal` is about numbers that are kept as text."""
+    openpyxl = openpyxl_for(path)
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            names, first = book.sheetnames, book.worksheets[0]
+            # What the file says of its extent may be wrong.
+            first.reset_dimensions()
+            cells = [[text_of(cell, decimal) for cell in row] for row in first.iter_rows(values_only=True)]
+        finally:
+            book.close()
+    # Whatever zipfile, the XML parser and openpyxl make of a damaged file.
+    except Exception as error:
+        raise InputError(f"{path} should be an Excel file (.xlsx), but it is damaged or something else") from error
+    width = max((place + 1 for row in cells for place, cell in enumerate(row) if cell), default=0)
+    rows = [Row(number, padded(row, width)) for number, row in enumerate(cells, start=1) if any(row)]
+    notes = (f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read",) if len(names) > 1 else ()
+    return Sheet(rows, notes)
+
+
+def padded(row: list[str], width: int) -> list[str]:
+    return [*row[:width], *[""] * (width - len(row))]
+
+
+def text_of(cell: Any, decimal: str) -> str:
+    """A cell as a text file would have it."""
+    if cell is None:
+        return ""
+    if isinstance(cell, str) and decimal == "," and has_decimal_comma(cell.strip()):
+        return cell.strip().replace(",", ".")
+    if isinstance(cell, (datetime.date, datetime.time)):
+        return cell.isoformat()
+    return str(cell).strip()
+
+
+def openpyxl_for(path: Path) -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        message = f"{path} is read by openpyxl, which is not installed (pip install 'dpmmwrap[files]')"
+        raise InputError(message) from error
+    return openpyxl

@@ -1,0 +1,69 @@
+"""Several files as one: their rows one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.files.problems import InputError
+from dpmmwrap.files.selection import Names, listed
+
+AnyArray = np.ndarray[Any, Any]
+
+
+def same_names(names: Sequence[Names | None], widths: Sequence[int], files: Sequence[Path]) -> None:
+    """Refuse files that do not have the same columns, in whatever order."""
+    first = names[0]
+    for path, own, width in zip(files[1:], names[1:], widths[1:], strict=True):
+        if first is None or own is None:
+            if width != widths[0]:
+                message = f"{path} should have {widths[0]} columns like {files[0]}, but it has {width}"
+                raise InputError(message)
+            continue
+        lacking = [name for name in first if name not in own]
+        if lacking:
+            came = f"it has the columns {listed(own)}"
+            raise InputError(f"{path} should have a column {lacking[0]!r} like {files[0]}, but {came}")
+        more = [name for name in own if name not in first]
+        if more:
+            raise InputError(f"{path} has a column {more[0]!r}, which {files[0]} does not have")
+
+
+def join_columns(tables: Sequence[Any], names: Sequence[Names | None]) -> Any:
+    """Rows of points, sparse counts or columns, in the order of the first file's columns."""
+    first = tables[0]
+    if isinstance(first, dict):
+        by_place = any(own is None for own in names)
+        return {
+            name: np.concatenate([list(table.values())[place] if by_place else table[name] for table in tables])
+            for place, name in enumerate(first)
+        }
+    ordered = [in_order(table, names[0], own) for table, own in zip(tables, names, strict=True)]
+    if all(hasattr(table, "indptr") for table in ordered):
+        from scipy.sparse import vstack
+
+        return vstack(ordered, format="csr")
+    return np.concatenate([table.toarray() if hasattr(table, "indptr") else table for table in ordered])
+
+
+def in_order(table: Any, names: Names | None, own: Names | None) -> Any:
+    if names is None or own is None or names == own:
+        return table
+    return table[:, [own.index(name) for name in names]]
+
+
+def join_rows(parts: Sequence[AnyArray | None], files: Sequence[Path]) -> AnyArray | None:
+    """Names or labels of the rows; all files have them, or none."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    if len(known) < len(parts):
+        having, lacking = (
+            next(path for path, part in zip(files, parts, strict=True) if (part is None) == without)
+            for without in (False, True)
+        )
+        raise InputError(f"{lacking} should name or label its rows like {having}, but it does not")
+    return np.concatenate(known)

@@ -1,0 +1,71 @@
+"""NumPy's own files, .npy and .npz, without ever unpickling."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dpmmwrap.files.checks import kind_of
+from dpmmwrap.files.problems import InputError, PathLike, explained
+
+AnyArray = np.ndarray[Any, Any]
+
+
+def read_npy(path: Path) -> AnyArray:
+    with path.open("rb") as file:
+        check_header(file, str(path))
+    array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of the arrays in a .npz file."""
+    with zipfile.ZipFile(path) as archive:
+        return [member.removesuffix(".npy") for member in archive.namelist()]
+
+
+def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
+    """The named arrays of a .npz file."""
+    found = {}
+    with explained(path), zipfile.ZipFile(path) as archive:
+        members = {member.removesuffix(".npy"): member for member in archive.namelist()}
+        missing = [name for name in required if name not in members]
+        if missing:
+            came = ", ".join(members) if members else "nothing"
+            raise InputError(f"{path} should hold an array named {missing[0]}, but it holds {came}")
+        for name in (*required, *(name for name in optional if name in members)):
+            with archive.open(members[name]) as file:
+                check_header(file, f"{name} in {path}")
+            with archive.open(members[name]) as file:
+                found[name] = np.lib.format.read_array(file, allow_pickle=False)
+                # Past the last byte the archive compares its checksum.
+                file.read(1)
+    return found
+
+
+def check_header(file: IO[bytes], source: str) -> None:
+    """Refuse what is not an array of plain values, before anything of it is loaded."""
+    prefix = file.read(6)
+    if prefix != b"\x93NUMPY":
+        raise InputError(f"{source} should be a NumPy array, but it {looks_like(prefix)}")
+    version = tuple(file.read(2))
+    if version == (1, 0):
+        _, _, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        _, _, dtype = np.lib.format.read_array_header_2_0(file)
+    if dtype.hasobject:
+        raise InputError(f"{source} should hold numbers, but it holds {kind_of(dtype)}")
+
+
+def looks_like(prefix: bytes) -> str:
+    if not prefix:
+        return "is empty"
+    if prefix.startswith(b"\x80"):
+        return "looks like a pickle, which is never loaded"
+    if prefix.startswith(b"PK"):
+        return "looks like an archive of arrays (.npz)"
+    return "does not begin like one"

@@ -1,0 +1,79 @@
+"""Which columns of a file are features, which one names the rows, and which one has their true labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dpmmwrap.files.problems import InputError
+
+Names = tuple[str, ...]
+
+
+class Chosen(NamedTuple):
+    """Places of columns, from 0."""
+
+    features: tuple[int, ...]
+    id: int | None
+    labels: int | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is wanted of a file's columns, each by name or by number (from 1); and how its numbers are written."""
+
+    columns: Names | None = None
+    """The features, in this order; None for all but the following."""
+    drop: Names = ()
+    id: str | None = None
+    """The column that names the rows."""
+    labels: str | None = None
+    """The column with the true labels."""
+    decimal: str = "."
+
+    @property
+    def narrows(self) -> bool:
+        """Whether some columns are no features."""
+        return self.columns is not None or bool(self.drop) or self.id is not None or self.labels is not None
+
+    def of(self, names: Sequence[str], source: Any) -> Chosen:
+        """The places of what is wanted among the columns of a file."""
+        place = {name: number for number, name in enumerate(names)}
+        own, labels = (None if one is None else find_columns([one], names, source)[0] for one in (self.id, self.labels))
+        wanted = tuple(names) if self.columns is None else find_columns(self.columns, names, source)
+        left_out = {*find_columns(self.drop, names, source), own, labels}
+        features = tuple(place[name] for name in wanted if name not in left_out)
+        if not features:
+            raise InputError(f"{source} should have columns to cluster by, but none of its {len(names)} is left")
+        return Chosen(features, None if own is None else place[own], None if labels is None else place[labels])
+
+
+ALL = Selection()
+
+
+def numbered(count: int) -> Names:
+    """What columns without names go by."""
+    return tuple(str(number) for number in range(1, count + 1))
+
+
+def find_columns(asked: Sequence[str], names: Sequence[str], source: Any) -> Names:
+    """The names of columns that are given by name or, where none has that name, by number (from 1)."""
+    found = []
+    for word in asked:
+        if not has_column(word, names):
+            without = tuple(names) == numbered(len(names))
+            came = f"{len(names)} columns without names" if without else f"the columns {listed(names)}"
+            raise InputError(f"{source} should have a column {word!r}, but it has {came}")
+        found.append(word if word in names else names[int(word) - 1])
+    return tuple(dict.fromkeys(found))
+
+
+def has_column(word: str, names: Sequence[str]) -> bool:
+    return word in names or (word.isascii() and word.isdecimal() and 1 <= int(word) <= len(names))
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names with commas between them; the first of very many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

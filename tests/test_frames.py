@@ -1,0 +1,65 @@
+"""Tables of pandas, polars and pyarrow: fitted, saved and predicted by their columns' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpmmwrap import load
+from dpmmwrap.estimator import DPMM
+from dpmmwrap.frames import word_columns
+
+RNG = np.random.default_rng(0)
+TRUTH = np.repeat([0, 1], 40)
+NUMBERS = {"width": RNG.normal(size=80) + 9 * TRUTH, "height": RNG.normal(size=80) - 9 * TRUTH}
+MIXED: dict[str, Any] = NUMBERS | {"kind": np.array(["a", "b"])[TRUTH].tolist()}
+QUICK: dict[str, Any] = {"init": "kmeans", "max_iter": 10, "n_chains": 1, "backend": "native", "random_state": 0}
+
+
+def maker(library: str) -> Callable[[dict[str, Any]], Any]:
+    module = pytest.importorskip(library)
+    return module.table if library == "pyarrow" else module.DataFrame  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=["pandas", "polars", "pyarrow"])
+def make(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], Any]:
+    return maker(request.param)
+
+
+def test_tables_of_numbers(make: Callable[..., Any], tmp_path: Path) -> None:
+    model = DPMM(**QUICK).fit(make(NUMBERS))
+    assert model.feature_names_in_.tolist() == ["width", "height"]
+    assert model.mixture_.feature_names == ("width", "height")
+    array = np.column_stack([*NUMBERS.values()])
+    np.testing.assert_array_equal(model.labels_, DPMM(**QUICK).fit(array).labels_)
+    model.save(tmp_path / "model.npz")
+    mixture = load(tmp_path / "model.npz")
+    # By name: in another order, among others.
+    turned = make({"kind": MIXED["kind"], "height": NUMBERS["height"], "width": NUMBERS["width"]})
+    np.testing.assert_array_equal(mixture.predict(turned), model.predict(make(NUMBERS)))
+    with pytest.raises(ValueError, match="X should have a column 'height', but it has width"):
+        mixture.predict(make({"width": [1.0]}))
+    with pytest.raises(ValueError, match="the column 'kind' does not hold numbers: use family='mixed'"):
+        DPMM(**QUICK).fit(make(MIXED))
+
+
+def test_tables_of_numbers_and_words(make: Callable[..., Any], tmp_path: Path) -> None:
+    gaps = MIXED | {"kind": [None, *MIXED["kind"][1:]], "width": [*NUMBERS["width"][:-1].tolist(), None]}
+    model = DPMM(family="mixed", **QUICK).fit(make(gaps))
+    assert model.n_missing_ == 2 and model.mixture_.columns is not None
+    assert model.mixture_.input_names == ("width", "height", "kind")
+    assert [levels.tolist() for levels in model.mixture_.columns.categories] == [["a", "b"]]
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(make(gaps)), model.predict(make(gaps)))
+
+
+def test_categories_of_pyarrow() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(NUMBERS | {"kind": pyarrow.array(MIXED["kind"]).dictionary_encode()})
+    assert word_columns(table) == ["kind"]
+    model = DPMM(family="mixed", **QUICK).fit(table.to_batches()[0])
+    assert len(model.predict(table)) == 80
