@@ -12,7 +12,8 @@ from dpmmwrap.profiles import evenly_spaced
 LOOKED_AT = 200_000
 """Rows whose probabilities are computed at most where there are no draws; of more, evenly spaced ones."""
 CHUNK = 1 << 13
-LISTED = 20
+LISTED, SURE = 20, 0.95
+"""Rows in the list of doubtful ones at most; a row of at least this probability is not doubtful."""
 CLASSES = ((0.99, "0.99 and more"), (0.9, "0.9 to 0.99"), (0.5, "0.5 to 0.9"), (0.0, "below 0.5"))
 """Lower ends, from sure to unsure."""
 
@@ -67,7 +68,7 @@ def certainty_of(model: Any, points: Any) -> Certainty:
             chosen = rows[begin : begin + CHUNK]
             probability[begin : begin + CHUNK] = model.mixture_.predict_proba(points[chosen]).max(axis=1)
     least = np.argsort(probability, kind="stable")[:LISTED]
-    least = least[probability[least] < 0.995]
+    least = least[probability[least] < SURE]
     listed = doubtful_rows(model, points, rows[least], probability[least])
     return Certainty(rows, probability, model.confidence_ is not None, listed)
 

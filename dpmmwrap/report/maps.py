@@ -72,7 +72,7 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         return [strip(coordinates[:, 0], labels, names[0] if mixture.family in GAUSSIAN else "the only coordinate")]
     if coordinates.shape[1] == 2 and mixture.family in GAUSSIAN:
         ends = zip(names[:2], coordinates.min(axis=0), coordinates.max(axis=0), strict=True)
-        across, up = (f"{name}, from {low:.4g} to {high:.4g}" for name, low, high in ends)
+        across, up = (ranged(*end) for end in ends)
         return [placed("As they are", across, up, coordinates, labels)]
     found = [principal(standard, kind, labels)]
     parting = discriminants(standard, labels)
@@ -139,9 +139,13 @@ def umap_of(standard: Any) -> Float64Array | None:
 def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
     """One feature: across as it is, and at random heights, so that rows do not hide each other."""
     heights = np.random.default_rng(0).random(len(values))
-    across = f"{name}, from {values.min():.4g} to {values.max():.4g}"
+    across = ranged(name, values.min(), values.max())
     up = "nothing: the height is random, so that rows do not hide each other"
     return placed("As they are", across, up, np.column_stack([values, heights]), labels)
+
+
+def ranged(name: str, low: float, high: float) -> str:
+    return f"{name}, from {low:.4g} to {high:.4g}".replace(" -", " −")
 
 
 def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray) -> Map:

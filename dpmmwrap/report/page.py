@@ -15,7 +15,7 @@ from dpmmwrap.files import write_atomically
 from dpmmwrap.plotting import COLOURS, counted, spread_colours
 from dpmmwrap.profiles import Profiles, profiles_of
 from dpmmwrap.report import maps, words
-from dpmmwrap.report.certainty import Certainty, certainty_of
+from dpmmwrap.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.report.charts import Chart, chart_of
 from dpmmwrap.report.subject import Subject
 
@@ -84,6 +84,8 @@ def render(subject: Subject) -> str:
             open_profiles=OPEN,
             looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
             counts=words.is_counts(subject),
+            categories=subject.model.mixture_.columns is not None,
+            listed_below=SURE,
             n_rows=f"{subject.n_rows:,}",
             n_drawn=f"{len(rows):,}",
             all_drawn=len(rows) == subject.n_rows,
@@ -205,7 +207,9 @@ def as_json(value: Any) -> str:
 
 def certainty_bars(sure: Certainty) -> list[Bar]:
     whole = max(1, len(sure.rows))
-    return [Bar(name, f"{count:,} ({words.share(count / whole)})", 100 * count / whole) for name, count in sure.classes()]
+    return [
+        Bar(name, f"{count:,} ({words.share(count / whole)})", 100 * count / whole) for name, count in sure.classes()
+    ]
 
 
 def doubtful(subject: Subject, sure: Certainty) -> list[dict[str, Any]]:

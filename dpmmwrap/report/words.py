@@ -35,7 +35,8 @@ def found(subject: Subject, sure: Certainty) -> list[str]:
         if subject.groups is not None and subject.groups.suggested < subject.n_clusters:
             said.append(f"Clusters that overlap make {counted(subject.groups.suggested, 'group')}.")
     if "nmi" in subject.scores:
-        known = counted(int(subject.scores["true_clusters"]), "class").replace("classs", "classes")
+        classes = int(subject.scores["true_clusters"])
+        known = "1 class" if classes == 1 else f"{classes:,} classes"
         said.append(
             f"The known labels have {known}; the clusters agree with them with an NMI of {subject.scores['nmi']:.3f} "
             f"and an ARI of {subject.scores['ari']:.3f} (1 is the same, 0 is chance)."
@@ -50,7 +51,7 @@ def clusters_in(subject: Subject) -> str:
     outliers = int((subject.labels < 0).sum())
     beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
     if subject.n_clusters == 1:
-        return f"No clusters that differ were found{' (but for ' + counted(outliers, 'outlier') + ')' if outliers else ''}: {where} are one"
+        return f"All is one cluster{beside}: no parts that differ were found in {where}"
     return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
 
 
@@ -59,8 +60,10 @@ def width_of(subject: Subject) -> str:
     if columns is not None:
         kinds = [(len(columns.numeric), "numeric column"), (len(columns.categorical), "categorical column")]
         return " and ".join(counted(number, kind) for number, kind in kinds if number)
-    return counted(len(subject.names), "column of counts" if is_counts(subject) else "feature").replace(
-        "column of countss", "columns of counts"
+    return (
+        f"{counted(len(subject.names), 'column')} of counts"
+        if is_counts(subject)
+        else counted(len(subject.names), "feature")
     )
 
 
@@ -80,8 +83,9 @@ def sizes(subject: Subject) -> str:
 
 def certainty(sure: Certainty) -> str:
     """How sure the rows' clusters are, and from what that is known."""
-    many = share(sure.share_above(0.9))
-    told = f"For {many} of the rows the cluster is at least 90% certain"
+    above = sure.share_above(0.9)
+    many = "all rows" if above == 1 else f"{share(above)} of the rows"
+    told = f"For {many} the cluster is at least 90% certain"
     unsure = int((sure.probability < 0.5).sum())
     return f"{told}; for {counted(unsure, 'row')} less than 50%." if unsure else f"{told}."
 
@@ -144,7 +148,8 @@ def in_short(traits: list[Trait]) -> str:
 def trait_in_short(trait: Trait) -> str:
     more = trait.apart > 0
     if trait.feature.kind == COUNT:
-        return f"{'much' if more else 'little'} {trait.feature} ({here(trait)} of its counts, elsewhere {elsewhere(trait)})"
+        share_here = f"{here(trait)} of its counts, elsewhere {elsewhere(trait)}"
+        return f"{'much' if more else 'little'} {trait.feature} ({share_here})"
     if trait.feature.kind == LEVEL:
         return f"{'often' if more else 'seldom'} {trait.feature} ({here(trait)}, elsewhere {elsewhere(trait)})"
     return f"{'high' if more else 'low'} {trait.feature} ({number(trait.here)}, elsewhere {elsewhere(trait)})"
