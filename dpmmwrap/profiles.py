@@ -104,6 +104,11 @@ def profiles_of(
     return numeric_profiles(points, labels, n_clusters, features)
 
 
+def profiles_from(features: tuple[Feature, ...], tables: Sequence[Float64Array], looked_at: int) -> Profiles:
+    here, elsewhere, spread, apart, weight = tables
+    return Profiles(features, here, elsewhere, spread, apart, weight, looked_at)
+
+
 def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
     """The columns' names, or their numbers from 1."""
     if names is not None and len(names) == dim:
@@ -148,7 +153,7 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
         deviation = np.sqrt(np.maximum(squares.sum(axis=0) / present.sum(axis=0) - whole**2, 0.0))
         apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
     tables = [table[:n_clusters] for table in (here + centre, elsewhere + centre, spread, apart)]
-    return Profiles(features, *tables, np.abs(tables[-1]), len(labels))
+    return profiles_from(features, [*tables, np.abs(tables[-1])], len(labels))
 
 
 def mean_of(values: Float64Array) -> Float64Array:
@@ -175,7 +180,7 @@ def mixed_profiles(points: MixedPoints, labels: IntArray, n_clusters: int, colum
     ordered = [parts[place] for place in sorted(parts)]
     features = tuple(feature for part in ordered for feature in part[0])
     tables = [np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)]
-    return Profiles(features, *tables, len(labels))
+    return profiles_from(features, tables, len(labels))
 
 
 def level_tables(
@@ -220,4 +225,4 @@ def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequen
         apart = np.log2(smooth_here / smooth_elsewhere)
     weight = np.abs(smooth_here * apart)
     tables = [table[:n_clusters] for table in (here, elsewhere, np.full(here.shape, np.nan), apart, weight)]
-    return Profiles(features, *tables, len(labels))
+    return profiles_from(features, tables, len(labels))

@@ -31,7 +31,7 @@ OUTLIERS = "#595959"
 
 class Bar(NamedTuple):
     name: str
-    count: str
+    told: str
     share: float
 
 
