@@ -20,7 +20,7 @@ SIZES_SHOWN = 10
 class NotebookMixin:
     """Pictures as matplotlib axes, and the facts of a fitted model above scikit-learn's own picture of it.
 
-    The pictures need matplotlib (pip install 'dpmmwrap[plot]'). Each draws into the axes `ax`, or into a new figure, and
+    The pictures need matplotlib (pip install 'dpmmwrap[plot]'). Each draws into `ax`, or into a new figure, and
     returns the axes.
     """
 

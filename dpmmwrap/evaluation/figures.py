@@ -46,9 +46,9 @@ METHOD_COLOURS = {
     "EM-GMM": "#882255",
     "K-means": "#56B4E9",
     "DPMM": "#0072B2",
-    "GMM-BIC": "#E69F00",
-    "K-means-silhouette": "#CC79A7",
-    "HDBSCAN": "#D55E00",
+    "GMM-BIC": "#999933",
+    "K-means-silhouette": "#AA4499",
+    "HDBSCAN": "#332288",
 }
 MARKERS = "osD^vP"
 SHOWN = 5_000
@@ -251,10 +251,9 @@ def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int 
             same = {one: palette[other] for one, other in matched(numbers, reference).items()}
             draw_labelled(axes, flat, numbers, same)
             axes.set_title(title, fontsize=9)
-        for axes in grid[-1]:
-            axes.set_xlabel(seen.names[0])
-        for axes in grid[:, 0]:
-            axes.set_ylabel(seen.names[1])
+        # Once for all panels, and in two lines: beside each panel the names of components would run into each other.
+        figure.supxlabel(seen.names[0].replace(" (", "\n(", 1), fontsize=9)
+        figure.supylabel(seen.names[1].replace(" (", "\n(", 1), fontsize=9)
     return figure
 
 
@@ -297,8 +296,10 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
             most = max(int(row["clusters"]) for row in rows)
             line[0].plot([0, most], [0, most], color=INK, linestyle="--", linewidth=1, zorder=1)
             line[0].set_title(method)
+            number_ticks(line[0].yaxis, whole=True)
         for axes in grid[-1]:
             axes.set_xlabel("true clusters")
+            number_ticks(axes.xaxis, whole=True)
         handles, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=len(dims))
     return figure
