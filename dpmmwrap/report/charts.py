@@ -12,7 +12,9 @@ from dpmmwrap.arrays import FloatArray
 from dpmmwrap.plotting import COLOURS
 
 WIDTH, HEIGHT = 400, 150
-LEFT, RIGHT, TOP, BOTTOM = 66, 8, 10, 22
+RIGHT, TOP, BOTTOM = 8, 10, 24
+LETTER = 7.6
+"""Of a tick, in the units of the chart: its numbers stand on the left of the lines."""
 MOST_STEPS = 300
 """Steps of a line at most: of longer ones every so manyth is drawn, and the last."""
 MOST_LINES = 12
@@ -39,9 +41,9 @@ class Chart(NamedTuple):
     lines: list[Line]
     up: list[Tick]
     along: list[Tick]
+    left: float
     width: int = WIDTH
     height: int = HEIGHT
-    left: int = LEFT
     right: int = WIDTH - RIGHT
     bottom: int = HEIGHT - BOTTOM
 
@@ -54,9 +56,11 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         return None
     low, high = bounds(float(known.min()), float(known.max()), whole)
     longest = max(len(values) for values in found)
+    marks = [(value, number(value, low, high, whole)) for value in ticks(low, high, whole)]
+    left = round(10 + LETTER * max((len(text) for _, text in marks), default=0), 1)
 
     def across(step: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * (step - 1) / max(longest - 1, 1), 1)
+        return round(left + (WIDTH - left - RIGHT) * (step - 1) / max(longest - 1, 1), 1)
 
     def height(value: float) -> float:
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low), 1)
@@ -68,7 +72,7 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         if places:
             points = " ".join(f"{x:g},{y:g}" for x, y in places)
             lines.append(Line(points, COLOURS[chain % len(COLOURS)], places[-1]))
-    up = [Tick(height(value), number(value, low, high, whole)) for value in ticks(low, high, whole)]
+    up = [Tick(height(value), text) for value, text in marks]
     along = [Tick(across(step), f"{step:,}") for step in sorted({1, (1 + longest) // 2, longest})]
     last = found[0][np.isfinite(found[0])]
     told = (
@@ -76,7 +80,7 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         f"{number(float(known.max()), low, high, whole)}"
         + (f", at the end {number(float(last[-1]), low, high, whole)}" if len(last) and len(found) == 1 else "")
     )
-    return Chart(name, told, lines, up, along)
+    return Chart(name, told, lines, up, along, left)
 
 
 def steps_of(length: int) -> list[int]:
@@ -92,12 +96,12 @@ def bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, whole: bool) -> list[float]:
-    """Three to five round numbers within a range."""
+    """A few round numbers within a range."""
     step = 10.0 ** math.floor(math.log10((high - low) / 2))
     if whole:
         step = max(step, 1.0)
     for factor in (1, 2, 5, 10):
-        if (high - low) / (factor * step) <= 4:
+        if (high - low) / (factor * step) <= 5:
             step *= factor
             break
     first = math.ceil(low / step)

@@ -93,9 +93,9 @@ def certainty(sure: Certainty) -> str:
 def share(value: float) -> str:
     """A percentage; what is not quite none or all does not look like it."""
     if 0 < value < 0.001:
-        return "less than 0.1%"
+        return "<0.1%"
     if 0.999 < value < 1:
-        return "more than 99.9%"
+        return ">99.9%"
     percent = 100 * value
     return f"{percent:.1f}%" if percent < 10 and percent != round(percent) else f"{percent:.0f}%"
 

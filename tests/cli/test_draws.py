@@ -23,7 +23,16 @@ from dpmmwrap.trace import COLUMNS, Iteration
 
 QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)
 SAMPLED = (*QUICK, "--draws", 20, "--chains", 2, "--thin", 2)
-ALWAYS = {"labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "clusters.png", "trace.png"}
+ALWAYS = {
+    "labels.npy",
+    "groups.npy",
+    "model.npz",
+    "trace.csv",
+    "summary.json",
+    "report.html",
+    "clusters.png",
+    "trace.png",
+}
 
 
 @pytest.fixture(scope="module")

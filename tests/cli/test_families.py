@@ -12,7 +12,7 @@ from dpmmwrap.cli import predict as predict_module
 
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
-    *("labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"),
+    *("labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
     *("clusters.png", "groups.png", "trace.png"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
