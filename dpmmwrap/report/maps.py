@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.bins import thread_pools
 from dpmmwrap.plotting import GAUSSIAN, Projection, filled, is_sparse, principal_components
 
 SHOWN = 4_000
@@ -20,6 +21,8 @@ COORDINATES = 20_000_000
 """Numbers in the coordinates of the rows at most: of wide rows fewer are drawn."""
 REDUCED = 50
 """Principal components that wide rows are first reduced to."""
+NEIGHBOURS = 15
+"""Of each row, for UMAP."""
 WIDTH, HEIGHT, MARGIN = 1000, 700, 24
 """Of the drawing, in its own units."""
 
@@ -56,6 +59,12 @@ def drawn_rows(labels: IntArray, wanted: IntArray, dim: int, seed: int = 0) -> I
 def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
     """The rows as they are where there are two features or one; else their principal components, the directions that
     part the clusters, and UMAP where it is installed."""
+    # Many small steps: more threads than idle cores make them slower.
+    with thread_pools().limit(limits=1):
+        return all_maps(model, points, rows, names)
+
+
+def all_maps(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     if mixture.family in GAUSSIAN:
         coordinates: Any = filled(np.asarray(points[rows], dtype=np.float64))
@@ -80,8 +89,8 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         found.append(placed("Apart", *parting[1], parting[0], labels))
     neighbours = umap_of(standard)
     if neighbours is not None:
-        plain = "UMAP: neighbours stay neighbours; distances and sizes say little"
-        found.append(placed("UMAP", plain, plain, neighbours, labels))
+        across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
+        found.append(placed("UMAP", across, up, neighbours, labels))
     return found
 
 
@@ -126,14 +135,27 @@ def reduced_to_few(standard: Any) -> Any:
 
 
 def umap_of(standard: Any) -> Float64Array | None:
-    if importlib.util.find_spec("umap") is None or standard.shape[0] < 50:
+    """None where it is not installed, or where there are few rows or columns: then it shows no more than the others."""
+    if importlib.util.find_spec("umap") is None or standard.shape[0] < 50 or standard.shape[1] < 4:
         return None
+    from sklearn.neighbors import NearestNeighbors
+
     with warnings.catch_warnings():
         # That a seed means one thread is what is wanted here.
         warnings.simplefilter("ignore")
         from umap import UMAP
 
-        return np.asarray(UMAP(random_state=0).fit_transform(reduced_to_few(standard)), dtype=np.float64)
+        points = reduced_to_few(standard)
+        # Its own search calls a function for each pair.
+        distances, neighbours = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(points).kneighbors(points)
+        layout = UMAP(
+            n_neighbors=NEIGHBOURS,
+            n_epochs=200,
+            init="pca",
+            random_state=0,
+            precomputed_knn=(neighbours, distances.astype(np.float32)),
+        )
+        return np.asarray(layout.fit_transform(points), dtype=np.float64)
 
 
 def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
