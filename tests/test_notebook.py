@@ -54,6 +54,24 @@ def test_without_axes_a_figure_is_made_that_a_notebook_shows() -> None:
     assert dict(matplotlib.rcParams) == before, "the user's settings are as they were"
 
 
+def test_what_a_backend_sets_up_with_the_first_figure_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    new_figure = pyplot.figure
+
+    def first_figure(**options: object) -> object:
+        # As the backend of notebooks does when it is loaded; without it later figures are not shown.
+        matplotlib.interactive(True)
+        return new_figure(**options)
+
+    monkeypatch.setattr(pyplot, "figure", first_figure)
+    try:
+        smallfits.line().model.plot_trace()
+        assert matplotlib.is_interactive()
+    finally:
+        matplotlib.interactive(False)
+
+
 @pytest.mark.parametrize("name", ["people", "texts", "line", "plane"])
 def test_pictures_of_every_family(name: str) -> None:
     model, X = getattr(smallfits, name)()

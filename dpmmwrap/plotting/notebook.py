@@ -32,11 +32,12 @@ def on(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
         return
     if not available():
         raise ImportError("pictures need matplotlib: pip install 'dpmmwrap[plot]'")
-    with style():
-        from matplotlib import pyplot
+    from matplotlib import pyplot
 
-        _, axes = pyplot.subplots(figsize=(width, height), dpi=100)
-        yield axes
+    # The first figure of a session sets up the notebook's backend: within the style, its settings would not last.
+    figure = pyplot.figure(figsize=(width, height), dpi=100, layout="constrained")
+    with style():
+        yield figure.add_subplot()
 
 
 def plot_fit(model: Any, points: Any, labels: IntArray, names: Sequence[str] | None, ax: Axes | None) -> Axes:
