@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.bins import thread_pools
 from dpmmwrap.profiles import evenly_spaced
 
 LOOKED_AT = 200_000
@@ -58,6 +59,12 @@ class Certainty(NamedTuple):
 def certainty_of(model: Any, points: Any) -> Certainty:
     """By the draws where there are any: the share of them in which a row is in its cluster. Else the probability of
     the most probable cluster, by `predict_proba`."""
+    # Small products: more threads than idle cores make them ten times slower.
+    with thread_pools().limit(limits=1):
+        return certainty_by(model, points)
+
+
+def certainty_by(model: Any, points: Any) -> Certainty:
     count = points.shape[0]
     if model.confidence_ is not None:
         rows, probability = np.arange(count), np.asarray(model.confidence_, dtype=np.float64)

@@ -25,6 +25,7 @@ NEIGHBOURS = 15
 """Of each row, for UMAP."""
 WIDTH, HEIGHT, MARGIN = 1000, 700, 24
 """Of the drawing, in its own units."""
+FEW, ABOVE = 5, 36
 
 
 class Map(NamedTuple):
@@ -86,7 +87,7 @@ def all_maps(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> l
     found = [principal(standard, kind, labels)]
     parting = discriminants(standard, labels)
     if parting is not None:
-        found.append(placed("Apart", *parting[1], parting[0], labels))
+        found.append(placed("What parts the clusters", *parting[1], parting[0], labels))
     neighbours = umap_of(standard)
     if neighbours is not None:
         across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
@@ -180,6 +181,8 @@ def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray
     places = np.rint(MARGIN + upright * room).astype(np.int64)
     centres = []
     for k in np.unique(labels[labels >= 0]):
-        middle = np.median(places[labels == k], axis=0)
-        centres.append((int(k), int(middle[0]), int(middle[1])))
+        members = places[labels == k]
+        x, y = np.median(members, axis=0)
+        # The number of a few rows stands above them, or it would hide them.
+        centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
     return Map(name, across, up, places, centres)

@@ -33,6 +33,7 @@ class Bar(NamedTuple):
     name: str
     told: str
     share: float
+    """From 0 to 1: its length."""
 
 
 class Cluster(NamedTuple):
@@ -41,8 +42,8 @@ class Cluster(NamedTuple):
     number: int
     size: int
     share: str
-    width: float
-    """Of its bar, in percent of the largest."""
+    part: float
+    """Of the largest cluster: the length of its bar."""
     colour: str
     certainty: str
     group: int | None
@@ -152,7 +153,7 @@ def clusters(subject: Subject, sure: Certainty, profiles: Profiles | None, palet
                 number=number,
                 size=int(subject.sizes[number]),
                 share=words.share(subject.sizes[number] / subject.n_rows),
-                width=round(100 * float(subject.sizes[number] / subject.sizes.max()), 1),
+                part=round(float(subject.sizes[number] / subject.sizes.max()), 3),
                 colour=palette[number],
                 certainty=f"{members.mean():.2f}" if len(members) else "–",
                 group=None if groups is None else int(groups[number]),
@@ -207,9 +208,7 @@ def as_json(value: Any) -> str:
 
 def certainty_bars(sure: Certainty) -> list[Bar]:
     whole = max(1, len(sure.rows))
-    return [
-        Bar(name, f"{count:,} ({words.share(count / whole)})", 100 * count / whole) for name, count in sure.classes()
-    ]
+    return [Bar(name, f"{count:,} ({words.share(count / whole)})", count / whole) for name, count in sure.classes()]
 
 
 def doubtful(subject: Subject, sure: Certainty) -> list[dict[str, Any]]:
@@ -238,7 +237,7 @@ def posterior_bars(subject: Subject) -> list[Bar]:
     for begin in range(low, high + 1, width):
         chance = float(((values >= begin) & (values < begin + width)).mean())
         name = str(begin) if width == 1 else f"{begin} to {begin + width - 1}"
-        found.append(Bar(name, words.share(chance), 100 * chance))
+        found.append(Bar(name, words.share(chance), chance))
     return found
 
 
