@@ -31,7 +31,7 @@ def flowers() -> Fit:
     rng = np.random.default_rng(0)
     truth = np.repeat([0, 1, 2], [40, 30, 20])
     X = rng.normal(size=(90, 4)) + 6 * np.eye(3, 4)[truth] + [10, 20, 30, 40]
-    names = ["petal <b>length</b>", "petal width", "sepal & length", "sepal width"]
+    names = ["petal <b>length</b>", "petal width", "sepal & length", "sepal_width" + "_of_plant" * 9]
     frame = pd.DataFrame(X, columns=names, index=[f"plant {row}" for row in range(90)])
     return fitted(frame, n_draws=20, thin=1, n_chains=2, covariance_type="diag")
 

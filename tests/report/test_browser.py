@@ -37,6 +37,8 @@ def pages(flowers: Any, texts: Any, plane: Any, people: Any, tmp_path_factory: p
         ids = fit.X.index if name == "flowers" else None
         groups = fit.model.groups() if fit.model.n_clusters_ > 1 else None
         write_report(folder / f"{name}.html", Subject(fit.model, fit.X, ids=ids, groups=groups, notes=["a note"]))
+    long_ids = [f"{row}-{'x' * 60}" for row in range(len(plane.X))]
+    write_report(folder / "long.html", Subject(plane.model, plane.X, ids=long_ids))
     return folder
 
 
