@@ -101,7 +101,7 @@ def rows_of(model: Any, X: Any) -> Any:
 
 def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] | None:
     """The names of the columns: as given, of the data frame, or as the model knows them."""
-    from dpmmwrap.report.subject import feature_names
+    from dpmmwrap.profiles import feature_names
 
     if given is None and hasattr(X, "columns"):
         given = [str(name) for name in X.columns]

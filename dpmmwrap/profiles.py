@@ -109,6 +109,14 @@ def profiles_from(features: tuple[Feature, ...], tables: Sequence[Float64Array],
     return Profiles(features, here, elsewhere, spread, apart, weight, looked_at)
 
 
+def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[str] | None:
+    """Column names: those given, those in the model file, or those that the estimator has seen; None for none."""
+    for names in (given, getattr(model.mixture_, "feature_names", None), getattr(model, "feature_names_in_", None)):
+        if names is not None:
+            return [str(name) for name in names]
+    return None
+
+
 def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
     """The columns' names, or their numbers from 1."""
     if names is not None and len(names) == dim:

@@ -58,6 +58,9 @@ def draw_fit(
     below."""
     mixture = model.mixture_
     if mixture.family in GAUSSIAN:
+        from dpmmwrap.profiles import feature_names
+
+        names = feature_names(model, names)
         draw_clusters(axes, points, labels, mixture.means, mixture.covariances, names=names, title=title)
     else:
         kind = ", standardised columns" if mixture.family == "mixed" else ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.profiles import names_for
+from dpmmwrap.profiles import feature_names, names_for
 from dpmmwrap.summaries.groups import Groups
 
 
@@ -81,11 +81,3 @@ class Subject:
             return str(int(row))
         own = self.ids[row]
         return str(own.item() if hasattr(own, "item") else own)
-
-
-def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[str] | None:
-    """Column names: those given, those in the model file, or those that the estimator has seen; None for none."""
-    for names in (given, getattr(model.mixture_, "feature_names", None), getattr(model, "feature_names_in_", None)):
-        if names is not None:
-            return [str(name) for name in names]
-    return None
