@@ -197,6 +197,7 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
             source=Path(task.source).name,
             names=task.data.names,
             ids=row_ids(task),
+            numbered=getattr(task.data, "ids", None) is None,
             command=command_line(),
             notes=fitted.notes,
             groups=fitted.groups,
@@ -226,13 +227,15 @@ def command_line() -> str:
         if source is not click.core.ParameterSource.COMMANDLINE or parameter.name in ("quiet", "as_json"):
             continue
         value = context.params[parameter.name or ""]
-        if isinstance(parameter, click.Argument):
-            words.append(str(value))
-        elif isinstance(value, bool):
-            options.append((parameter.opts if value else parameter.secondary_opts)[0])
-        else:
-            told = ",".join(value) if isinstance(value, tuple) else str(value)
-            options += [parameter.opts[0], told]
+        several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+        for one in value if several else [value]:
+            if isinstance(parameter, click.Argument):
+                words.append(str(one))
+            elif isinstance(one, bool):
+                options.append((parameter.opts if one else parameter.secondary_opts)[0])
+            else:
+                # Columns are typed with commas between them.
+                options += [parameter.opts[0], ",".join(one) if isinstance(one, tuple) else str(one)]
     return shlex.join([*words, *options])
 
 

@@ -92,7 +92,7 @@ def render(subject: Subject) -> str:
             all_drawn=len(rows) == subject.n_rows,
             of_each=maps.OF_EACH,
             id_name=subject.id_name,
-            numbered=subject.ids is None,
+            numbered=subject.numbered,
             views=views,
             drawing=(maps.WIDTH, maps.HEIGHT),
             points=drawn_points(subject, rows, views, palette),

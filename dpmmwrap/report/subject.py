@@ -25,6 +25,7 @@ class Subject:
         names: Sequence[str] | None = None,
         ids: Any = None,
         id_name: str = "row",
+        numbered: bool | None = None,
         command: str = "",
         notes: Sequence[str] | None = None,
         groups: Groups | None = None,
@@ -45,6 +46,8 @@ class Subject:
         if self.ids is not None and len(self.ids) != len(model.labels_):
             raise ValueError(f"ids should be {len(model.labels_):,}, one per row, not {len(self.ids):,}")
         self.id_name = id_name
+        self.numbered = ids is None if numbered is None else numbered
+        """Whether ids are the rows' numbers, which count from 0."""
         self.command = command
         self.notes = list(model.notes_ if notes is None else notes)
         self.groups = groups
