@@ -32,9 +32,11 @@ from dpmmwrap.choice import Asked, Choice, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
 from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
+from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, Start, make_initializer
 
 RESTART_AFTER = 10
@@ -47,7 +49,7 @@ RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "
 """Settings whose old names still work, with a warning."""
 
 
-class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """Dirichlet process mixture, sampled by split and merge moves: finds the number of clusters.
 
     Parameters
@@ -113,7 +115,7 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
     random_state : int, RandomState or None, default=None
         Seed.
     verbose : int, default=0
-        1 prints a line every tenth iteration.
+        1 shows a progress bar on a terminal and in a notebook; elsewhere it prints a line every tenth iteration.
     checkpoint : path, default=None
         A file to go on from if it exists, written every `checkpoint_every` iterations or draws. Further chains and the
         labels of draws have files beside it.
@@ -275,13 +277,14 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
             keep_labels=bool(self.keep_labels),
             n_jobs=effective_n_jobs(self.n_jobs),
             truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
-            progress=self._progress(progress),
+            progress=progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=int(self.checkpoint_every),
             workers=int(self.workers),
             machines=None if self.machines is None else Path(self.machines),
         )
-        result = backend.fit(read.points, settings)
+        with shown_progress(self.verbose if progress is None else 0, settings) as shown:
+            result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
         self._keep(answer, result, backend.name, choice)
@@ -477,18 +480,6 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         if type(self.outlier_prior) is not type(prior):
             raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
         return self.outlier_prior.shifted(read.offset)
-
-    def _progress(self, progress: Progress | None) -> Progress | None:
-        if progress is not None or not self.verbose:
-            return progress
-
-        def print_line(number: int, iteration: Any) -> None:
-            if number % 10 == 0 or number == self.max_iter or self.verbose > 1:
-                print(
-                    f"iteration {number}: {iteration.n_clusters} clusters, log posterior {iteration.log_posterior:.1f}"
-                )
-
-        return print_line
 
 
 def is_text(X: Any, prior: Any) -> bool:

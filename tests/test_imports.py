@@ -9,7 +9,20 @@ import pytest
 
 import dpmmwrap
 
-SLOW = {"arviz_stats", "juliacall", "matplotlib", "numba", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch"}
+SLOW = {
+    "arviz_stats",
+    "juliacall",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "sklearn",
+    "torch",
+    "jinja2",
+    "tqdm",
+}
 
 
 def imported_by(script: str) -> set[str]:
@@ -49,6 +62,8 @@ def test_a_bad_option_is_told_without_slow_imports() -> None:
         ("pyarrow", r"files/arrow\.py"),
         ("openpyxl", r"files/excel\.py"),
         ("pandas", r"trace\.py"),
+        ("jinja2", r"report/page\.py"),
+        ("tqdm", r"progress\.py"),
         ("arviz", r"summaries/arviz\.py"),
         ("arviz_stats", r"summaries/diagnostics\.py"),
     ],

@@ -91,7 +91,7 @@ draws, running = section("Draws from the posterior"), section("Running")
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
     *data_options(files),
-    files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary and pictures here."),
+    files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,8 @@ def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> 
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
+    if page(folder / "report.html", fitted, summary, task):
+        written.append("report.html")
     pictures = draw(folder, fitted, task) if plotting.available() else []
     old = [name for name in SOMETIMES if name in there - {*written, *pictures}]
     said = f"Written to {folder}: {', '.join([*written, *pictures])}"
@@ -208,21 +211,80 @@ def trace_columns(model: DPMM) -> dict[str, Any]:
     return {"chain": np.repeat(np.arange(1, len(traces) + 1), [len(trace) for trace in traces])} | columns
 
 
+def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> bool:
+    """The page to look at; whether it could be written."""
+    from dpmmwrap.report import Subject, write_report
+
+    def write_page() -> None:
+        subject = Subject(
+            fitted.model,
+            task.data.X,
+            source=Path(task.source).name,
+            names=task.data.names,
+            ids=row_ids(task),
+            numbered=getattr(task.data, "ids", None) is None,
+            command=command_line(),
+            notes=fitted.notes,
+            groups=fitted.groups,
+            seconds=fitted.seconds,
+            scores={name: summary[name] for name in ("nmi", "ari", "true_clusters") if name in summary},
+        )
+        write_report(path, subject)
+
+    return attempt(path.name, write_page)
+
+
+def row_ids(task: Task) -> Any:
+    """The rows' own names; where some rows were left out, their numbers in the file; None for 0, 1, 2, …"""
+    ids = getattr(task.data, "ids", None)
+    return task.kept if ids is None else ids
+
+
+def command_line() -> str:
+    """What the user typed, but for what shows only on the way (--quiet, --json)."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return ""
+    words = context.command_path.split()
+    options: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not click.core.ParameterSource.COMMANDLINE or parameter.name in ("quiet", "as_json"):
+            continue
+        value = context.params[parameter.name or ""]
+        several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+        for one in value if several else [value]:
+            if isinstance(parameter, click.Argument):
+                words.append(str(one))
+            elif isinstance(one, bool):
+                options.append((parameter.opts if one else parameter.secondary_opts)[0])
+            else:
+                # Columns are typed with commas between them.
+                options += [parameter.opts[0], ",".join(one) if isinstance(one, tuple) else str(one)]
+    return shlex.join([*words, *options])
+
+
 def draw(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     """The pictures that could be drawn."""
-    drawn = []
-    for name, figure in pictures(fitted, task).items():
-        try:
-            plotting.save_figure(folder / name, figure())
-        except InputError:
-            raise
-        # Whatever is odd about the data: the result is there, and a picture is not worth more than it.
-        except Exception as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            click.echo(f"dpmmwrap: note: {name} could not be drawn ({reason})", err=True)
-        else:
-            drawn.append(name)
-    return drawn
+
+    def save(name: str, figure: Callable[[], Any]) -> bool:
+        return attempt(name, lambda: plotting.save_figure(folder / name, figure()))
+
+    return [name for name, figure in pictures(fitted, task).items() if save(name, figure)]
+
+
+def attempt(name: str, make: Callable[[], None]) -> bool:
+    """Whether a file to look at could be made: whatever is odd about the data, the result is there, and a picture is
+    not worth more than it."""
+    try:
+        make()
+    except InputError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        click.echo(f"dpmmwrap: note: {name} could not be drawn ({reason})", err=True)
+        return False
+    return True
 
 
 def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:

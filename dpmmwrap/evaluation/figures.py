@@ -19,6 +19,8 @@ from dpmmwrap.plotting import (
     FAINT,
     INK,
     counted,
+    matched,
+    middles_of,
     new_figure,
     number_ticks,
     projection,
@@ -44,9 +46,9 @@ METHOD_COLOURS = {
     "EM-GMM": "#882255",
     "K-means": "#56B4E9",
     "DPMM": "#0072B2",
-    "GMM-BIC": "#E69F00",
-    "K-means-silhouette": "#CC79A7",
-    "HDBSCAN": "#D55E00",
+    "GMM-BIC": "#999933",
+    "K-means-silhouette": "#AA4499",
+    "HDBSCAN": "#332288",
 }
 MARKERS = "osD^vP"
 SHOWN = 5_000
@@ -226,12 +228,18 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
 
 
 def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
-    """The same points in the colours of the truth and of each method."""
+    """The same points in the colours of the truth (or whatever comes first) and of each method.
+
+    A method's cluster has the colour of the true one with which it has most points in common.
+    """
     rng = np.random.default_rng(seed)
     rows = some_rows(len(X), SHOWN, rng)
     points = np.asarray(X[rows], dtype=np.float64)
-    seen = projection(points)
+    seen = projection(points, standardised=True)
     flat = seen.flat(points)
+    numbered = {title: from_zero(labels)[rows] for title, labels in labellings.items()}
+    reference = next(iter(numbered.values()))
+    palette = spread_colours(means_of(flat, reference))
     columns = 2
     lines = -(-len(labellings) // columns)
     with style():
@@ -239,22 +247,36 @@ def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int 
         grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
         for axes in grid.ravel()[len(labellings) :]:
             axes.set_visible(False)
-        for axes, (title, labels) in zip(grid.ravel(), labellings.items(), strict=False):
-            numbers = np.unique(labels, return_inverse=True)[1][rows]
-            draw_labelled(axes, flat, numbers)
+        for axes, (title, numbers) in zip(grid.ravel(), numbered.items(), strict=False):
+            same = {one: palette[other] for one, other in matched(numbers, reference).items()}
+            draw_labelled(axes, flat, numbers, same)
             axes.set_title(title, fontsize=9)
-        for axes in grid[-1]:
-            axes.set_xlabel(seen.names[0])
-        for axes in grid[:, 0]:
-            axes.set_ylabel(seen.names[1])
+        # Once for all panels, and in two lines: beside each panel the names of components would run into each other.
+        figure.supxlabel(seen.names[0].replace(" (", "\n(", 1), fontsize=9)
+        figure.supylabel(seen.names[1].replace(" (", "\n(", 1), fontsize=9)
     return figure
 
 
-def draw_labelled(axes: Axes, flat: Float64Array, labels: IntArray, size: float = 3.0) -> None:
-    present, numbers = np.unique(labels, return_inverse=True)
-    centres = np.array([flat[numbers == k].mean(axis=0) for k in range(len(present))])
-    palette = np.array(spread_colours(centres))
-    axes.scatter(flat[:, 0], flat[:, 1], c=palette[numbers], s=size, linewidths=0, alpha=0.7, rasterized=True)
+def from_zero(labels: IntArray) -> IntArray:
+    """Labels counted from 0, and -1 where they are negative: outliers are no cluster."""
+    labels = np.asarray(labels)
+    numbers = np.full(labels.shape, -1)
+    numbers[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
+    return numbers
+
+
+def means_of(flat: Float64Array, labels: IntArray) -> Float64Array:
+    """Where each cluster lies; one that is not shown, at the origin."""
+    return np.nan_to_num(middles_of(flat, labels, int(np.max(labels, initial=-1)) + 1)[0])
+
+
+def draw_labelled(
+    axes: Axes, flat: Float64Array, labels: IntArray, given: Mapping[int, str] | None = None, size: float = 3.0
+) -> None:
+    """Points by colour, some clusters with a given one; outliers are grey."""
+    # The last entry is for -1.
+    palette = np.array([*spread_colours(means_of(flat, labels), given), FAINT])
+    axes.scatter(flat[:, 0], flat[:, 1], c=palette[labels], s=size, linewidths=0, alpha=0.7, rasterized=True)
 
 
 def failure_figure(rows: Sequence[Row]) -> Figure:
@@ -274,8 +296,10 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
             most = max(int(row["clusters"]) for row in rows)
             line[0].plot([0, most], [0, most], color=INK, linestyle="--", linewidth=1, zorder=1)
             line[0].set_title(method)
+            number_ticks(line[0].yaxis, whole=True)
         for axes in grid[-1]:
             axes.set_xlabel("true clusters")
+            number_ticks(axes.xaxis, whole=True)
         handles, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=len(dims))
     return figure
@@ -317,14 +341,20 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
         grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
         for line, example in zip(grid, examples, strict=True):
             points = np.asarray(example.X, dtype=np.float64)
-            seen = projection(points)
+            seen = projection(points, standardised=True)
+            truth = next(iter(example.labellings.values()))
             for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
-                draw_sides(axes, seen.flat(points), labels)
+                draw_sides(axes, seen.flat(points), as_in(truth, labels))
                 axes.set_title(title, fontsize=9)
                 axes.set_xticks([])
                 axes.set_yticks([])
             line[0].set_ylabel(example.level)
     return figure
+
+
+def as_in(truth: IntArray, sides: IntArray) -> IntArray:
+    """Sides 0 and 1, called as the truth calls them."""
+    return 1 - sides if 2 * int((truth == sides).sum()) < len(sides) else sides
 
 
 def draw_sides(axes: Axes, flat: Float64Array, labels: IntArray) -> None:

@@ -3,6 +3,7 @@ picture is drawn."""
 
 from dpmmwrap.plotting.clusters import (
     COORDINATES_SHOWN,
+    ELLIPSE,
     GAUSSIAN,
     NUMBERED,
     SHOWN,
@@ -12,6 +13,7 @@ from dpmmwrap.plotting.clusters import (
     fit_figure,
     heading_of,
     map_figure,
+    matched,
     middles_of,
     some_rows,
     spread_colours,
@@ -36,6 +38,7 @@ from dpmmwrap.plotting.traces import trace_figure
 __all__ = [
     "COLOURS",
     "COORDINATES_SHOWN",
+    "ELLIPSE",
     "FAINT",
     "GAUSSIAN",
     "INK",
@@ -56,6 +59,7 @@ __all__ = [
     "heading_of",
     "is_sparse",
     "map_figure",
+    "matched",
     "middles_of",
     "n_clusters_figure",
     "new_figure",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,8 @@ COORDINATES_SHOWN = 20_000_000
 NUMBERED = 60
 """Clusters up to which the ellipses bear their numbers."""
 STANDARD_DEVIATIONS = 2.0
+ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
+"""What an ellipse means: a Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
 GAUSSIAN = ("full", "diag", "spherical")
 
 
@@ -31,12 +33,39 @@ def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title:
     Gaussian clusters have ellipses; counts and mixed tables are a map of the coordinates in which their family
     compares rows. Where a value is missing, its column's mean stands for it.
     """
+    columns = model.mixture_.columns
+    if columns is not None:
+        points = columns.points(X)
+    else:
+        points = X if hasattr(X, "shape") and not hasattr(X, "columns") else np.asarray(X)
+    with style():
+        figure = new_figure(7.0, 5.6)
+        draw_fit(figure.add_subplot(), model, points, model.labels_, names=names, title=title)
+    return figure
+
+
+def draw_fit(
+    axes: Axes,
+    model: Any,
+    points: Any,
+    labels: IntArray,
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    own_figure: bool = True,
+) -> None:
+    """The same in given axes, of any rows as the fitted mixture takes them. In a figure of its own the legend is
+    below."""
     mixture = model.mixture_
     if mixture.family in GAUSSIAN:
-        rows = X if hasattr(X, "shape") and not hasattr(X, "columns") else np.asarray(X)
-        return clusters_figure(rows, model.labels_, mixture.means, mixture.covariances, names=names, title=title)
-    points = X if mixture.columns is None else mixture.columns.points(X)
-    return map_figure(points, model.labels_, mixture.posterior.embedder(points), title=title)
+        from dpmmwrap.profiles import feature_names
+
+        names = feature_names(model, names)
+        draw_clusters(axes, points, labels, mixture.means, mixture.covariances, names=names, title=title)
+    else:
+        kind = ", standardised columns" if mixture.family == "mixed" else ""
+        draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)
+    _draw_legend(axes, own_figure)
 
 
 def clusters_figure(
@@ -54,28 +83,42 @@ def clusters_figure(
     Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
     Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
     """
+    with style():
+        figure = new_figure(7.0, 5.6)
+        axes = figure.add_subplot()
+        draw_clusters(axes, X, labels, means, covariances, names=names, title=title, seed=seed)
+        _draw_legend(axes)
+    return figure
+
+
+def draw_clusters(
+    axes: Axes,
+    X: FloatArray,
+    labels: IntArray,
+    means: FloatArray,
+    covariances: FloatArray,
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    seed: int = 0,
+) -> None:
+    """What `clusters_figure` draws, in given axes."""
     rng = np.random.default_rng(seed)
     rows = some_rows(len(X), SHOWN, rng)
     points, marks = np.asarray(X[rows], dtype=np.float64), np.asarray(labels)[rows]
     centres = np.asarray(means, dtype=np.float64)
-    heading = title or heading_of(len(centres), len(X), len(rows))
     names = names or [f"feature {number + 1}" for number in range(points.shape[1])]
-    with style():
-        figure = new_figure(7.0, 5.6)
-        axes = figure.add_subplot()
-        if points.shape[1] == 1:
-            there = ~np.isnan(points[:, 0])
-            _draw_histogram(axes, points[there, 0], marks[there], centres[:, 0], names[0])
-        else:
-            points = filled(points)
-            seen = projection(points, names, standardised=True)
-            flat = seen.flat(centres)
-            _draw_points(axes, seen.flat(points), marks, spread_colours(flat), rng)
-            _draw_ellipses(axes, flat, seen.shapes(np.asarray(covariances, dtype=np.float64)))
-            seen.name(axes)
-        _draw_legend(axes)
-        axes.set_title(heading)
-    return figure
+    if points.shape[1] == 1:
+        there = ~np.isnan(points[:, 0])
+        _draw_histogram(axes, points[there, 0], marks[there], centres[:, 0], names[0])
+    else:
+        points = filled(points)
+        seen = projection(points, names, standardised=True)
+        flat = seen.flat(centres)
+        _draw_points(axes, seen.flat(points), marks, spread_colours(flat), rng)
+        _draw_ellipses(axes, flat, seen.shapes(np.asarray(covariances, dtype=np.float64)))
+        seen.name(axes)
+    axes.set_title(title or heading_of(len(centres), len(X), len(rows)))
 
 
 def map_figure(
@@ -85,6 +128,25 @@ def map_figure(
 
     `embed` makes coordinates, dense or sparse, of rows. No ellipses, but the clusters' numbers where they lie.
     """
+    with style():
+        figure = new_figure(7.0, 5.6)
+        axes = figure.add_subplot()
+        draw_map(axes, points, labels, embed, title=title, seed=seed)
+        _draw_legend(axes)
+    return figure
+
+
+def draw_map(
+    axes: Axes,
+    points: Any,
+    labels: IntArray,
+    embed: Callable[[Any], Any],
+    *,
+    title: str | None = None,
+    seed: int = 0,
+    kind: str = "",
+) -> None:
+    """What `map_figure` draws, in given axes; `kind` says what the coordinates are."""
     rng = np.random.default_rng(seed)
     width = max(1, embed(points[:1]).shape[1])
     rows = some_rows(points.shape[0], min(SHOWN, max(2, COORDINATES_SHOWN // width)), rng)
@@ -95,23 +157,18 @@ def map_figure(
         coordinates = filled(np.asarray(coordinates, dtype=np.float64))
     elif coordinates.shape[1] <= WIDE:
         coordinates = coordinates.toarray().astype(np.float64)
-    with style():
-        figure = new_figure(7.0, 5.6)
-        axes = figure.add_subplot()
-        if coordinates.shape[1] == 1:
-            middles, _ = middles_of(coordinates, marks, clusters)
-            _draw_histogram(axes, coordinates[:, 0], marks, np.nan_to_num(middles[:, 0]), "the only coordinate")
-        else:
-            seen = projection(coordinates, ("coordinate 1", "coordinate 2"))
-            flat = seen.flat(coordinates)
-            middles, reaches = middles_of(flat, marks, clusters)
-            _draw_points(axes, flat, marks, spread_colours(np.nan_to_num(middles)), rng)
-            if clusters <= NUMBERED:
-                _draw_numbers(axes, middles, reaches)
-            seen.name(axes)
-        _draw_legend(axes)
-        axes.set_title(title or heading_of(clusters, len(labels), len(rows)))
-    return figure
+    if coordinates.shape[1] == 1:
+        middles, _ = middles_of(coordinates, marks, clusters)
+        _draw_histogram(axes, coordinates[:, 0], marks, np.nan_to_num(middles[:, 0]), "the only coordinate")
+    else:
+        seen = projection(coordinates, ("coordinate 1", "coordinate 2"), kind=kind)
+        flat = seen.flat(coordinates)
+        middles, reaches = middles_of(flat, marks, clusters)
+        _draw_points(axes, flat, marks, spread_colours(np.nan_to_num(middles)), rng)
+        if clusters <= NUMBERED:
+            _draw_numbers(axes, middles, reaches)
+        seen.name(axes)
+    axes.set_title(title or heading_of(clusters, len(labels), len(rows)))
 
 
 def heading_of(clusters: int, points: int, shown: int) -> str:
@@ -144,15 +201,33 @@ def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[F
     return middles, reaches
 
 
-def spread_colours(centres: Float64Array) -> list[str]:
-    """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far."""
-    taken: list[int] = []
-    for centre in centres:
+def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None) -> list[str]:
+    """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far.
+
+    Some may have theirs already, by their numbers.
+    """
+    taken = {place: COLOURS.index(colour) for place, colour in (given or {}).items()}
+    for number, centre in enumerate(centres):
+        if number in taken:
+            continue
         away = np.full(len(COLOURS), np.inf)
-        for place, colour in zip(centres, taken, strict=False):
-            away[colour] = min(away[colour], float(np.linalg.norm(centre - place)))
-        taken.append(int(np.argmax(away)))
-    return [COLOURS[colour] for colour in taken]
+        for place, colour in taken.items():
+            away[colour] = min(away[colour], float(np.linalg.norm(centre - centres[place])))
+        taken[number] = int(np.argmax(away))
+    return [COLOURS[taken[number]] for number in range(len(centres))]
+
+
+def matched(labels: IntArray, reference: IntArray) -> dict[int, int]:
+    """For clusters of one labelling the cluster of another that is the same one, as far as both have it: pairs with as
+    many points in common as possible. Labels count from 0; below 0 are no clusters."""
+    from scipy.optimize import linear_sum_assignment
+
+    both = (labels >= 0) & (reference >= 0)
+    shape = int(np.max(labels, initial=-1)) + 1, int(np.max(reference, initial=-1)) + 1
+    common = np.zeros(shape, np.int64)
+    np.add.at(common, (labels[both], reference[both]), 1)
+    pairs = zip(*linear_sum_assignment(common, maximize=True), strict=True)
+    return {int(one): int(other) for one, other in pairs if common[one, other] > 0}
 
 
 def _draw_points(
@@ -186,11 +261,14 @@ def _draw_points(
         )
 
 
-def _draw_legend(axes: Axes) -> None:
-    """What ellipses and crosses mean, below the picture, where no point lies."""
+def _draw_legend(axes: Axes, own_figure: bool = True) -> None:
+    """What ellipses and crosses mean, below the picture, where no point lies; within axes of the caller's, where fewest
+    do."""
     marks, _ = axes.get_legend_handles_labels()
-    if marks:
+    if marks and own_figure:
         axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
+    elif marks:
+        axes.legend(handles=marks, loc="best", fontsize=8)
 
 
 def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -> None:
@@ -203,7 +281,7 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
         outline = Ellipse(mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3)
         axes.add_patch(outline)
     # An ellipse in a legend would be a box.
-    axes.plot([], [], "o", fillstyle="none", color=INK, markeredgewidth=0.9, label="two standard deviations")
+    axes.plot([], [], "o", fillstyle="none", color=INK, markeredgewidth=0.9, label=ELLIPSE)
     # Patches alone do not widen the axes.
     reach = STANDARD_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
     axes.update_datalim(np.vstack([means - reach, means + reach]))
@@ -230,6 +308,20 @@ def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
         axes.text(*free[0], str(number), ha="center", va="center", fontsize=8, zorder=4, path_effects=[halo])
 
 
+def _number_above(axes: Axes, means: Float64Array, numbers: Sequence[int]) -> None:
+    """The clusters' numbers over their means, above all bars; on a second line where two would meet."""
+    axes.margins(y=0.12)
+    lowest, highest = axes.get_xlim()
+    last = [-np.inf, -np.inf]
+    for k in sorted(numbers, key=lambda number: means[number]):
+        line = next((line for line in (0, 1) if means[k] - last[line] > 0.03 * (highest - lowest)), None)
+        if line is None:
+            continue
+        last[line] = means[k]
+        across = axes.get_xaxis_transform()
+        axes.text(means[k], 0.97 - 0.05 * line, str(k), transform=across, ha="center", va="center", fontsize=8)
+
+
 def _draw_histogram(
     axes: Axes, values: Float64Array, labels: IntArray, means: Float64Array, name: str = "feature 1"
 ) -> None:
@@ -243,6 +335,10 @@ def _draw_histogram(
         stacks.append(values[labels < 0])
         fills.append(FAINT)
     axes.hist(stacks, bins=edges, stacked=True, color=fills)
+    if (labels < 0).any():
+        axes.plot([], [], "s", color=FAINT, label="outliers")
+    if len(numbers) <= NUMBERED:
+        _number_above(axes, means, numbers)
     axes.set_xlabel(name)
     axes.set_ylabel("points")
     number_ticks(axes.yaxis, whole=True)

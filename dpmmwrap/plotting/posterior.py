@@ -29,30 +29,35 @@ LEGEND = 2 * len(COLOURS)
 def n_clusters_figure(draws: Draws, title: str | None = None) -> Figure:
     """The posterior of the number of clusters: a bar for all chains, and a dot for each of them, so that chains that
     disagree are seen."""
+    with style():
+        figure = new_figure(7.0, 3.8)
+        draw_n_clusters(figure.add_subplot(), draws, title)
+    return figure
+
+
+def draw_n_clusters(axes: Axes, draws: Draws, title: str | None = None, *, own_figure: bool = True) -> None:
+    """The same in given axes; in a figure of its own the legend is beside them."""
     values = np.asarray(draws.n_clusters)
     low, high = int(values.min()), int(values.max())
     width = math.ceil((high - low + 1) / BARS)
     edges = np.arange(low, high + width + 1, width) - 0.5
     shares = np.array([np.histogram(chain, edges)[0] / chain.size for chain in values])
     centres, together = edges[:-1] + width / 2, shares.mean(axis=0)
-    with style():
-        figure = new_figure(7.0, 3.8)
-        axes = figure.add_subplot()
-        axes.bar(
-            centres, together, 0.86 * width, color=COLOURS[0] if len(values) == 1 else "#D9D9D9", label="all chains"
-        )
-        if len(values) > 1:
-            _draw_each_chain(axes, centres, shares, width)
-            _legend_right(figure, axes)
-        # There is no bar at 0.
-        axes.set_xlim(max(low - 0.5 - 0.2 * width, 0.2), edges[-1] + 0.2 * width)
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("clusters" if width == 1 else f"clusters, {width} numbers to a bar")
-        axes.set_ylabel("probability")
-        number_ticks(axes.xaxis, whole=True, most=12)
-        number_ticks(axes.yaxis)
-        axes.set_title(title or _likeliest(values))
-    return figure
+    axes.bar(centres, together, 0.86 * width, color=COLOURS[0] if len(values) == 1 else "#D9D9D9", label="all chains")
+    if len(values) > 1:
+        _draw_each_chain(axes, centres, shares, width)
+        if own_figure:
+            _legend_right(axes.figure, axes)
+        else:
+            axes.legend(fontsize=8)
+    # There is no bar at 0.
+    axes.set_xlim(max(low - 0.5 - 0.2 * width, 0.2), edges[-1] + 0.2 * width)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("clusters" if width == 1 else f"clusters, {width} numbers to a bar")
+    axes.set_ylabel("probability")
+    number_ticks(axes.xaxis, whole=True, most=12)
+    number_ticks(axes.yaxis)
+    axes.set_title(title or _likeliest(values))
 
 
 def _likeliest(values: IntArray) -> str:

@@ -48,11 +48,11 @@ class Projection:
 
 
 def projection(
-    points: Any, names: Sequence[str] = ("feature 1", "feature 2"), *, standardised: bool = False
+    points: Any, names: Sequence[str] = ("feature 1", "feature 2"), *, standardised: bool = False, kind: str = ""
 ) -> Projection:
     """Two dimensions as they are, by their names; of more the first two principal components.
 
-    Those of standardised features do not depend on the features' units.
+    Those of standardised features do not depend on the features' units. `kind` says else what the features are.
     """
     if points.shape[1] == 2 and not is_sparse(points):
         return Projection(np.zeros(2), np.eye(2), (names[0], names[1]))
@@ -64,7 +64,7 @@ def projection(
         scales = np.where(scales > 0, scales, 1.0)
         origin, directions, shares = principal_components((points - centre) / scales)
         origin, directions = centre + scales * origin, directions / scales[:, None]
-    kind = ", standardised features" if standardised else ""
+    kind = ", standardised features" if standardised else kind
     titles = [f"principal component {i + 1} ({shares[i]:.0%} of the variance{kind})" for i in range(2)]
     return Projection(origin, directions, (titles[0], titles[1]))
 

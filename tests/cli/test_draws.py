@@ -24,7 +24,8 @@ from dpmmwrap.trace import COLUMNS, Iteration
 QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)
 SAMPLED = (*QUICK, "--draws", 20, "--chains", 2, "--thin", 2)
 ALWAYS = {
-    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "clusters.png", "trace.png"),
+    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
+    *("clusters.png", "trace.png"),
 }
 
 

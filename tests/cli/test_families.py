@@ -1,6 +1,7 @@
 """`dpmmwrap fit` and `predict` for every family: diagonal and spherical clusters, counts, tables, and gaps in them."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from dpmmwrap.cli import answers
 
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
-    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"),
+    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
     *("clusters.png", "groups.png", "trace.png"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
@@ -124,6 +125,12 @@ def test_skipping_rows(run, summary_of, gappy: Path, tmp_path: Path) -> None:
     assert len(np.load(out / "labels.npy")) == whole.sum()
     assert f"left out       {(~whole).sum()} rows" in run("fit", gappy, *QUICK, *options[:3]).out
     assert "needs every value" in run("predict", out / "model.npz", gappy).sentence
+    page = (out / "report.html").read_text(encoding="utf-8")
+    # Rows go by their numbers in the file.
+    ids = json.loads(page.split('id="data">')[1].split("</script>")[0])["ids"]
+    assert ids == [str(row) for row in np.load(out / "rows.npy")]
+    assert "Rows are counted from 0." in page
+    assert "--skip-missing --out" in page.split('id="command">')[1]
 
 
 def test_skipping_all_rows_or_none(run, summary_of, three: Path, tmp_path: Path) -> None:

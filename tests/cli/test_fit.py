@@ -1,6 +1,7 @@
 """`dpmmwrap fit`: what a user sees, what is written, how it ends."""
 
 import csv
+import html
 import json
 import os
 import signal
@@ -99,7 +100,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     assert done.code == 0
     pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
-        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json"
+        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)
@@ -113,6 +114,10 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     assert (load(folder / "model.npz").predict(np.load(data)["X"]) == labels).mean() > 0.99
     for name in pictures:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
+    assert f"4 clusters were found in the 600 rows of {data.name}" in page
+    # What shows only on the way is not part of the command to do it again.
+    assert f"dpmmwrap fit {data} --out {folder} --iterations 30 --init kmeans --init-clusters 1 " in page
 
 
 def test_without_matplotlib_it_says_so(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +128,8 @@ def test_without_matplotlib_it_says_so(run, data: Path, tmp_path: Path, monkeypa
     assert done.code == 0
     assert "pip install matplotlib" in " ".join(done.out.split())
     assert not list(tmp_path.glob("*.png"))
+    # The page needs none.
+    assert (tmp_path / "report.html").exists()
 
 
 def test_the_same_seed_gives_the_same_labels(run, data: Path, tmp_path: Path) -> None:

@@ -180,9 +180,13 @@ def test_a_picture_that_fails_takes_nothing_with_it(
         raise ZeroDivisionError("no\nway")
 
     monkeypatch.setattr("dpmmwrap.plotting.fit_figure", broken)
+    monkeypatch.setattr("dpmmwrap.report.write_report", broken)
     done = run("fit", counts, "--family", "multinomial", *QUICK, "--out", tmp_path / "out")
     assert done.code == 0
-    assert done.err == "dpmmwrap: note: clusters.png could not be drawn (ZeroDivisionError: no way)\n"
+    assert done.err.splitlines() == [
+        f"dpmmwrap: note: {name} could not be drawn (ZeroDivisionError: no way)"
+        for name in ("report.html", "clusters.png")
+    ]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "labels.csv",
         "labels.npy",

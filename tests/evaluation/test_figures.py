@@ -57,11 +57,47 @@ def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
+def colours_in(axes) -> list[tuple[float, ...]]:  # type: ignore[no-untyped-def]
+    return [tuple(colour) for colour in axes.collections[0].get_facecolors()]
+
+
 def test_the_same_points_in_several_colours() -> None:
-    X = np.random.default_rng(0).normal(size=(50, 4))
+    X = np.random.default_rng(0).normal(size=(50, 4)) * [1, 1, 1, 1e6]
     sides = np.arange(50) % 2
-    figure = figures.scatter_figure(X, {"truth": sides, "one": np.zeros(50, int), "two": 1 - sides})
+    other = np.where(np.arange(50) < 4, 2, 1 - sides)
+    figure = figures.scatter_figure(X, {"truth": sides, "one": np.zeros(50, int), "two": other, "none": sides - 1})
     assert [axes.get_title(loc="left") for axes in figure.axes[:3]] == ["truth", "one", "two"]
-    assert "principal component 1" in figure.axes[2].get_xlabel()
+    # Feature 4 would be all of it if its unit counted.
+    assert "standardised features" in figure.get_supxlabel()
+    assert float(figure.get_supxlabel().split("(")[1].split("%")[0]) < 60
+    truth, one, two, none = (colours_in(axes) for axes in figure.axes)
+    # What is called 0 there is 1 here, and has the same colour; what the truth does not have, another one.
+    assert [two[row] == truth[row] for row in range(50)] == [row >= 4 for row in range(50)]
+    assert two[0] == two[1] == two[3] and two[0] not in truth
+    assert len(set(one)) == 1 and one[0] in truth
+    # Outliers are grey.
+    assert none[0] != truth[0] and none[1] in truth and len(set(none[0][:3])) == 1
+
+
+def test_names_of_panels_do_not_run_into_each_other() -> None:
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    for panels in (2, 4):
+        figure = figures.scatter_figure(X, {f"method {number}": np.arange(50) % 3 for number in range(panels)})
+        figure.canvas.draw()
+        for text in (figure._supxlabel, figure._supylabel):
+            box = text.get_window_extent()
+            assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+
+
+def test_sides_have_the_truths_colours() -> None:
+    X, sides = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 2
     example = figures.SplitExample("hard", X, {"truth": sides, "2-means": 1 - sides})
-    assert figures.splits_figure([example]).axes[0].get_ylabel() == "hard"
+    figure = figures.splits_figure([example])
+    assert figure.axes[0].get_ylabel() == "hard"
+    assert colours_in(figure.axes[0]) == colours_in(figure.axes[1])
+
+
+def test_methods_have_colours_of_their_own() -> None:
+    ours = {"SubC-SplitNet", "DPMM"}
+    others = [colour for name, colour in figures.METHOD_COLOURS.items() if name not in ours]
+    assert len(set(others)) == len(others)

@@ -32,9 +32,14 @@ def test_one_cluster_is_not_one_clusters() -> None:
     assert draw(generate(2, 1, 60, 50, 0)).axes[0].get_title(loc="left") == "1 cluster in 60 points"
 
 
+ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
+
+
 def test_a_legend_says_what_an_ellipse_is() -> None:
-    assert legend_of(draw(generate(2, 3, 60, 50, 0))) == ["two standard deviations"]
-    assert legend_of(draw(generate(5, 3, 60, 50, 0))) == ["two standard deviations"]
+    points = np.random.default_rng(0).normal(size=(20_000, 2))
+    assert f"{(np.linalg.norm(points, axis=1) < 2).mean():.0%}" == "86%"
+    assert legend_of(draw(generate(2, 3, 60, 50, 0))) == [ELLIPSE]
+    assert legend_of(draw(generate(5, 3, 60, 50, 0))) == [ELLIPSE]
     # Where there is none, nothing is said.
     assert legend_of(draw(generate(1, 3, 60, 50, 0))) == []
     assert legend_of(plotting.map_figure(np.eye(4), np.arange(4), lambda rows: rows)) == []
@@ -178,7 +183,7 @@ def test_outliers_are_marked() -> None:
     labels[:7] = -1
     figure = draw(data, labels)
     assert [len(marks.get_offsets()) for marks in figure.axes[0].collections] == [93, 7]
-    assert legend_of(figure) == ["outliers", "two standard deviations"]
+    assert legend_of(figure) == ["outliers", ELLIPSE]
 
 
 @pytest.mark.parametrize(("dim", "clusters", "points"), [(1, 1, 2), (2, 1, 2), (3, 1, 2), (2, 100, 400), (20, 3, 30)])

@@ -22,12 +22,12 @@ from dpmmwrap.draws import labels_file
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
-from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.sampler.record import Moves, Record, Sample
 from dpmmwrap.starts import make_initializer
 from dpmmwrap.trace import COLUMNS, Trace

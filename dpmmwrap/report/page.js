@@ -1,0 +1,147 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const drawing = document.getElementById("drawing");
+  const circles = Array.from(document.querySelectorAll("#points circle"));
+  const numbers = document.getElementById("numbers");
+  const ring = document.getElementById("ring");
+  const tip = document.getElementById("tip");
+  const told = document.getElementById("told");
+  const NEAR = 14; // Pixels from the pointer within which a dot is meant.
+  let view = data.views[0];
+  let chosen = -1;
+  let alone = null; // The cluster that is shown alone.
+
+  const x = (i) => view.places[2 * i];
+  const y = (i) => view.places[2 * i + 1];
+  const shown = (i) => alone === null || data.clusters[i] === alone;
+
+  function words(i) {
+    const cluster = data.clusters[i] < 0 ? "outlier" : `cluster ${data.clusters[i]}`;
+    const sure = data.sure[i] === null ? "" : `, probability ${data.sure[i].toFixed(2)}`;
+    return `${data.kind} ${data.ids[i]}: ${cluster}${sure}`;
+  }
+
+  function choose(i) {
+    chosen = i;
+    tip.hidden = i < 0;
+    ring.toggleAttribute("hidden", i < 0);
+    if (i < 0) {
+      told.textContent = "No row is chosen.";
+      return;
+    }
+    const text = words(i);
+    told.textContent = text[0].toUpperCase() + text.slice(1);
+    tip.textContent = text;
+    ring.setAttribute("cx", x(i));
+    ring.setAttribute("cy", y(i));
+    const scale = drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width;
+    const left = Math.min(x(i) * scale + 14, drawing.parentNode.clientWidth - tip.offsetWidth - 2);
+    const above = y(i) * scale - tip.offsetHeight - 12;
+    tip.style.left = `${Math.max(0, left)}px`;
+    tip.style.top = `${above < 0 ? y(i) * scale + 16 : above}px`;
+  }
+
+  // With the keyboard the dot itself has the focus, so that a screen reader says what it is.
+  function focus(i) {
+    const circle = circles[i];
+    circle.setAttribute("tabindex", "-1");
+    circle.setAttribute("role", "img");
+    circle.setAttribute("aria-label", words(i));
+    circle.focus({ preventScroll: true });
+    choose(i);
+  }
+
+  function best(cost) {
+    let found = -1;
+    let least = Infinity;
+    for (let i = 0; i < circles.length; i += 1) {
+      const own = shown(i) ? cost(i) : Infinity;
+      if (own < least) [found, least] = [i, own];
+    }
+    return found;
+  }
+
+  function nearest(px, py, most) {
+    const i = best((j) => Math.hypot(x(j) - px, y(j) - py));
+    return i >= 0 && Math.hypot(x(i) - px, y(i) - py) <= most ? i : -1;
+  }
+
+  // The nearest dot in a direction; what lies to the side counts twice.
+  function next(dx, dy) {
+    return best((i) => {
+      const ahead = (x(i) - x(chosen)) * dx + (y(i) - y(chosen)) * dy;
+      const aside = Math.abs((x(i) - x(chosen)) * dy) + Math.abs((y(i) - y(chosen)) * dx);
+      return i !== chosen && ahead > 0 ? ahead + 2 * aside : Infinity;
+    });
+  }
+
+  drawing.addEventListener("pointermove", (event) => {
+    const box = drawing.getBoundingClientRect();
+    const scale = drawing.viewBox.baseVal.width / box.width;
+    const i = nearest((event.clientX - box.left) * scale, (event.clientY - box.top) * scale, NEAR * scale);
+    if (i >= 0 && i !== chosen) choose(i);
+  });
+  drawing.addEventListener("pointerleave", () => {
+    if (!drawing.contains(document.activeElement)) choose(-1);
+  });
+  drawing.addEventListener("focus", () => {
+    if (drawing.matches(":focus-visible")) {
+      choose(chosen >= 0 && shown(chosen) ? chosen : nearest(500, 350, Infinity));
+    }
+  });
+  drawing.addEventListener("focusout", (event) => {
+    if (!drawing.contains(event.relatedTarget)) tip.hidden = true;
+  });
+  drawing.addEventListener("keydown", (event) => {
+    const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (event.key === "Escape") {
+      drawing.focus();
+      choose(-1);
+    } else if (event.key in steps) {
+      event.preventDefault();
+      const i = chosen < 0 ? nearest(500, 350, Infinity) : next(...steps[event.key]);
+      if (i >= 0) focus(i);
+    }
+  });
+
+  function show(cluster) {
+    alone = alone === cluster ? null : cluster;
+    circles.forEach((circle, i) => circle.classList.toggle("dim", !shown(i)));
+    document.querySelectorAll("button.cluster").forEach((button) => {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.cluster) === alone));
+    });
+    if (chosen >= 0 && !shown(chosen)) choose(-1);
+  }
+  document.querySelectorAll("button.cluster").forEach((button) => {
+    button.addEventListener("click", () => show(Number(button.dataset.cluster)));
+  });
+  document.querySelectorAll("button.row").forEach((button) => {
+    button.addEventListener("click", () => {
+      const i = data.ids.indexOf(button.dataset.row);
+      if (i < 0) return;
+      if (!shown(i)) show(alone);
+      drawing.scrollIntoView({ block: "center" });
+      focus(i);
+    });
+  });
+
+  document.querySelectorAll("input[name=view]").forEach((input) => {
+    input.addEventListener("change", () => {
+      view = data.views[Number(input.value)];
+      circles.forEach((circle, i) => {
+        circle.setAttribute("cx", x(i));
+        circle.setAttribute("cy", y(i));
+      });
+      if (numbers) {
+        view.centres.forEach(([, cx, cy], place) => {
+          numbers.children[place].setAttribute("x", cx);
+          numbers.children[place].setAttribute("y", cy);
+        });
+      }
+      document.getElementById("across").textContent = view.across;
+      document.getElementById("up").textContent = view.up;
+      choose(-1);
+    });
+  });
+})();
