@@ -128,7 +128,7 @@ def mixed_model(read: Read, asked: Asked) -> Choice:
     numeric, found, notes = without_ties(read.points.numeric)
     read = read._replace(points=MixedPoints(numeric, read.points.codes))
     grid = asked.grid(found, "diag")
-    own = grid.make
+    own: Any = grid.make
     return learned(read, replace(grid, make=lambda *place: Mixed(own(*place), categories)), reason, notes)
 
 

@@ -15,13 +15,14 @@ def doubts_about(mixture: Mixture, result: Result) -> list[str]:
     doubts, trace = [], result.trace
     if trace.still_rising() and not result.interrupted:
         doubts.append(
-            f"the log posterior was still rising after {len(trace)} iterations: a longer search (max_iter) may find more"
+            f"the log posterior was still rising after {len(trace)} iterations: a longer search (max_iter) may find "
+            "more"
         )
     if result.agreement < AGREEMENT and result.draws is None:
         doubts.append(
             f"the {len(result.traces)} chains found different clusterings (adjusted Rand index with the best: "
-            f"{result.agreement:.2f} on average), so another seed may give another: try more chains (n_chains), or draws "
-            "(n_draws), which say how sure each point is"
+            f"{result.agreement:.2f} on average), so another seed may give another: try more chains (n_chains), or "
+            "draws (n_draws), which say how sure each point is"
         )
     if mixture.n_clusters == 1 and len(trace) >= 20 and not trace.splits.any():
         doubts.append(no_split(mixture.family))

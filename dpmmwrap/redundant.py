@@ -17,9 +17,9 @@ from dpmmwrap.bins import drawn_in, sample_rows
 CONSTANT = 1e-13
 """A column is constant if its variance is below this share of its mean's square: single precision sees no more."""
 UNEXPLAINED = 1e-4
-"""A column is a combination of others if they leave less than this share of its variance: a deviation of a hundredth."""
+"""A column is a combination of others if they leave less than this share of its variance, a deviation of 1%."""
 ROWS_PER_COLUMN = 5
-"""With fewer rows any column would be a combination of all others; then only copies of single columns are looked for."""
+"""With fewer rows any column would be a combination of all others: then only copies of single columns count."""
 
 
 class Restored(NamedTuple):
@@ -59,7 +59,7 @@ def find_redundant(X: FloatArray) -> Redundant:
         warnings.simplefilter("ignore", RuntimeWarning)
         mean, variance = np.nanmean(sample, axis=0), np.nanvar(sample, axis=0)
     flat = np.flatnonzero(variance <= CONSTANT * mean**2)
-    constant = [int(column) for column in flat if is_constant(X, column)]
+    constant = [int(column) for column in flat if is_constant(X, int(column))]
     varied = np.array([column for column in range(X.shape[1]) if column not in set(constant)], np.int64)
     rows = usual_rows(sample[:, varied])
     if len(rows) < 2 * ROWS_PER_COLUMN:
@@ -84,7 +84,7 @@ def combinations_among(rows: Float64Array) -> list[int]:
     correlations = scaled.T @ scaled / len(rows)
     if len(rows) < ROWS_PER_COLUMN * rows.shape[1]:
         later, _ = np.nonzero(np.tril(1.0 - correlations**2 < UNEXPLAINED, -1))
-        return np.unique(later).tolist()
+        return [int(place) for place in np.unique(later)]
     found = []
     for place in range(len(correlations)):
         pivot = correlations[place, place]

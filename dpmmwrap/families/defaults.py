@@ -20,7 +20,7 @@ from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import drawn_in, kmeans_bins, sample_rows
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Hyperprior, Place
+from dpmmwrap.families.hyperprior import FIRST, Hyperprior, Place
 from dpmmwrap.families.inverse_gamma import Posteriors
 from dpmmwrap.families.spherical import SphericalNIG
 
@@ -99,13 +99,13 @@ def hyperprior_of(
     strengths = STRENGTHS if prior_strength is None else (float(prior_strength),)
     make = partial(make_prior, found, covariance_type)
     if prior_width is not None:
-        return begun(Hyperprior((float(prior_width),), strengths, make, Place(0, 0)), found, range(1))
-    narrowest = NARROWEST
+        return begun(Hyperprior((float(prior_width),), strengths, make, FIRST), found, range(1))
+    narrowest = float(NARROWEST)
     if covariance_type == "full" and has_few_points(found):
-        every = Hyperprior(powers_of_two(NARROWEST_OF_FEW), strengths, make, Place(0, 0))
+        every = Hyperprior(powers_of_two(NARROWEST_OF_FEW), strengths, make, FIRST)
         every = begun(every, found, range(len(every.widths)))
         narrowest = min(narrowest, math.log2(every.widths[every.start.width]))
-    grid = Hyperprior(powers_of_two(narrowest), strengths, make, Place(0, 0))
+    grid = Hyperprior(powers_of_two(narrowest), strengths, make, FIRST)
     return begun(grid, found, [0 if narrowest < NARROWEST else grid.widths.index(PRIOR_WIDTH)])
 
 

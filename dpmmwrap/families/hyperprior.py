@@ -25,6 +25,9 @@ class Place(NamedTuple):
     strength: int
 
 
+FIRST = Place(0, 0)
+
+
 class Hyperparameters(NamedTuple):
     """The width and the strength of a prior."""
 

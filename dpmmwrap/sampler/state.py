@@ -11,7 +11,7 @@ from numpy.random import SFC64, Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
-from dpmmwrap.families.hyperprior import Place
+from dpmmwrap.families.hyperprior import FIRST, Place
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 RECORD = np.dtype(
@@ -28,8 +28,8 @@ RECORD = np.dtype(
 
 @dataclass(frozen=True)
 class Model:
-    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the outlier component (always cluster 0)
-    if there is one."""
+    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the
+    outlier component (always cluster 0) if there is one."""
 
     prior: Prior
     outlier_weight: float = 0.0
@@ -77,7 +77,7 @@ class State:
     failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
     drawn, 0 for a start's."""
     iteration: int = 0
-    place: Place = Place(0, 0)
+    place: Place = FIRST
     """Of the prior on its grid, where it is learned."""
     exact_due: int = 0
     exact_wait: int = 1
