@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmmwrap.families.hyperprior import Place
+from dpmmwrap.families.hyperprior import FIRST, Place
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.single_points import Founders
@@ -36,7 +36,7 @@ def step(key: Any, partition: Partition, context: Context, tools: Tools, founder
     return partition, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)
 
 
-def look(partition: Partition, context: Context, place: Place) -> Sample:
+def look(partition: Partition, context: Context, place: Place = FIRST) -> Sample:
     """What is kept of a draw."""
     model, counts = context.model, partition.counts
     log_marginals = context.data.log_marginals(model, partition)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+
+from dpmmwrap.families.hyperprior import Hyperprior, Place
 
 AlphaPrior = tuple[float, float]
 
@@ -23,6 +26,16 @@ class Expected(NamedTuple):
     """The probability that a point is an outlier (N,)."""
     alpha: float
     """The mean of the concentration."""
+    log_evidence: float
+    """log p(X), up to a constant of the concentration's."""
+
+
+class ExpectedOnGrid(NamedTuple):
+    """Of the posterior where the prior is learned."""
+
+    partitions: Expected
+    places: np.ndarray
+    """The probability of each place (widths, strengths)."""
 
 
 def partitions(count: int, labels: tuple[int, ...] = (), clusters: int = 0) -> Iterator[tuple[int, ...]]:
@@ -93,7 +106,19 @@ def posterior(
         np.einsum("p,pij->ij", shares, together.astype(float)),
         shares @ (every < 0),
         float(shares @ terms[:, 1]),
+        float(logsumexp(logs)),
     )
+
+
+def posterior_on_grid(X: Any, hyperprior: Hyperprior, alpha: float | AlphaPrior, **options: Any) -> ExpectedOnGrid:
+    """Of a few points, with the prior learned on a grid whose places are equally probable at first."""
+    places = list(itertools.product(range(len(hyperprior.widths)), range(len(hyperprior.strengths))))
+    each = [posterior(X, hyperprior.prior(Place(*place)), alpha, **options) for place in places]
+    logs = np.array([one.log_evidence for one in each])
+    shares = np.exp(logs - logsumexp(logs))
+    means = [sum(share * np.asarray(one[field]) for share, one in zip(shares, each, strict=True)) for field in range(4)]
+    shape = len(hyperprior.widths), len(hyperprior.strengths)
+    return ExpectedOnGrid(Expected(*means, float(logsumexp(logs))), shares.reshape(shape))  # type: ignore[arg-type]
 
 
 def log_marginal(X: Any, prior: Any, mask: int) -> float:
