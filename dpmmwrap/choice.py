@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import FloatArray
+from dpmmwrap.arrays import FloatArray, IntArray
 from dpmmwrap.backends import Settings
+from dpmmwrap.bins import kmeans_bins
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
 from dpmmwrap.families.gaussian import NIW
@@ -49,6 +50,10 @@ class Choice(NamedTuple):
     notes: tuple[str, ...] = ()
     hyperprior: Hyperprior | None = None
     """The grid on which the prior is learned; None where it is fixed."""
+    bins: int | None = None
+    """k-means bins that chains may begin with; None where they are not known."""
+    bins_were_better: bool = False
+    """Whether a short chain that began with them has found more than one from a single cluster."""
 
 
 class Asked(NamedTuple):
@@ -61,7 +66,7 @@ class Asked(NamedTuple):
     prior_width: float | str = "auto"
     prior_strength: float | str = "auto"
 
-    def grid(self, found: defaults.Bins, covariance_type: str) -> Hyperprior:
+    def grid(self, found: defaults.Cuts, covariance_type: str) -> Hyperprior:
         """The default priors of a family, as far as they are not fixed."""
         return defaults.hyperprior_of(found, covariance_type, number(self.prior_width), number(self.prior_strength))
 
@@ -139,9 +144,12 @@ def gaussian_model(read: Read, asked: Asked, only_full: bool) -> Choice:
         choice = learned(read, asked.grid(found, "full"), "Julia's sampler has full covariances", notes)
         return choice._replace(hyperprior=None)
     if asked.covariance_type != "auto":
-        return learned(read, asked.grid(found, asked.covariance_type), "it was asked for", notes)
-    grid, reason = choose_covariance(points, found, read.n_missing, asked)
-    return learned(read, grid, reason, notes)
+        chosen = tried(points, found, asked.covariance_type, asked)
+        reason = "it was asked for"
+    else:
+        chosen, reason = choose_covariance(points, found, read.n_missing, asked)
+    choice = learned(read, chosen.grid, reason, notes)
+    return choice._replace(bins=found.best(chosen.kind).count, bins_were_better=chosen.bins_were_better)
 
 
 def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -> Choice:
@@ -150,10 +158,10 @@ def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -
     return Choice(read, grid.prior(grid.start), reason, notes, grid if several else None)
 
 
-def without_ties(points: Any) -> tuple[Any, defaults.Bins, tuple[str, ...]]:
+def without_ties(points: Any) -> tuple[Any, defaults.Cuts, tuple[str, ...]]:
     """The points, with columns of few values spread over their steps; their bins; and what was done."""
-    found = defaults.bins_of(points)
-    steps, count = tied_columns(points, found.variances)
+    found = defaults.Cuts(points)
+    steps, count = tied_columns(points, found.nearest(defaults.MANY_BINS).variances)
     if not count:
         return points, found, ()
     points = spread_ties(points, steps)
@@ -161,27 +169,27 @@ def without_ties(points: Any) -> tuple[Any, defaults.Bins, tuple[str, ...]]:
         f"{count} of {len(steps)} columns take few values: noise of half a step was added to them, "
         "so that no cluster has a width of zero"
     )
-    return points, defaults.bins_of(points), (note,)
+    return points, defaults.Cuts(points), (note,)
 
 
-def choose_covariance(points: FloatArray, found: defaults.Bins, n_missing: int, asked: Asked) -> tuple[Hyperprior, str]:
+def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, asked: Asked) -> tuple[Tried, str]:
     """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
-    dim, kinds = len(found.mean), ["full", "diag", "spherical"]
+    dim, kinds = found.dim, ["full", "diag", "spherical"]
     if n_missing:
-        return asked.grid(found, "diag"), "values are missing, which full covariances do not allow"
+        return tried(points, found, "diag", asked), "values are missing, which full covariances do not allow"
     if dim == 1:
-        return asked.grid(found, "full"), "with one feature all are the same"
+        return tried(points, found, "full", asked), "with one feature all are the same"
     if dim > LARGEST_FULL_DIM or (dim > MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
-        return asked.grid(found, "diag"), f"with {dim} features {few} for full covariances"
+        return tried(points, found, "diag", asked), f"with {dim} features {few} for full covariances"
     if dim > MANY_DIMENSIONS:
         kinds.remove("spherical")
     best, second, *_ = sorted((tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence)
     gain = best.log_evidence - second.log_evidence
     nats = f"{gain:,.0f} nats in short chains"
     if best.kind == "full" and dim > MANY_DIMENSIONS and gain < WORTH_IT * abs(best.log_evidence):
-        return second.grid, f"full ones make the data more probable by no more than {nats}, and take much longer"
-    return best.grid, f"they make the data more probable than {second.kind} ones, by {nats}"
+        return second, f"full ones make the data more probable by no more than {nats}, and take much longer"
+    return best, f"they make the data more probable than {second.kind} ones, by {nats}"
 
 
 class Tried(NamedTuple):
@@ -190,10 +198,12 @@ class Tried(NamedTuple):
     kind: str
     grid: Hyperprior
     log_evidence: float
+    bins_were_better: bool
 
 
-def tried(points: FloatArray, found: defaults.Bins, kind: str, asked: Asked) -> Tried:
-    """Run a short chain on a sample, and see how probable the mixture that it ends with makes it."""
+def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> Tried:
+    """Run short chains on a sample, from one cluster and from bins, and see how probable the mixture that they end with
+    makes it."""
     from dpmmwrap.backends.native import NativeBackend
     from dpmmwrap.evidence import log_evidence
 
@@ -204,8 +214,15 @@ def tried(points: FloatArray, found: defaults.Bins, kind: str, asked: Asked) -> 
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
+        n_chains=2, other_start=bins_to_begin_with(points, found.best(kind).count),
     )  # fmt: skip
     result = NativeBackend().fit(points, settings)
     assert result.place is not None
     place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
-    return Tried(kind, grid, log_evidence(grid.prior(place), points, result.labels, result.alpha))
+    evidence = log_evidence(grid.prior(place), points, result.labels, result.alpha)
+    return Tried(kind, grid, evidence, bins_were_better=result.chain == 1)
+
+
+def bins_to_begin_with(points: FloatArray, count: int) -> IntArray:
+    """So many k-means bins of all points."""
+    return kmeans_bins(points, count, seed=0)

@@ -28,7 +28,7 @@ from dpmmwrap.backends import (
     search_length,
 )
 from dpmmwrap.bins import many_clusters
-from dpmmwrap.choice import Asked, Choice, choose_model, concentration
+from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
@@ -265,13 +265,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             **self._search_length(backend.name),
             min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
-            init_clusters=self._first_clusters(read.points, prior, seed, backend.name, given["acceptance_ratio"]),
+            **self._starts(choice, seed, backend.name, given["acceptance_ratio"]),
             max_clusters=self.max_clusters,
             outlier_weight=float(self.outlier_weight),
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=1 if backend.name == "julia" else chain_count(self.n_chains, self.n_draws, read.points.shape[0]),
+            n_chains=self._chain_count(backend.name, read.points.shape[0]),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
@@ -456,6 +456,23 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
             return make_initializer("splitnet", device=self.device)
         return make_initializer(start)
+
+    def _chain_count(self, backend: str, rows: int) -> int:
+        return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows)
+
+    def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
+        """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
+        short chains."""
+        points = choice.read.points
+        first = self._first_clusters(points, choice.prior, seed, backend, ratio)
+        own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
+        if not own or choice.bins is None or not isinstance(first, int):
+            return {"init_clusters": first}
+        several = self._chain_count(backend, len(points)) > 1
+        if not several and not choice.bins_were_better:
+            return {"init_clusters": first}
+        bins = bins_to_begin_with(points, choice.bins)
+        return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
 
     def _first_clusters(self, X: Any, prior: Any, seed: int, backend: str, ratio: str) -> int | IntArray:
         first = self.init_clusters

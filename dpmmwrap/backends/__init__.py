@@ -49,6 +49,8 @@ class Settings:
     seed: int
     init_clusters: int | IntArray = 1
     """A number of clusters to begin with, or a label per point ("auto" and "many" have been resolved)."""
+    other_start: IntArray | None = None
+    """Labels that every other chain begins with instead: one cluster may be a trap, and so may many be."""
     max_clusters: int | None = None
     outlier_weight: float = 0.0
     outlier_prior: Prior | None = None
@@ -119,6 +121,8 @@ class Result:
     """Of the labels; not a number where the backend does not say."""
     alpha: float = float("nan")
     """The concentration that goes with it."""
+    chain: int = 0
+    """The number of the chain that has found it."""
     place: Place | None = None
     """The prior that goes with it, where it was learned."""
     traces: list[Trace] = field(default_factory=list)

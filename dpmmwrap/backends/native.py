@@ -60,6 +60,7 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperpri
     # After an interrupt some have not made a step.
     begun = [result for result in found if len(result.trace)] or found
     chain = max(begun, key=lambda result: result.best.log_posterior)
+    number = next(place for place, result in enumerate(found) if result is chain)
     return Result(
         chain.best.labels,
         chain.best.sublabels,
@@ -67,6 +68,7 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperpri
         any(result.interrupted for result in found),
         log_posterior=chain.best.log_posterior,
         alpha=chain.best.alpha,
+        chain=number,
         place=chain.best.place,
         traces=[result.trace for result in begun],
         draws=draws_of(found, labels, hyperprior),

@@ -11,33 +11,43 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import drawn_in, kmeans_bins, sample_rows
+from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import FIRST, Hyperprior, Place
 from dpmmwrap.families.inverse_gamma import Posteriors
 from dpmmwrap.families.spherical import SphericalNIG
 
-BINS = 16
-"""Few, so that bins are as wide as clusters are in data of a dozen groups or fewer. More groups than that are seen by
-the chain, which learns a narrower prior."""
+BIN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Numbers of bins that are tried."""
+MOST_OF_GAIN = 0.9
+"""Finer bins are not worth their while for what is left: clusters that are not quite of the family would fall apart."""
+SAMPLE = 4000
+"""Points that are cut into bins."""
 POINTS_PER_BIN = 20
 """Bins of fewer points would be narrower than any cluster, and so would the prior."""
 PRIOR_WIDTH = 2.0
 """Where a chain begins: the prior's scale over its degrees of freedom, in units of the variance within bins."""
+BIN_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Widths of the priors by which numbers of bins are compared."""
+SMALLEST_VARIANCE = 1e-3
+"""The least variance within bins, as a share of a feature's whole variance."""
+MANY_BINS, FEW_BINS = 48, 16
+"""Bins that columns of few values are told by; and bins where points are few for the number of parameters."""
 MEAN_STRENGTH = 0.1
 """The default prior's kappa. 1, as in the reference package, expects clusters within a deviation or two of the data's
 mean, and widens those that are far out: two that overlap there then pass for one."""
 STRENGTHS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0)
 """Degrees of freedom that are tried, beyond the least that a covariance needs."""
 NARROWEST, WIDEST = 1, 4
-"""Widths of the hyperprior, as powers of two: from half as wide as bins to eight times."""
+"""Widths of the hyperprior, as powers of two: from twice as wide as bins, where a chain begins, to sixteen times."""
 NARROWEST_OF_FEW = -8
 """The same where points are few for the number of parameters: there the prior decides whether any cluster is found."""
 FEW_CLUSTERS = 20
@@ -55,25 +65,83 @@ class Bins(NamedTuple):
     n_rows: int
     """Of all data."""
 
+    @property
+    def count(self) -> int:
+        return int(self.labels.max(initial=0)) + 1
 
-def bins_of(X: FloatArray) -> Bins:
-    """Cut a sample of the data into bins, and see how wide they are."""
-    sample = drawn_in(np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64))
-    labels = kmeans_bins(sample, min(BINS, len(sample) // POINTS_PER_BIN), seed=0)
-    with warnings.catch_warnings():
-        # A column without any value.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mean, total = np.nan_to_num(np.nanmean(sample, axis=0)), np.nan_to_num(np.nanvar(sample, axis=0))
-    within = np.zeros(sample.shape[1])
-    observed = np.maximum((~np.isnan(sample)).sum(axis=0), 1)
-    for k in range(int(labels.max(initial=0)) + 1):
-        members = sample[labels == k]
-        if len(members):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                within += np.nansum((members - np.nanmean(members, axis=0)) ** 2, axis=0)
-    variances = floored(np.maximum(within / observed, 0.01 * total), mean)
-    return Bins(sample, labels, mean, variances, len(X))
+
+class Cuts:
+    """A sample of the data, cut into bins in several ways."""
+
+    def __init__(self, X: FloatArray) -> None:
+        rows = sample_rows(len(X), 0)
+        if len(rows) > SAMPLE:
+            rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
+        self.sample = drawn_in(np.asarray(X[rows], dtype=np.float64))
+        self.n_rows = len(X)
+        with warnings.catch_warnings():
+            # A column without any value.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self.mean = np.nan_to_num(np.nanmean(self.sample, axis=0))
+            self.total = np.nan_to_num(np.nanvar(self.sample, axis=0))
+        self._log_joints: dict[str, list[float]] = {}
+
+    @property
+    def dim(self) -> int:
+        return len(self.mean)
+
+    @cached_property
+    def every(self) -> list[Bins]:
+        """From one bin to as many as have points enough."""
+        most = max(len(self.sample) // POINTS_PER_BIN, 1)
+        return [self.into(count) for count in BIN_COUNTS if count <= most]
+
+    def into(self, count: int) -> Bins:
+        """The sample in so many bins, by k-means."""
+        labels = kmeans_bins(self.sample, count, seed=0)
+        within = np.zeros(self.dim)
+        for k in range(int(labels.max(initial=0)) + 1):
+            members = self.sample[labels == k]
+            if len(members):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)
+                    within += np.nansum((members - np.nanmean(members, axis=0)) ** 2, axis=0)
+        observed = np.maximum((~np.isnan(self.sample)).sum(axis=0), 1)
+        variances = floored(np.maximum(within / observed, SMALLEST_VARIANCE * self.total), self.mean)
+        return Bins(self.sample, labels, self.mean, variances, self.n_rows)
+
+    def log_joints(self, covariance_type: str) -> list[float]:
+        """How probable each of the ways makes the sample, with each bin a cluster of the family."""
+        if covariance_type not in self._log_joints:
+            self._log_joints[covariance_type] = [log_joint_of(bins, covariance_type) for bins in self.every]
+        return self._log_joints[covariance_type]
+
+    def best(self, covariance_type: str) -> Bins:
+        """The bins that make the sample most probable."""
+        return self.every[int(np.argmax(self.log_joints(covariance_type)))]
+
+    def coarse(self, covariance_type: str) -> Bins:
+        """The fewest bins that have most of what the best ones gain over a single one."""
+        logs = self.log_joints(covariance_type)
+        least = logs[0] + MOST_OF_GAIN * (max(logs) - logs[0])
+        return next(bins for bins, log in zip(self.every, logs, strict=True) if log >= least)
+
+    def nearest(self, count: int) -> Bins:
+        """About so many bins."""
+        return min(self.every, key=lambda bins: abs(bins.count - count))
+
+    @property
+    def has_few_points(self) -> bool:
+        """Whether a full covariance has more parameters than a twentieth of the data has points."""
+        return self.n_rows < FEW_CLUSTERS * parameters("full", self.dim)
+
+
+def log_joint_of(bins: Bins, covariance_type: str) -> float:
+    """log probability of the bins and their points, under the prior about their own width that makes them most so."""
+    grid = Hyperprior(BIN_WIDTHS, STRENGTHS, partial(make_prior, bins, covariance_type), FIRST)
+    statistics = grid.prior(FIRST).statistics(bins.sample, bins.labels)
+    place = grid.best(grid.place_of(1.0, STRENGTHS[0]), statistics)
+    return float(log_joint(1.0, statistics.counts, grid.prior(place).log_marginal_likelihood(statistics)))
 
 
 def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
@@ -89,24 +157,26 @@ def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
 
 
 def hyperprior_of(
-    found: Bins, covariance_type: str, prior_width: float | None = None, prior_strength: float | None = None
+    cuts: Cuts, covariance_type: str, prior_width: float | None = None, prior_strength: float | None = None
 ) -> Hyperprior:
     """The default prior of a family, with a grid of widths and strengths to learn; those that are given are fixed.
 
-    A chain begins with the strength that makes the bins most probable, at a width of PRIOR_WIDTH. Where points are few
-    it begins with the width that does so, too: there the prior decides whether any cluster is found at all.
+    A chain begins with the narrowest width, and the strength that makes the bins most probable. Where points are few,
+    the narrowest width is the one that makes them most probable, too: there the prior decides whether any cluster is
+    found at all.
     """
+    few = covariance_type == "full" and cuts.has_few_points
+    found = cuts.nearest(FEW_BINS) if few else cuts.coarse(covariance_type)
     strengths = STRENGTHS if prior_strength is None else (float(prior_strength),)
     make = partial(make_prior, found, covariance_type)
     if prior_width is not None:
         return begun(Hyperprior((float(prior_width),), strengths, make, FIRST), found, range(1))
     narrowest = float(NARROWEST)
-    if covariance_type == "full" and has_few_points(found):
+    if few:
         every = Hyperprior(powers_of_two(NARROWEST_OF_FEW), strengths, make, FIRST)
         every = begun(every, found, range(len(every.widths)))
         narrowest = min(narrowest, math.log2(every.widths[every.start.width]))
-    grid = Hyperprior(powers_of_two(narrowest), strengths, make, FIRST)
-    return begun(grid, found, [0 if narrowest < NARROWEST else grid.widths.index(PRIOR_WIDTH)])
+    return begun(Hyperprior(powers_of_two(narrowest), strengths, make, FIRST), found, range(1))
 
 
 def powers_of_two(narrowest: float) -> tuple[float, ...]:
@@ -121,15 +191,10 @@ def begun(grid: Hyperprior, found: Bins, widths: Sequence[int]) -> Hyperprior:
     return replace(grid, start=places[int(grid.log_evidence(places, statistics).argmax())])
 
 
-def default_prior(found: Bins, covariance_type: str, prior_width: float | None = None) -> Any:
+def default_prior(cuts: Cuts, covariance_type: str, prior_width: float | None = None) -> Any:
     """The prior with which a chain begins."""
-    grid = hyperprior_of(found, covariance_type, prior_width)
+    grid = hyperprior_of(cuts, covariance_type, prior_width)
     return grid.prior(grid.start)
-
-
-def has_few_points(found: Bins) -> bool:
-    """Whether a full covariance has more parameters than a twentieth of the data has points."""
-    return found.n_rows < FEW_CLUSTERS * parameters("full", len(found.mean))
 
 
 def parameters(covariance_type: str, dim: int) -> int:

@@ -138,7 +138,7 @@ class NIW:
         from dpmmwrap.families import defaults
 
         width = defaults.PRIOR_WIDTH if prior_width is None else prior_width
-        prior: NIW = defaults.default_prior(defaults.bins_of(X), "full", width)
+        prior: NIW = defaults.default_prior(defaults.Cuts(X), "full", width)
         return prior
 
     def posterior(self, statistics: Statistics) -> NIW:

@@ -175,7 +175,9 @@ class Chain:
     def begin(self) -> None:
         """First labels, first subclusters."""
         state, data = self.state, self.context.data
-        labels, count = first_labels(self.context.settings.init_clusters, data.n_rows, self.rng)
+        settings = self.context.settings
+        other = settings.other_start if self.number % 2 else None
+        labels, count = first_labels(settings.init_clusters if other is None else other, data.n_rows, self.rng)
         first = self.context.model.outliers
         state.labels[:] = labels + first
         count += first

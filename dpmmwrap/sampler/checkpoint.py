@@ -214,6 +214,7 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
         "min_cluster_age": settings.min_cluster_age,
         "seed": settings.seed,
         "first clusters": first if isinstance(first, int) else digest(np.ascontiguousarray(first)),
+        "other start": None if settings.other_start is None else digest(np.ascontiguousarray(settings.other_start)),
         "max_clusters": settings.max_clusters,
         "outlier weight": settings.outlier_weight,
         "outlier prior": None if settings.outlier_prior is None else prior_digest(settings.outlier_prior),
