@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpmmwrap import compiling
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -227,6 +228,8 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         came_as = str(getattr(X, "dtype", type(X).__name__))
         read = self._read(X)
         backend = self._backend(given["acceptance_ratio"], read)
+        if backend.name == "native":
+            compiling.prepare(self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         choice = choose_model(
             self.prior, read, self.family, self.covariance_type, self.alpha, only_full=backend.name == "julia"
@@ -271,6 +274,15 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         if self.family == "multinomial":
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
+
+    def _loops(self, read: Read) -> tuple[str, ...]:
+        """The kinds of compiled loops that a fit needs, at most."""
+        if self.family != "gaussian":
+            return ("sparse" if issparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
+        if read.n_missing:
+            return ("gaps",)
+        own = getattr(self.prior, "family", self.covariance_type)
+        return ("full", "diag") if own == "auto" and read.points.shape[1] > 1 else ("full" if own == "auto" else own,)
 
     def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
         mixture = answer.mixture.shifted(-choice.read.offset)

@@ -92,7 +92,7 @@ def gibbs_points(
         alive += k >= fixed and clusters.counts[k] > 0.0
     for t in range(len(rows)):
         row = rows[t]
-        own = np.int64(labels[row])
+        own: Any = np.int64(labels[row])
         if own < fixed:
             continue
         add_point(clusters, own, X, row, -1.0)
