@@ -23,7 +23,7 @@ FAMILIES = {
     "mixed": ("mixed",),
 }
 """The kinds of loops (`tiny_runs.KINDS`) of each family."""
-KINDS = frozenset(kind for kinds in FAMILIES.values() for kind in kinds)
+KINDS = tuple(kind for kinds in FAMILIES.values() for kind in kinds)
 PARTS = ("search", "sweep", "exact")
 """A search comes upon the sweep late, when another process has compiled it."""
 SERIAL = "DPMMWRAP_COMPILE_ALONE"

@@ -62,8 +62,9 @@ def folder() -> Path | None:
 
 
 def places() -> Iterator[Path]:
-    if numba.config.CACHE_DIR:
-        yield Path(numba.config.CACHE_DIR)
+    given: Any = getattr(numba.config, "CACHE_DIR", "")
+    if given:
+        yield Path(given)
         return
     yield PACKAGE / "__pycache__"
     with contextlib.suppress(RuntimeError, KeyError, OSError):
