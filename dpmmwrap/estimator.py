@@ -35,7 +35,7 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
 from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
-from dpmmwrap.starts import Initializer, Start, make_initializer
+from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -236,10 +236,12 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         )
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
+        initializer, notes = self._initializer(prior)
+        choice = choice._replace(notes=(*choice.notes, *notes))
         settings = Settings(
             **self._concentration(backend.name),
             prior=prior,
-            initializer=self._initializer(prior),
+            initializer=initializer,
             max_iter=int(self.max_iter),
             min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
@@ -419,17 +421,24 @@ class DPMM(PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: 
         diagonal = own or ("diag" if self.covariance_type == "auto" and missing else self.covariance_type)
         return self.family if diagonal in ("auto", "full") else diagonal
 
-    def _initializer(self, prior: Any) -> Initializer:
+    def _initializer(self, prior: Any) -> tuple[Initializer, list[str]]:
+        """How subclusters begin, and what is to be said of it."""
         gaussian = prior.family in ("full", "diag", "spherical")
-        start = self.init
+        start, notes = self.init, list[str]()
         if isinstance(start, str) and start == "auto":
             start = "splitnet" if gaussian else "kmeans"
+            try:
+                if gaussian:
+                    check_torch()
+            except NetworkUnavailable as problem:
+                start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
+                warnings.warn(notes[0], UserWarning, stacklevel=3)
         self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
-            return make_initializer("splitnet", device=self.device)
-        return make_initializer(start)
+            return make_initializer("splitnet", device=self.device), notes
+        return make_initializer(start), notes
 
     def _first_clusters(self, X: Any, prior: Any, seed: int, backend: str, ratio: str) -> int | IntArray:
         first = self.init_clusters

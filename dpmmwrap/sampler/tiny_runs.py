@@ -95,7 +95,13 @@ def chain_of(kind: str, **options: Any) -> Chain:
 
 def search(kind: str) -> None:
     """What a search needs beside the exact moves."""
-    chain_of(kind, exact_moves=False).run()
+    chain = chain_of(kind, exact_moves=False)
+    chain.run()
+    (data, model, _), state = chain.context, chain.state
+    # Merges are seldom so likely that this is asked for.
+    if state.n_clusters > 1:
+        tables = data.draw_parameters(model, state, KEY)
+        data.add_reverse_proposal_log_prob(state, tables, np.array([0]), np.array([1]), np.array([1e9]))
 
 
 def sweep() -> None:
