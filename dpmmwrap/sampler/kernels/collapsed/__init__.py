@@ -30,6 +30,7 @@ __all__ = [
     "add_point",
     "add_rows",
     "clear",
+    "copy_cluster",
     "log_marginal",
     "log_predictive",
     "prepare",
@@ -71,6 +72,11 @@ def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: int) ->
 
 def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     """Add all points of cluster m of a bundle to cluster k of the same or another one."""
+    raise NotImplementedError
+
+
+def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    """Make cluster k what cluster m of a bundle is, of the same or another one."""
     raise NotImplementedError
 
 
@@ -120,6 +126,11 @@ def _add_point_to_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> No
 def _add_cluster_to_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
     add_cluster(clusters.numeric, k, others.numeric, m)
     add_cluster(clusters.codes, k, others.codes, m)
+
+
+def _copy_cluster_of_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
+    copy_cluster(clusters.numeric, k, others.numeric, m)
+    copy_cluster(clusters.codes, k, others.codes, m)
 
 
 def _log_marginal_of_both(clusters: Any, k: Any) -> Any:
@@ -190,6 +201,18 @@ def _add_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
         CountClusters: counts.add_counts,
         CodeClusters: counts.add_sums,
         MixedClusters: _add_cluster_to_both,
+    }
+    return _choose(clusters, by_kind)
+
+
+@overload(copy_cluster, jit_options=JIT, strict=False)
+def _copy_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
+    by_kind = {
+        WhitenedClusters: whitened.copy_cluster,
+        NumericClusters: counts.copy_sums,
+        CountClusters: counts.copy_counts,
+        CodeClusters: counts.copy_sums,
+        MixedClusters: _copy_cluster_of_both,
     }
     return _choose(clusters, by_kind)
 

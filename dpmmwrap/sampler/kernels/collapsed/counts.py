@@ -144,3 +144,16 @@ def clear_counts(clusters: Any, k: int) -> None:
     for v in range(len(own)):
         own[v] = 0.0
     clusters.totals[k] = 0.0
+
+
+def copy_sums(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] = its[v]
+
+
+def copy_counts(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] = its[v]
+    clusters.totals[k] = others.totals[m]

@@ -199,3 +199,7 @@ def log_marginal(clusters: Any, k: int) -> Any:
 
 def clear(clusters: Any, k: int) -> None:
     _copy(clusters, k, clusters, len(clusters.strengths) - 1)
+
+
+def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    _copy(clusters, k, others, m)
