@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dpmmwrap import compiling
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -37,7 +38,7 @@ from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
 from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
 from dpmmwrap.progress import shown_progress
-from dpmmwrap.starts import Initializer, Start, make_initializer
+from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -252,16 +253,20 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         came_as = str(getattr(X, "dtype", type(X).__name__))
         read = self._read(X)
         backend = self._backend(given["acceptance_ratio"], read)
+        if backend.name == "native":
+            compiling.prepare(self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
         choice = choose_model(asked, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
+        initializer, notes = self._initializer(prior)
+        choice = choice._replace(notes=(*choice.notes, *notes))
         settings = Settings(
             **self._concentration(backend.name),
             prior=prior,
             hyperprior=choice.hyperprior,
-            initializer=self._initializer(prior),
+            initializer=initializer,
             **self._search_length(backend.name),
             min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
@@ -299,6 +304,15 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.family == "multinomial":
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
+
+    def _loops(self, read: Read) -> tuple[str, ...]:
+        """The kinds of compiled loops that a fit needs, at most."""
+        if self.family != "gaussian":
+            return ("sparse" if issparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
+        if read.n_missing:
+            return ("gaps",)
+        own = getattr(self.prior, "family", self.covariance_type)
+        return ("full", "diag") if own == "auto" and read.points.shape[1] > 1 else ("full" if own == "auto" else own,)
 
     def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
         names = getattr(self, "feature_names_in_", None)
@@ -445,17 +459,24 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         diagonal = own or ("diag" if self.covariance_type == "auto" and missing else self.covariance_type)
         return self.family if diagonal in ("auto", "full") else diagonal
 
-    def _initializer(self, prior: Any) -> Initializer:
+    def _initializer(self, prior: Any) -> tuple[Initializer, list[str]]:
+        """How subclusters begin, and what is to be said of it."""
         gaussian = prior.family in ("full", "diag", "spherical")
-        start = self.init
+        start, notes = self.init, list[str]()
         if isinstance(start, str) and start == "auto":
             start = "splitnet" if gaussian else "kmeans"
+            try:
+                if gaussian:
+                    check_torch()
+            except NetworkUnavailable as problem:
+                start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
+                warnings.warn(notes[0], UserWarning, stacklevel=3)
         self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
-            return make_initializer("splitnet", device=self.device)
-        return make_initializer(start)
+            return make_initializer("splitnet", device=self.device), notes
+        return make_initializer(start), notes
 
     def _chain_count(self, backend: str, rows: int) -> int:
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows)

@@ -1,4 +1,4 @@
-"""What compiled loops share: numba's options, and functions that its vectors do not have. Imports nothing of ours."""
+"""What compiled loops share: numba's options, and functions that its vectors do not have."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from dpmmwrap.kernel_cache import kept
+
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 OPTIONS: Any = {
-    "cache": True, "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
+    "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }  # fmt: skip
-compiled: Any = njit(**OPTIONS)
+compiled: Any = kept(njit(**OPTIONS))
 # Sums in any order, so that they are vectorised; what is not a number stays so.
-compiled_float64: Any = njit(**OPTIONS | {"fastmath": {"reassoc", "contract"}})
+compiled_float64: Any = kept(njit(**OPTIONS | {"fastmath": {"reassoc", "contract"}}))
 untyped_intrinsic: Any = intrinsic
 
 

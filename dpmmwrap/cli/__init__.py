@@ -20,6 +20,7 @@ COMMANDS = {
     "generate": "Draw a data set from a mixture.",
     "train": "Train a SplitNet.",
     "evaluate": "Repeat the experiments and compare with other methods.",
+    "warm-up": "Compile ahead of the first fit.",
     "julia": "Set up, check and describe the Julia backend.",
 }
 
@@ -35,7 +36,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"dpmmwrap.cli.{name}").command
+        command: click.Command = importlib.import_module(f"dpmmwrap.cli.{name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

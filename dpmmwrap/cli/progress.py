@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.trace import Iteration
 
+EVERY = 10.0
+"""Seconds from one line to the next where there is no terminal."""
 WIDE = 100
 """Columns of a terminal on which there is room for everything."""
 
@@ -81,11 +84,29 @@ class Chains:
         self.tell(**news)
 
 
+class Lines:
+    """A line on stderr now and then, for a pipe or a file."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self.clock = seconds, clock
+        self.due = clock() + seconds
+
+    def tell(self, place: str = "", description: str = "", **news: Any) -> None:
+        now = self.clock()
+        if place and now >= self.due:
+            self.due = now + self.seconds
+            click.echo(f"dpmmwrap: {place}: {description.rstrip(',')}", err=True)
+
+
 @contextlib.contextmanager
 def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
-    """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; None where nobody would see it."""
-    if not (shown and sys.stderr.isatty()):
+    """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; where that is no terminal, it writes a line
+    every ten seconds. None where nothing is to be seen."""
+    if not shown:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield Chains(plan, Lines(EVERY).tell)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn

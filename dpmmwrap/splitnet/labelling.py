@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.kernel_cache import kept
 
 
-@numba.njit(cache=True, fastmath=True)
+@kept(numba.njit(fastmath=True))
 def label_members(
     X: Float32Array,
     rows: IntArray,
@@ -39,7 +40,7 @@ def label_members(
     return labels
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+@kept(numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}))
 def label_members_by_feature(
     X: Float32Array,
     rows: IntArray,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -36,6 +37,10 @@ Start: TypeAlias = str | Callable[..., Any]
 NAMES = ("random", "kmeans", "splitnet")
 
 
+class NetworkUnavailable(ValueError):
+    """torch, which SplitNet needs, is missing or broken."""
+
+
 def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
     """An Initializer by name ("random", "kmeans", "splitnet") or from a callable.
 
@@ -57,7 +62,19 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
 
         return KMeansStart(**options)
     if start == "splitnet":
+        check_torch()
         from dpmmwrap.starts.splitnet import SplitNetStart
 
         return SplitNetStart(**options)
     raise ValueError(f"init should be one of {', '.join(NAMES)} or a callable, not {start!r}")
+
+
+def check_torch() -> None:
+    """Whatever a broken torch raises when it is imported becomes one sentence."""
+    try:
+        importlib.import_module("torch")
+    except Exception as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise NetworkUnavailable(
+            f"the start splitnet needs torch, which cannot be imported ({why}); kmeans does without"
+        ) from error

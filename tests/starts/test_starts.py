@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
@@ -65,3 +71,29 @@ def test_callables_and_initializers() -> None:
     assert isinstance(start, Initializer)
     with pytest.raises(ValueError, match="init should be one of"):
         make_initializer("magic")
+
+
+BROKEN = """
+import json, sys
+from dpmmwrap.cli import run
+quick = ["--iterations", "5", "--chains", "1", "--covariance", "full", "--backend", "native"]
+codes = [run(["fit", sys.argv[1], *quick, *more]) for more in (["--json"], ["--init", "splitnet"])]
+print(json.dumps(codes))
+"""
+
+
+def test_a_broken_torch_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.12: no such file\\nand more')\n")
+    np.save(tmp_path / "points.npy", two_groups(60)[0])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    command = [sys.executable, "-c", BROKEN, str(tmp_path / "points.npy")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    *summary, codes = done.stdout.splitlines()
+    assert json.loads(codes) == [0, 2]
+    fitted = json.loads("\n".join(summary))
+    said = (
+        "the start splitnet needs torch, which cannot be imported (libcudart.so.12: no such file); kmeans does without"
+    )
+    assert fitted["init"] == "kmeans" and f"subclusters begin by 2-means: {said}" in fitted["notes"]
+    assert done.stderr.splitlines() == [f"dpmmwrap: {said}"]

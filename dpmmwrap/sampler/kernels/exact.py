@@ -16,6 +16,7 @@ from dpmmwrap.sampler.kernels.collapsed import (
     add_point,
     add_rows,
     clear,
+    copy_cluster,
     log_marginal,
     log_predictive,
     prepare,
@@ -43,6 +44,19 @@ def random_row(key: Any, place: Any, rows: Any) -> Any:
 
 
 @compiled
+def place_of(u: Any, cumulative: Any) -> Any:
+    """The first place whose cumulative share is not below u, or the last one."""
+    first, last = np.int64(0), np.int64(len(cumulative) - 1)
+    while first < last:
+        middle = (first + last) // 2
+        if cumulative[middle] < u:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+@compiled
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
     """So many row numbers, and a uniform number for each: every other row is one of the `likely`, by their cumulative
     shares, if there are any."""
@@ -50,8 +64,7 @@ def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
         if t % 2 and len(likely) > 0:
-            place = np.searchsorted(cumulative, uniform53(key, 2 * t))
-            chosen[t] = likely[min(place, len(likely) - 1)]
+            chosen[t] = likely[place_of(uniform53(key, 2 * t), cumulative)]
         else:
             chosen[t] = random_row(key, 2 * t, n_rows)
     return chosen, uniforms
@@ -92,7 +105,7 @@ def gibbs_points(
         alive += k >= fixed and clusters.counts[k] > 0.0
     for t in range(len(rows)):
         row = rows[t]
-        own = labels[row]
+        own: Any = np.int64(labels[row])
         if own < fixed:
             continue
         add_point(clusters, own, X, row, -1.0)
@@ -191,7 +204,7 @@ def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
         other = random_row(key, 4 * p + 1, n_rows - 1)
         other += other >= one
         if uniform53(key, 4 * p + 2) < 0.5 and near.neighbours.shape[1] > 0:
-            place = min(np.searchsorted(near.cumulative, uniform53(key, 4 * p)), len(near.rows) - 1)
+            place = place_of(uniform53(key, 4 * p), near.cumulative)
             neighbour = near.neighbours[place, random_row(key, 4 * p + 1, near.neighbours.shape[1])]
             if neighbour != near.rows[place]:
                 one, other = near.rows[place], neighbour
@@ -226,8 +239,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -
     gains = np.zeros(len(one))
     for p in range(len(one)):
         if one[p] != other[p]:
-            clear(scratch, UNION)
-            add_cluster(scratch, UNION, clusters, one[p])
+            copy_cluster(scratch, UNION, clusters, one[p])
             add_cluster(scratch, UNION, clusters, other[p])
             gains[p] = log_marginal(scratch, UNION) - log_marginal(clusters, one[p])
             gains[p] -= log_marginal(clusters, other[p])
@@ -238,22 +250,25 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -
 @compiled
 def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) -> Any:
     """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other. O(N)."""
-    slots, starts = np.full(len(counts), -1, np.int64), np.zeros(np.sum(wanted) + 1, np.int64)
+    slots, starts, at = np.empty(len(counts), np.int64), np.zeros(len(one) + 1, np.int64), np.empty(len(one), np.int64)
     found = 0
+    for k in range(len(counts)):
+        slots[k] = -1
     for p in range(len(one)):
         if wanted[p]:
             slots[one[p]] = slots[other[p]] = found
             size = counts[one[p]] + (counts[other[p]] if other[p] != one[p] else 0.0)
+            at[found] = starts[found]
             found += 1
             starts[found] = starts[found - 1] + np.int64(size)
-    rows, at = np.empty(starts[found], np.int64), starts.copy()
+    rows = np.empty(starts[found], np.int64)
     if found > 0:
         for row in range(len(labels)):
             slot = slots[labels[row]]
             if slot >= 0:
                 rows[at[slot]] = row
                 at[slot] += 1
-    return starts, rows
+    return starts[: found + 1], rows
 
 
 @compiled
@@ -291,8 +306,7 @@ def accept_split(
         return False
     for side in range(2):
         k = place if side else one
-        clear(clusters, k)
-        add_cluster(clusters, k, scratch, side)
+        copy_cluster(clusters, k, scratch, side)
         clusters.counts[k] = scratch.counts[side]
     for at in range(len(rows)):
         if sides[at]:
@@ -317,7 +331,9 @@ def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
 
     The last cluster goes to the first empty place, and so on.
     """
-    place = np.arange(used)
+    place = np.empty(used, np.int64)
+    for k in range(used):
+        place[k] = k
     end, moved = used, False
     for k in range(fixed, used):
         if k >= end or clusters.counts[k] > 0.0:
@@ -326,8 +342,7 @@ def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
             end -= 1
         if end > k:
             end -= 1
-            clear(clusters, k)
-            add_cluster(clusters, k, clusters, end)
+            copy_cluster(clusters, k, clusters, end)
             clusters.counts[k] = clusters.counts[end]
             clusters.counts[end] = 0.0
             place[end] = k
@@ -344,8 +359,7 @@ def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
 def copy_clusters(clusters: Any, used: Any, others: Any) -> None:
     """Write the first clusters of a bundle into another one."""
     for k in range(used):
-        clear(others, k)
-        add_cluster(others, k, clusters, k)
+        copy_cluster(others, k, clusters, k)
         others.counts[k] = clusters.counts[k]
 
 

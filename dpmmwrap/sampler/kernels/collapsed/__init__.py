@@ -30,6 +30,7 @@ __all__ = [
     "add_point",
     "add_rows",
     "clear",
+    "copy_cluster",
     "log_marginal",
     "log_predictive",
     "prepare",
@@ -74,6 +75,11 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     raise NotImplementedError
 
 
+def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    """Make cluster k what cluster m of a bundle is, of the same or another one."""
+    raise NotImplementedError
+
+
 def log_marginal(clusters: Any, k: int) -> float:
     """log marginal likelihood of cluster k's points."""
     raise NotImplementedError
@@ -92,124 +98,144 @@ JIT: Any = {name: value for name, value in OPTIONS.items() if name in ("nogil", 
     "fastmath": {"reassoc", "contract"}
 }
 
-# By the bundle's type. numba looks at what these functions return for it, not at what they do.
+
+def _nothing(clusters: Any, k: Any) -> None:
+    """A predictive that needs nothing beside the sums."""
+
+
+def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
+    for place in range(len(rows)):
+        if sides[place] == side:
+            add_point(clusters, k, X, rows[place], 1.0)
+
+
+def _prepare_both(clusters: Any, k: Any) -> None:
+    prepare(clusters.numeric, k)
+    prepare(clusters.codes, k)
+
+
+def _log_predictive_of_both(clusters: Any, k: Any, X: Any, row: Any) -> Any:
+    return log_predictive(clusters.numeric, k, X.numeric, row) + log_predictive(clusters.codes, k, X.codes, row)
+
+
+def _add_point_to_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
+    add_point(clusters.numeric, k, X.numeric, row, sign)
+    add_point(clusters.codes, k, X.codes, row, sign)
+
+
+def _add_cluster_to_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
+    add_cluster(clusters.numeric, k, others.numeric, m)
+    add_cluster(clusters.codes, k, others.codes, m)
+
+
+def _copy_cluster_of_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
+    copy_cluster(clusters.numeric, k, others.numeric, m)
+    copy_cluster(clusters.codes, k, others.codes, m)
+
+
+def _log_marginal_of_both(clusters: Any, k: Any) -> Any:
+    return log_marginal(clusters.numeric, k) + log_marginal(clusters.codes, k)
+
+
+def _clear_both(clusters: Any, k: Any) -> None:
+    clear(clusters.numeric, k)
+    clear(clusters.codes, k)
+
+
+# By the bundle's type. numba compiles what these functions return for it, under the name of the function that is
+# overloaded: nothing lies between a move and a family's loop.
+
+
+def _choose(bundle: Any, by_kind: dict[type, Any]) -> Any:
+    return next((function for kind, function in by_kind.items() if _is(bundle, kind)), None)
 
 
 @overload(prepare, jit_options=JIT, strict=False)
 def _prepare(clusters: Any, k: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k: whitened.prepare(clusters, k)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k: numeric.prepare(clusters, k)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k: None
-    if _is(clusters, MixedClusters):
-
-        def prepare_both(clusters: Any, k: Any) -> None:
-            numeric.prepare(clusters.numeric, k)
-            counts.prepare_codes(clusters.codes, k)
-
-        return prepare_both
-    return None
+    by_kind = {
+        WhitenedClusters: whitened.prepare,
+        NumericClusters: numeric.prepare,
+        CountClusters: _nothing,
+        CodeClusters: counts.prepare_codes,
+        MixedClusters: _prepare_both,
+    }
+    return _choose(clusters, by_kind)
 
 
 @overload(log_predictive, jit_options=JIT, strict=False)
 def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k, X, row: whitened.log_predictive(clusters, k, X, row)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k, X, row: numeric.log_predictive(clusters, k, X, row)
-    if _is(clusters, CountClusters) and isinstance(X, types.BaseNamedTuple):
-        return lambda clusters, k, X, row: counts.sparse_log_predictive(clusters, k, X, row)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k, X, row: counts.dense_log_predictive(clusters, k, X, row)
-    if _is(clusters, MixedClusters):
-        return lambda clusters, k, X, row: (
-            numeric.log_predictive(clusters.numeric, k, X.numeric, row)
-            + counts.codes_log_predictive(clusters.codes, k, X.codes, row)
-        )
-    return None
+    sparse = isinstance(X, types.BaseNamedTuple)
+    by_kind = {
+        WhitenedClusters: whitened.log_predictive,
+        NumericClusters: numeric.log_predictive,
+        CountClusters: counts.sparse_log_predictive if sparse else counts.dense_log_predictive,
+        CodeClusters: counts.codes_log_predictive,
+        MixedClusters: _log_predictive_of_both,
+    }
+    return _choose(clusters, by_kind)
 
 
 @overload(add_point, jit_options=JIT, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k, X, row, sign: whitened.add_point(clusters, k, X, row, sign)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k, X, row, sign: numeric.add_point(clusters, k, X, row, sign)
-    if _is(clusters, CountClusters) and isinstance(X, types.BaseNamedTuple):
-        return lambda clusters, k, X, row, sign: counts.sparse_add_point(clusters, k, X, row, sign)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k, X, row, sign: counts.dense_add_point(clusters, k, X, row, sign)
-    if _is(clusters, MixedClusters):
-
-        def add_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
-            numeric.add_point(clusters.numeric, k, X.numeric, row, sign)
-            counts.codes_add_point(clusters.codes, k, X.codes, row, sign)
-
-        return add_both
-    return None
+    sparse = isinstance(X, types.BaseNamedTuple)
+    by_kind = {
+        WhitenedClusters: whitened.add_point,
+        NumericClusters: numeric.add_point,
+        CountClusters: counts.sparse_add_point if sparse else counts.dense_add_point,
+        CodeClusters: counts.codes_add_point,
+        MixedClusters: _add_point_to_both,
+    }
+    return _choose(clusters, by_kind)
 
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k, X, rows, sides, side: whitened.add_rows(clusters, k, X, rows, sides, side)
-
-    def one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
-        for place in range(len(rows)):
-            if sides[place] == side:
-                add_point(clusters, k, X, rows[place], 1.0)
-
-    return one_by_one
+    return _choose(clusters, {WhitenedClusters: whitened.add_rows}) or _add_rows_one_by_one
 
 
 @overload(add_cluster, jit_options=JIT, strict=False)
 def _add_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k, others, m: whitened.add_cluster(clusters, k, others, m)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k, others, m: counts.add_sums(clusters, k, others, m)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k, others, m: counts.add_counts(clusters, k, others, m)
-    if _is(clusters, MixedClusters):
+    by_kind = {
+        WhitenedClusters: whitened.add_cluster,
+        NumericClusters: counts.add_sums,
+        CountClusters: counts.add_counts,
+        CodeClusters: counts.add_sums,
+        MixedClusters: _add_cluster_to_both,
+    }
+    return _choose(clusters, by_kind)
 
-        def add_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
-            counts.add_sums(clusters.numeric, k, others.numeric, m)
-            counts.add_sums(clusters.codes, k, others.codes, m)
 
-        return add_both
-    return None
+@overload(copy_cluster, jit_options=JIT, strict=False)
+def _copy_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
+    by_kind = {
+        WhitenedClusters: whitened.copy_cluster,
+        NumericClusters: counts.copy_sums,
+        CountClusters: counts.copy_counts,
+        CodeClusters: counts.copy_sums,
+        MixedClusters: _copy_cluster_of_both,
+    }
+    return _choose(clusters, by_kind)
 
 
 @overload(log_marginal, jit_options=JIT, strict=False)
 def _log_marginal(clusters: Any, k: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k: whitened.log_marginal(clusters, k)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k: numeric.log_marginal(clusters, k)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k: counts.log_marginal(clusters, k)
-    if _is(clusters, MixedClusters):
-        return lambda clusters, k: (
-            numeric.log_marginal(clusters.numeric, k) + counts.codes_log_marginal(clusters.codes, k)
-        )
-    return None
+    by_kind = {
+        WhitenedClusters: whitened.log_marginal,
+        NumericClusters: numeric.log_marginal,
+        CountClusters: counts.log_marginal,
+        CodeClusters: counts.codes_log_marginal,
+        MixedClusters: _log_marginal_of_both,
+    }
+    return _choose(clusters, by_kind)
 
 
 @overload(clear, jit_options=JIT, strict=False)
 def _clear(clusters: Any, k: Any) -> Any:
-    if _is(clusters, WhitenedClusters):
-        return lambda clusters, k: whitened.clear(clusters, k)
-    if _is(clusters, NumericClusters):
-        return lambda clusters, k: counts.clear_sums(clusters, k)
-    if _is(clusters, CountClusters):
-        return lambda clusters, k: counts.clear_counts(clusters, k)
-    if _is(clusters, MixedClusters):
-
-        def clear_both(clusters: Any, k: Any) -> None:
-            counts.clear_sums(clusters.numeric, k)
-            counts.clear_sums(clusters.codes, k)
-
-        return clear_both
-    return None
+    by_kind = {
+        WhitenedClusters: whitened.clear,
+        NumericClusters: counts.clear_sums,
+        CountClusters: counts.clear_counts,
+        CodeClusters: counts.clear_sums,
+        MixedClusters: _clear_both,
+    }
+    return _choose(clusters, by_kind)

@@ -39,7 +39,6 @@ def _rising(base: Any, count: Any) -> Any:
     return math.log(base) if count == 1.0 else log_gamma(base + count) - log_gamma(base)
 
 
-@compiled
 def dense_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     total, n = 0.0, 0.0
     for v in range(X.shape[1]):
@@ -50,7 +49,6 @@ def dense_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     return total - _rising(clusters.whole + clusters.totals[k], n) if n > 0.0 else 0.0
 
 
-@compiled
 def sparse_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     total, n = 0.0, 0.0
     for entry in range(X.starts[row], X.starts[row + 1]):
@@ -61,21 +59,18 @@ def sparse_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     return total - _rising(clusters.whole + clusters.totals[k], n) if n > 0.0 else 0.0
 
 
-@compiled
 def dense_add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     for v in range(X.shape[1]):
         clusters.sums[k, v] += sign * np.float64(X[row, v])
         clusters.totals[k] += sign * np.float64(X[row, v])
 
 
-@compiled
 def sparse_add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     for entry in range(X.starts[row], X.starts[row + 1]):
         clusters.sums[k, X.columns[entry]] += sign * np.float64(X.values[entry])
         clusters.totals[k] += sign * np.float64(X.values[entry])
 
 
-@compiled
 def log_marginal(clusters: Any, k: int) -> Any:
     total = -_rising(clusters.whole, clusters.totals[k]) if clusters.totals[k] > 0.0 else 0.0
     for v in range(clusters.sums.shape[1]):
@@ -84,7 +79,6 @@ def log_marginal(clusters: Any, k: int) -> Any:
     return total
 
 
-@compiled
 def prepare_codes(clusters: Any, k: int) -> None:
     """O(F)."""
     edges, sums, logs = clusters.edges, clusters.sums[k], clusters.logs[k]
@@ -96,7 +90,6 @@ def prepare_codes(clusters: Any, k: int) -> None:
             logs[f] = math.log((clusters.concentration[f] + sums[f]) / whole)
 
 
-@compiled
 def codes_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     total = 0.0
     for column in range(X.shape[1]):
@@ -105,14 +98,12 @@ def codes_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     return total
 
 
-@compiled
 def codes_add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     for column in range(X.shape[1]):
         if X[row, column] >= 0:
             clusters.sums[k, X[row, column]] += sign
 
 
-@compiled
 def codes_log_marginal(clusters: Any, k: int) -> Any:
     total, edges = 0.0, clusters.edges
     for column in range(len(edges) - 1):
@@ -129,23 +120,40 @@ def codes_log_marginal(clusters: Any, k: int) -> Any:
 # Sums of any kind.
 
 
-@compiled
 def add_sums(clusters: Any, k: int, others: Any, m: int) -> None:
-    clusters.sums[k] += others.sums[m]
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] += its[v]
 
 
-@compiled
 def add_counts(clusters: Any, k: int, others: Any, m: int) -> None:
-    clusters.sums[k] += others.sums[m]
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] += its[v]
     clusters.totals[k] += others.totals[m]
 
 
-@compiled
 def clear_sums(clusters: Any, k: int) -> None:
-    clusters.sums[k] = 0.0
+    own = clusters.sums[k]
+    for v in range(len(own)):
+        own[v] = 0.0
 
 
-@compiled
 def clear_counts(clusters: Any, k: int) -> None:
-    clusters.sums[k] = 0.0
+    own = clusters.sums[k]
+    for v in range(len(own)):
+        own[v] = 0.0
     clusters.totals[k] = 0.0
+
+
+def copy_sums(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] = its[v]
+
+
+def copy_counts(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] = its[v]
+    clusters.totals[k] = others.totals[m]

@@ -43,7 +43,6 @@ def _feature(clusters: Any, k: int, j: int) -> Any:
     return n, prior.means[j] + n / strength * gap, strength, scatter
 
 
-@compiled
 def prepare(clusters: Any, k: int) -> None:
     """O(D); gamma functions only where the number of observed values changes."""
     prior, tied, table = clusters.prior, clusters.tied, clusters.tables[k]
@@ -68,7 +67,6 @@ def prepare(clusters: Any, k: int) -> None:
         clusters.pooled[k, 0], clusters.pooled[k, 1] = prior.freedoms[0] + values, prior.scales[0] + pooled
 
 
-@compiled
 def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     """Student's t, feature by feature, or one t for all features that share a variance. O(D).
 
@@ -102,7 +100,6 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     return total + power * math.log(product)
 
 
-@compiled
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     sums = clusters.sums[k]
     dim = len(sums) // 3
@@ -114,7 +111,6 @@ def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
             sums[2 * dim + j] += sign
 
 
-@compiled
 def log_marginal(clusters: Any, k: int) -> Any:
     prior, tied = clusters.prior, clusters.tied
     total, pooled, values, last, terms = 0.0, 0.0, 0.0, -1.0, 0.0

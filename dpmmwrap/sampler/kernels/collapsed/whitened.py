@@ -37,7 +37,6 @@ def _half_log_determinant(factor: Any) -> Any:
     return total
 
 
-@compiled
 def prepare(clusters: Any, k: int) -> None:
     """O(D^3 / 6), so that a predictive has no step that waits for the one before."""
     dim = clusters.means.shape[1]
@@ -58,7 +57,6 @@ def prepare(clusters: Any, k: int) -> None:
         inverse[i, i] = pivot
 
 
-@compiled
 def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     """Student's t, by |L^-1 (x - mean)|^2. O(D^2)."""
     mean, inverse, gap = clusters.means[k], clusters.inverses[k], clusters.work
@@ -73,7 +71,6 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
     return clusters.constants[k] - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * total)
 
 
-@compiled
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     """A rank-one update of the scale's factor: scale +- w d d', d the point seen from the mean without it. O(D^2)."""
     mean, factor, step = clusters.means[k], clusters.factors[k], clusters.work
@@ -103,7 +100,6 @@ def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
             step[j] = c * step[j] - s * factor[j, i]
 
 
-@compiled
 def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: Any) -> None:
     """By sums about the present mean, and one new factor: O(D^2 / 2) a row and O(D^3)."""
     mean, factor, gap = clusters.means[k], clusters.factors[k], clusters.work
@@ -143,6 +139,16 @@ def _factorise(scale: Any, factor: Any) -> None:
 
 
 @compiled
+def _copy(clusters: Any, k: int, others: Any, m: int) -> None:
+    """Number by number: where slices are assigned, numba compiles a second of messages about shapes."""
+    mean, factor, its_mean, its_factor = clusters.means[k], clusters.factors[k], others.means[m], others.factors[m]
+    for i in range(len(mean)):
+        mean[i] = its_mean[i]
+        for j in range(len(mean)):
+            factor[i, j] = its_factor[i, j]
+    clusters.strengths[k], clusters.freedoms[k] = others.strengths[m], others.freedoms[m]
+
+
 def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     """The posterior given both clusters' points. O(D^3).
 
@@ -153,9 +159,7 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     dim, base = clusters.means.shape[1], clusters.strengths[last]
     mean, factor = clusters.means[k], clusters.factors[k]
     if clusters.strengths[k] == base:
-        mean[:] = others.means[m]
-        factor[:] = others.factors[m]
-        clusters.strengths[k], clusters.freedoms[k] = others.strengths[m], others.freedoms[m]
+        _copy(clusters, k, others, m)
         return
     strength = clusters.strengths[k] + others.strengths[m] - base
     scale, centre = np.empty((dim, dim)), np.empty(dim)
@@ -186,7 +190,6 @@ def log_normaliser(clusters: Any, k: int) -> Any:
     return total
 
 
-@compiled
 def log_marginal(clusters: Any, k: int) -> Any:
     last = len(clusters.strengths) - 1
     n = clusters.strengths[k] - clusters.strengths[last]
@@ -194,10 +197,9 @@ def log_marginal(clusters: Any, k: int) -> Any:
     return log_normaliser(clusters, k) - log_normaliser(clusters, last) - constant
 
 
-@compiled
 def clear(clusters: Any, k: int) -> None:
-    last = len(clusters.strengths) - 1
-    clusters.means[k] = clusters.means[last]
-    clusters.factors[k] = clusters.factors[last]
-    clusters.strengths[k] = clusters.strengths[last]
-    clusters.freedoms[k] = clusters.freedoms[last]
+    _copy(clusters, k, clusters, len(clusters.strengths) - 1)
+
+
+def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    _copy(clusters, k, others, m)

@@ -1,0 +1,38 @@
+"""`dpmmwrap warm-up`: compile ahead of the first fit."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from dpmmwrap.cli.families import FAMILIES
+
+
+@click.command("warm-up")
+@click.option(
+    "--family",
+    "families",
+    type=click.Choice(FAMILIES),
+    multiple=True,
+    help="Only what fits of this family need; may be given several times. All families by default.",
+)
+@click.option("--draws/--no-draws", default=True, show_default=True, help="Also what draws from the posterior need.")
+def command(families: tuple[str, ...], draws: bool) -> None:
+    """Compile what fits need, so that the first one does not wait for it. Once on a machine, on all cores.
+
+    \b
+    Everything:         dpmmwrap warm-up
+    For numbers alone:  dpmmwrap warm-up --family gaussian --no-draws
+    """
+    from dpmmwrap import compiling
+    from dpmmwrap.kernel_cache import folder
+
+    if folder() is None:
+        raise click.ClickException("there is no folder to keep compiled code in: name one by NUMBA_CACHE_DIR")
+    for family in families or FAMILIES:
+        begun = time.perf_counter()
+        done = compiling.prepare(compiling.FAMILIES[family], draws)
+        seconds = time.perf_counter() - begun
+        click.echo(f"{family}: compiled in {seconds:.0f} s" if done else f"{family}: was compiled before")
+    click.echo(f"kept in {folder()}")
