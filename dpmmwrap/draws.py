@@ -21,7 +21,18 @@ IN_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws from the posterior: every array begins with an axis of chains and one of draws."""
+    """Draws from the posterior: every array begins with an axis of chains and one of draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> settings = {"init": "kmeans", "covariance_type": "full", "random_state": 0}
+    >>> draws = DPMM(n_draws=10, n_chains=2, **settings).fit(X).draws_
+    >>> draws.n_clusters.shape, draws.labels.shape
+    ((2, 10), (2, 10, 100))
+    """
 
     n_clusters: IntArray
     """Clusters of each draw (chains, draws)."""

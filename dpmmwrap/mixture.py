@@ -42,7 +42,10 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture:
-    """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1."""
+    """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
+
+    What `DPMM.mixture_` is and what `load` reads: all that is needed to label new rows.
+    """
 
     counts: Float64Array
     """Points in each cluster."""
@@ -258,7 +261,37 @@ class Mixture:
 
 
 def load(path: str | Path) -> Mixture:
-    """Read a mixture that `save` wrote; a damaged file is refused with one sentence."""
+    """Read a model that `DPMM.save` or `dpmmwrap fit --out` has written.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npz file. Reading it cannot execute code.
+
+    Returns
+    -------
+    Mixture
+        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` where the file has them.
+
+    Raises
+    ------
+    InputError
+        A ValueError: one sentence about a file that is missing, damaged, or another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, load
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.npz")
+    ...     mixture = load(Path(folder) / "model.npz")
+    >>> bool((mixture.predict(X) == model.predict(X)).all())
+    True
+    """
     head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
     if str(head["format"]) not in (FORMAT, OLD_FORMAT):
         raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")

@@ -24,7 +24,22 @@ CHUNK_ROWS = 1 << 14
 
 @dataclass(frozen=True)
 class Dirichlet:
-    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial."""
+    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial.
+
+    Parameters
+    ----------
+    concentration : array, shape (D,)
+        Above 0, one for each feature. Smaller ones expect clusters of few features, and give more clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, Dirichlet
+    >>> X = np.repeat([[9, 1, 0, 0], [0, 0, 1, 9]], 30, axis=0)
+    >>> model = DPMM(family="multinomial", prior=Dirichlet(np.full(4, 0.5)), n_chains=1, random_state=0)
+    >>> model.fit(X).n_clusters_
+    2
+    """
 
     concentration: Float64Array
     family: ClassVar[str] = "multinomial"
