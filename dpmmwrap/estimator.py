@@ -66,7 +66,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         that.
     categorical : list of str or int, default=None
         Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
-    init : {"auto", "splitnet", "kmeans", "random"} or callable, default="auto"
+    init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
     max_iter : int or "auto", default="auto"
@@ -127,7 +127,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Worker processes of the Julia backend.
     machines : str or Path, default=None
         A file of machines for the Julia backend, one user@host*n per line.
-    burnout, fresh_start_after, merge_ratio : default="deprecated"
+    burnout, fresh_start_after, merge_ratio : deprecated
         Old names of min_cluster_age, restart_after and acceptance_ratio: they still work, with a warning.
 
     Attributes

@@ -31,6 +31,12 @@ def run(test: doctest.DocTest) -> None:
     assert not said, "".join(said)
 
 
+def public_methods() -> list[str]:
+    """Those of our own that take anything."""
+    own = [name for name, method in inspect.getmembers(DPMM, inspect.isfunction) if "dpmmwrap" in method.__module__]
+    return [name for name in own if name[0] != "_" and len(inspect.signature(getattr(DPMM, name)).parameters) > 1]
+
+
 @pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_the_examples_of_docstrings_run(name: str) -> None:
     module = importlib.import_module(f"dpmmwrap.{name}")
@@ -77,10 +83,20 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), f"{page.name} leads to {link}, but there is no such heading"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_of_code_are_shown_as_such(page: Path) -> None:
+    # mkdocs knows a language and options by name; what else stands there makes the block a paragraph.
+    fences = re.findall(r"^```(.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    wrong = [fence for fence in fences if not re.fullmatch(r'(\w+( \w+="[^"]*")*)?', fence)]
+    assert not wrong and len(fences) % 2 == 0
+
+
 def test_the_api_page_has_every_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for name in set(dpmmwrap.__all__) - {"__version__"}:
         assert f"::: dpmmwrap.{name}\n" in page, name
+    for name in public_methods():
+        assert re.search(rf"\b{name}\b", page), name
     for dotted in re.findall(r"^::: dpmmwrap\.([\w.]+)$", page, flags=re.MULTILINE):
         home, _, name = f"dpmmwrap.{dotted}".rpartition(".")
         assert getattr(importlib.import_module(home), name).__doc__, dotted
@@ -105,12 +121,6 @@ def test_every_attribute_is_described() -> None:
     model = DPMM(init="kmeans", covariance_type="full", max_iter=2, n_chains=1, random_state=0).fit(table)
     fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     assert described(DPMM, "Attributes") == fitted
-
-
-def public_methods() -> list[str]:
-    """Those of our own that take anything."""
-    own = [name for name, method in inspect.getmembers(DPMM, inspect.isfunction) if "dpmmwrap" in method.__module__]
-    return [name for name in own if name[0] != "_" and len(inspect.signature(getattr(DPMM, name)).parameters) > 1]
 
 
 @pytest.mark.parametrize("name", public_methods())

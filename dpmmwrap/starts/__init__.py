@@ -41,7 +41,7 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
 
     Parameters
     ----------
-    start : {"random", "kmeans", "splitnet"}, callable or Initializer
+    start : "random", "kmeans", "splitnet", callable or Initializer
         A plain callable gets the points of one cluster (n, D) and returns n sublabels 0 or 1; an object that already
         is an Initializer is used as it is.
     **options
