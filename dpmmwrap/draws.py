@@ -71,7 +71,13 @@ class Draws:
         return self.labels.reshape(-1, self.labels.shape[2])
 
     def save(self, path: str | Path) -> None:
-        """Write the draws as plain arrays (.npz): loading them cannot execute code."""
+        """Write the draws as plain arrays: loading them cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file; it appears whole or not at all.
+        """
         write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
 
     def arrays(self) -> dict[str, Any]:
@@ -81,7 +87,18 @@ class Draws:
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote; a damaged file is refused with one sentence."""
+        """Read what `save` wrote; a damaged file is refused with one sentence.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file.
+
+        Returns
+        -------
+        Draws
+            What was saved.
+        """
         if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
             raise InputError(f"{path} should be a {FORMAT!r} file")
         found = cls.read(path)

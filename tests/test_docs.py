@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 import dpmmwrap
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, NIW, Dirichlet, load, make_initializer
+from dpmmwrap.draws import Draws
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.summaries.groups import Groups
 
 ROOT = Path(__file__).parents[1]
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
 OTHERS = [path for path in (ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md") if path.exists()]
 PUBLIC_MODULES = ["draws", "estimator", "families.diagonal", "families.gaussian", "families.multinomial"]
-PUBLIC_MODULES += ["families.spherical", "mixture", "posterior", "splitnet.network", "starts"]
+PUBLIC_MODULES += ["families.spherical", "mixture", "posterior", "splitnet.network", "starts", "summaries.groups"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE
 
 pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="not in a clone")
@@ -31,12 +34,22 @@ def run(test: doctest.DocTest) -> None:
     assert not said, "".join(said)
 
 
-def public_methods() -> list[str]:
+def public_methods(kind: type) -> list[str]:
     """Those of our own that take anything."""
-    own = [name for name, method in inspect.getmembers(DPMM, inspect.isfunction) if "dpmmwrap" in method.__module__]
-    return [name for name in own if name[0] != "_" and len(inspect.signature(getattr(DPMM, name)).parameters) > 1]
+    own = [name for name, method in inspect.getmembers(kind, inspect.isroutine) if is_own(method)]
+    return [name for name in own if name[0] != "_" and parameters(getattr(kind, name))]
 
 
+def is_own(method: Any) -> bool:
+    return str(getattr(method, "__module__", "")).startswith("dpmmwrap.")
+
+
+def parameters(method: Any) -> set[str]:
+    return set(inspect.signature(method).parameters) - {"self"}
+
+
+# Examples are short, and their notes say that they are.
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_the_examples_of_docstrings_run(name: str) -> None:
     module = importlib.import_module(f"dpmmwrap.{name}")
@@ -51,6 +64,7 @@ def blocks(page: Path) -> str:
     return "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_examples_of_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # They write files.
@@ -95,7 +109,7 @@ def test_the_api_page_has_every_public_name() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for name in set(dpmmwrap.__all__) - {"__version__"}:
         assert f"::: dpmmwrap.{name}\n" in page, name
-    for name in public_methods():
+    for name in public_methods(DPMM):
         assert re.search(rf"\b{name}\b", page), name
     for dotted in re.findall(r"^::: dpmmwrap\.([\w.]+)$", page, flags=re.MULTILINE):
         home, _, name = f"dpmmwrap.{dotted}".rpartition(".")
@@ -115,6 +129,7 @@ def test_every_setting_is_described() -> None:
     assert described(DPMM, "Parameters") == set(inspect.signature(DPMM).parameters)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_attribute_is_described() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": [0.0, 1.0, 9.0, 10.0], "b": [1.0, 0.0, 8.0, 9.0]})
@@ -123,7 +138,11 @@ def test_every_attribute_is_described() -> None:
     assert described(DPMM, "Attributes") == fitted
 
 
-@pytest.mark.parametrize("name", public_methods())
-def test_every_parameter_of_a_method_is_described(name: str) -> None:
-    method = getattr(DPMM, name)
-    assert described(method, "Parameters") == set(inspect.signature(method).parameters) - {"self"}
+METHODS = [getattr(kind, name) for kind in (DPMM, Groups) for name in public_methods(kind)]
+METHODS += [getattr(Mixture, name) for name in public_methods(Mixture) if name != "shifted"]
+METHODS += [Draws.save, Draws.load, NIW.reference, NIW.from_data, Dirichlet.from_data, load, make_initializer]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__qualname__)
+def test_every_parameter_is_described(method: Any) -> None:
+    assert described(method, "Parameters") == parameters(method)

@@ -146,7 +146,18 @@ class NIW:
 
     @classmethod
     def reference(cls, dim: int) -> NIW:
-        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I."""
+        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I.
+
+        Parameters
+        ----------
+        dim : int
+            Features of the data.
+
+        Returns
+        -------
+        NIW
+            The prior.
+        """
         return cls(np.zeros(dim), 1.0, (dim + 3) * np.eye(dim), float(dim + 3))
 
     @classmethod
@@ -157,6 +168,18 @@ class NIW:
         The data are cut into a dozen bins by k-means; the scale over nu is `prior_width` times (2 by default) the
         variance of each feature within bins. Each feature follows its own units, so the same data in other units gives
         the same clustering. nu is what makes the bins most probable, D + 3 or more.
+
+        Parameters
+        ----------
+        X : array, shape (N, D)
+            The data.
+        prior_width : float, default=None
+            How wide clusters are, in variances within bins; None is 2.
+
+        Returns
+        -------
+        NIW
+            The prior.
         """
         from dpmmwrap.families import defaults
 

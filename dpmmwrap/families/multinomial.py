@@ -53,7 +53,18 @@ class Dirichlet:
 
     @classmethod
     def from_data(cls, X: Points) -> Dirichlet:
-        """The default prior: every feature alike."""
+        """The default prior: a concentration of 0.1 for every feature.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (N, D)
+            The data.
+
+        Returns
+        -------
+        Dirichlet
+            The prior.
+        """
         return cls(np.full(X.shape[1], 0.1))
 
     @property
