@@ -21,7 +21,18 @@ IN_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws from the posterior: every array begins with an axis of chains and one of draws."""
+    """Draws from the posterior: every array begins with an axis of chains and one of draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> settings = {"init": "kmeans", "covariance_type": "full", "random_state": 0}
+    >>> draws = DPMM(n_draws=10, n_chains=2, **settings).fit(X).draws_
+    >>> draws.n_clusters.shape, draws.labels.shape
+    ((2, 10), (2, 10, 100))
+    """
 
     n_clusters: IntArray
     """Clusters of each draw (chains, draws)."""
@@ -60,7 +71,13 @@ class Draws:
         return self.labels.reshape(-1, self.labels.shape[2])
 
     def save(self, path: str | Path) -> None:
-        """Write the draws as plain arrays (.npz): loading them cannot execute code."""
+        """Write the draws as plain arrays: loading them cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file; it appears whole or not at all.
+        """
         write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
 
     def arrays(self) -> dict[str, Any]:
@@ -70,7 +87,18 @@ class Draws:
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote; a damaged file is refused with one sentence."""
+        """Read what `save` wrote; a damaged file is refused with one sentence.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file.
+
+        Returns
+        -------
+        Draws
+            What was saved.
+        """
         if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
             raise InputError(f"{path} should be a {FORMAT!r} file")
         found = cls.read(path)

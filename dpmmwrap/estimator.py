@@ -62,11 +62,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
-        Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes full or diag, whichever makes
-        the data more probable. Missing values (NaN) need "diag" or "spherical", and "auto" knows that.
+        Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes the one that makes the data
+        most probable, by short chains with each. Missing values (NaN) need "diag" or "spherical", and "auto" knows
+        that.
     categorical : list of str or int, default=None
         Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
-    init : {"auto", "splitnet", "kmeans", "random"} or callable, default="auto"
+    init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
     max_iter : int or "auto", default="auto"
@@ -103,7 +104,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     max_clusters : int, default=None
         No splits beyond this number of clusters.
     outlier_weight : float, default=0.0
-        Share of a broad component that collects outliers, labelled -1; `outlier_prior` is its prior.
+        Share of a broad component that collects outliers, labelled -1; 0 for none.
+    outlier_prior : a prior of the same family, default=None
+        Of the outlier component; None is twice as wide as the data.
     acceptance_ratio : {"auto", "jain-neal", "reference", "printed"}, default="auto"
         How splits and merges are accepted; "auto" is the first with the built-in sampler and the second with Julia.
     restart_after : int or None, default=10
@@ -117,38 +120,93 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Seed.
     verbose : int, default=0
         1 shows a progress bar on a terminal and in a notebook; elsewhere it prints a line every tenth iteration.
-    checkpoint : path, default=None
-        A file to go on from if it exists, written every `checkpoint_every` iterations or draws. Further chains and the
-        labels of draws have files beside it.
-    workers, machines : int, path
-        Worker processes and a machine file for the Julia backend.
-    burnout, fresh_start_after, merge_ratio
+    checkpoint : str or Path, default=None
+        A file to go on from if it exists. Further chains and the labels of draws have files beside it.
+    checkpoint_every : int, default=50
+        Iterations or draws from one writing of the checkpoint to the next.
+    workers : int, default=0
+        Worker processes of the Julia backend.
+    machines : str or Path, default=None
+        A file of machines for the Julia backend, one user@host*n per line.
+    burnout, fresh_start_after, merge_ratio : deprecated
         Old names of min_cluster_age, restart_after and acceptance_ratio: they still work, with a warning.
 
     Attributes
     ----------
-    labels_, n_clusters_, weights_ : the clustering, and each cluster's share. With draws, the partition that represents
-        them best; without, the one of the highest log posterior that any chain has met.
-    draws_ : `Draws`, or None: labels (chains, draws, N), n_clusters, alpha, log_posterior, weights.
-    confidence_ : with draws, for each point the share of draws in which it is in its cluster.
-    diagnostics_ : with draws, R-hat and effective sample sizes.
-    means_, covariances_ : of Gaussian families; covariances_ are variances (K, D) where they are diagonal.
-    mixture_ : the fitted `Mixture`, which `save` writes.
-    covariance_type_, covariance_reason_ : what "auto" chose, and why.
-    init_ : what "auto" chose for `init`.
-    n_missing_ : how many values were missing.
-    alpha_ : the concentration that goes with the labels; with draws, its mean.
-    notes_ : sentences about what may be wrong with the result, and what to try.
-    trace_, log_posterior_, n_iter_ : what happened in each iteration of the search (of the best chain; `traces_` has
-        all); log posterior of the labels; iterations.
+    labels_ : ndarray of int32, shape (N,)
+        The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
+        the one of the highest log posterior that any chain has met.
+    n_clusters_ : int
+        Number of clusters, without the outlier component.
+    weights_ : ndarray of float64, shape (K,)
+        Each cluster's share of the points.
+    means_ : ndarray of float64, shape (K, D)
+        Of Gaussian families: the clusters' means.
+    covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
+        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical.
+    mixture_ : Mixture
+        The fitted mixture, which `save` writes.
+    covariance_type_ : str
+        "full", "diag", "spherical", "multinomial" or "mixed": what "auto" has chosen, or the family.
+    covariance_reason_ : str
+        Why it was chosen.
+    alpha_ : float
+        The concentration that goes with the labels; with draws, its mean.
+    log_posterior_ : float
+        Log posterior of the labels, up to a constant.
+    notes_ : list of str
+        Sentences about what was done to the data, what may be wrong with the result, and what to try.
+    draws_ : Draws or None
+        What was sampled; None without `n_draws`.
+    confidence_ : ndarray of float64, shape (N,), or None
+        With draws, for each point the share of them in which it is in its cluster.
+    diagnostics_ : list of Diagnostic or None
+        With draws, R-hat and effective sample sizes.
+    trace_ : Trace
+        What happened in each iteration of the search, of the best chain.
+    traces_ : list of Trace
+        The same of all chains.
+    n_iter_ : int
+        Iterations of the search.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+    init_ : str
+        What "auto" has chosen for `init`.
+    backend_ : str
+        What did the sampling: "native" or "julia".
+    sublabels_ : ndarray of uint8, shape (N,)
+        The half of its cluster, 0 or 1, that each point was in at the end of the search.
+    n_missing_ : int
+        How many values were missing.
+    n_features_in_ : int
+        Columns of the data.
+    feature_names_in_ : ndarray of str, shape (D,)
+        The names of the columns, where the data have any.
+
+    See Also
+    --------
+    load : Read a model that `save` has written.
 
     Examples
     --------
+    Three groups, and nothing said about their number:
+
     >>> import numpy as np
     >>> from dpmmwrap import DPMM
     >>> X = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)) + 8 * k for k in range(3)])
-    >>> DPMM(init="kmeans", random_state=0).fit(X).n_clusters_
+    >>> model = DPMM(init="kmeans", random_state=0).fit(X)
+    >>> model.n_clusters_
     3
+    >>> sorted(model.means_.round().astype(int).tolist())
+    [[0, 0], [8, 8], [16, 16]]
+    >>> model.predict([[7.0, 9.0]]) == model.labels_[150]
+    array([ True])
+
+    How sure it is:
+
+    >>> model = DPMM(init="kmeans", n_draws=20, n_chains=2, covariance_type="full", random_state=0).fit(X)
+    >>> bool(model.confidence_.mean() > 0.9)
+    True
     """
 
     labels_: IntArray
@@ -243,10 +301,26 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         progress: Progress | None = None,
         on_interrupt: str = "raise",
     ) -> DPMM:
-        """Cluster the rows of X. `truth` only adds the NMI to the trace; y is not looked at.
+        """Cluster the rows of X.
 
-        Ctrl-C ends the fit after the current iteration, and the estimator keeps the result so far. Then
-        KeyboardInterrupt is raised, so that loops and searches stop, too; with `on_interrupt="return"` it is not.
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (N, D)
+            The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow.
+        y : ignored
+            Not looked at; here because scikit-learn passes it.
+        truth : array of labels, shape (N,), default=None
+            True labels. They only add the NMI to the trace.
+        progress : callable, default=None
+            Called after each iteration with its number (from 1) and what happened in it.
+        on_interrupt : {"raise", "return"}, default="raise"
+            Ctrl-C ends the fit after the current iteration, and the estimator keeps the result so far. Then
+            KeyboardInterrupt is raised, so that loops and searches stop, too; with "return" it is not.
+
+        Returns
+        -------
+        DPMM
+            The fitted estimator itself.
         """
         check_among("on_interrupt", on_interrupt, ("raise", "return"))
         given = self._check_parameters()
@@ -348,31 +422,106 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             warnings.warn(doubt, UserWarning, stacklevel=3)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
-        """Fit and return the label of each row."""
+        """Fit and return the label of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (N, D)
+            The points.
+        y : ignored
+            Not looked at.
+        **options
+            What `fit` takes: truth, progress, on_interrupt.
+
+        Returns
+        -------
+        ndarray of int32, shape (N,)
+            `labels_`.
+        """
         return self.fit(X, y, **options).labels_
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row, by `predict_proba`; -1 for outliers."""
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            A label for each row.
+        """
         rows = self._rows(X)
         return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each cluster for each row, by the clusters' posterior predictives; averaged over draws if
-        there are any. An outlier component is the last column."""
+        """The probability of each cluster for each row, by the clusters' posterior predictives.
+
+        Averaged over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, K) or (n, K + 1)
+            Each row sums to 1. An outlier component is the last column.
+        """
         rows = self._rows(X)
         return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
-        """log predictive density of each row, of the mean over draws if there are any."""
+        """Log predictive density of each row, of the mean over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            In nats. Low ones are rows unlike those of the fit.
+        """
         rows = self._rows(X)
         return self.mixture_.score_samples(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log predictive density."""
+        """Mean log predictive density.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+        y : ignored
+            Not looked at.
+
+        Returns
+        -------
+        float
+            The mean of `score_samples`, for grid searches and comparisons on rows that were held out.
+        """
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
-        """New points from the fitted mixture, and the cluster of each."""
+        """New points from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+
+        Returns
+        -------
+        X : ndarray of float64, shape (n_samples, D)
+            The points; of a mixed table a column by each name.
+        labels : ndarray of int32, shape (n_samples,)
+            The cluster of each.
+        """
         check_is_fitted(self)
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples should be a whole number of at least 1, not {n_samples!r}")
@@ -380,8 +529,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return self.mixture_.sample(int(n_samples), np.random.default_rng(seed))
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code;
-        `dpmmwrap.load` reads it."""
+        """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file, for `dpmmwrap.load` and `dpmmwrap predict`. It appears whole or not at all.
+        """
         check_is_fitted(self)
         replace(self.mixture_, draws=self.draws_).save(path)
 

@@ -42,7 +42,10 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture:
-    """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1."""
+    """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
+
+    What `DPMM.mixture_` is and what `load` reads: all that is needed to label new rows.
+    """
 
     counts: Float64Array
     """Points in each cluster."""
@@ -73,7 +76,28 @@ class Mixture:
         outlier_prior: Prior | None = None,
         columns: Columns | None = None,
     ) -> Mixture:
-        """The mixture that a clustering of X implies under a prior."""
+        """The mixture that a clustering of X implies under a prior.
+
+        Parameters
+        ----------
+        X : array, shape (N, D)
+            Points, as the prior's family stores them.
+        labels : array of int, shape (N,)
+            A cluster for each, from 0 without gaps; -1 for outliers.
+        prior : NIW, NIG, SphericalNIG or Dirichlet
+            Of the clusters.
+        outlier_weight : float, default=0.0
+            Share of the outlier component; 0 for none.
+        outlier_prior : a prior of the same family, default=None
+            Of the outlier component.
+        columns : Columns, default=None
+            Of a mixed table: its columns and their levels.
+
+        Returns
+        -------
+        Mixture
+            A component for each cluster.
+        """
         count = int(labels.max(initial=-1)) + 1
         if not count:
             raise ValueError(f"all {len(labels):,} points are outliers: outlier_weight should be smaller")
@@ -184,7 +208,18 @@ class Mixture:
         return np.asarray(self._log_weights + self.posterior.log_predictive(points))
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row; -1 for outliers."""
+        """The most probable cluster of each row; -1 for outliers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            A label for each row.
+        """
         points = self._points(X)
         if self.averaged is not None:
             best = self.averaged.predict_proba(points, len(self._names)).argmax(axis=1)
@@ -195,8 +230,18 @@ class Mixture:
         return labels
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each component for each row, averaged over draws if there are any; the outlier component,
-        if any, is the last column."""
+        """The probability of each component for each row, averaged over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, K) or (n, K + 1)
+            Each row sums to 1. The outlier component, if any, is the last column.
+        """
         points = self._points(X)
         if self.averaged is not None:
             return self.averaged.predict_proba(points, len(self._names))
@@ -207,18 +252,53 @@ class Mixture:
         return probabilities
 
     def assign(self, X: Any) -> Assignment:
-        """The most probable cluster of each row, and how probable it is."""
+        """The most probable cluster of each row, and how probable it is.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        Assignment
+            `labels` and `probabilities`.
+        """
         probabilities = self.predict_proba(X)
         best = probabilities.argmax(axis=1)
         return Assignment(np.asarray(self._names[best]), probabilities[np.arange(len(best)), best])
 
     def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
-        """How probably each row is in a cluster that is given; -1 is the outlier component."""
+        """How probably each row is in a cluster that is given.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+        labels : array of int, shape (n,)
+            A cluster for each row; -1 is the outlier component.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            The probability of that cluster.
+        """
         probabilities = self.predict_proba(X)
         return np.asarray(probabilities[np.arange(len(labels)), labels])
 
     def score_samples(self, X: Any) -> Float64Array:
-        """log predictive density of each row, the mean over draws if there are any."""
+        """Log predictive density of each row, the mean over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            In nats.
+        """
         points = self._points(X)
         if self.averaged is not None:
             return self.averaged.score_samples(points)
@@ -228,8 +308,22 @@ class Mixture:
         return scores
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
-        """New points from the predictive mixture, in the units of its preparation if it has one, and the cluster of
-        each."""
+        """New points from the predictive mixture, in the units of its preparation if it has one.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many.
+        rng : numpy.random.Generator
+            Where chance comes from.
+
+        Returns
+        -------
+        X : ndarray of float64, shape (n_samples, D)
+            The points; of a mixed table a column by each name.
+        labels : ndarray of int32, shape (n_samples,)
+            The cluster of each.
+        """
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)
@@ -238,13 +332,34 @@ class Mixture:
         return points if self.columns is None else self.columns.table(points), self._names[components]
 
     def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
-        """Clusters that overlap among the rows of X, joined step by step (`summaries.groups`)."""
+        """Clusters that overlap among the rows of X, joined step by step.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+        method : {"demp", "entropy"}, default="demp"
+            Join the two that are confused most often, or the two whose union lowers the entropy most.
+        cut : float, default=None
+            What the suggested cut joins, as in `DPMM.groups`.
+
+        Returns
+        -------
+        Groups
+            The tree, and where to cut it.
+        """
         from dpmmwrap.summaries.groups import group_components
 
         return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut)
 
     def save(self, path: str | Path) -> None:
-        """Write the mixture, and the draws if there are any, as plain arrays (.npz): loading it cannot execute code."""
+        """Write the mixture, and the draws if there are any, as plain arrays: loading it cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file; it appears whole or not at all.
+        """
         arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
         arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
         arrays |= {"outlier_weight": self.outlier_weight}
@@ -258,7 +373,37 @@ class Mixture:
 
 
 def load(path: str | Path) -> Mixture:
-    """Read a mixture that `save` wrote; a damaged file is refused with one sentence."""
+    """Read a model that `DPMM.save` or `dpmmwrap fit --out` has written.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npz file. Reading it cannot execute code.
+
+    Returns
+    -------
+    Mixture
+        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` where the file has them.
+
+    Raises
+    ------
+    InputError
+        A ValueError: one sentence about a file that is missing, damaged, or another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, load
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.npz")
+    ...     mixture = load(Path(folder) / "model.npz")
+    >>> bool((mixture.predict(X) == model.predict(X)).all())
+    True
+    """
     head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
     if str(head["format"]) not in (FORMAT, OLD_FORMAT):
         raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")

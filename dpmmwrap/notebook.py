@@ -29,6 +29,20 @@ class NotebookMixin:
 
         Two features as they are, more by the principal components of the standardised ones. Of the data of the fit the
         colours are `labels_`, of other rows what `predict` says.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            The data of the fit, or other rows.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
         """
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_fit
@@ -36,16 +50,46 @@ class NotebookMixin:
         return plot_fit(self, rows_of(self, X), labels_of(self, X), names_of(self, X, names), ax)
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
-        """A column of `trace_` along the iterations of the search, a line for each chain: "n_clusters",
-        "log_posterior", "alpha", "nmi" or another of them."""
+        """A column of `trace_` along the iterations of the search, a line for each chain.
+
+        Parameters
+        ----------
+        what : str, default="n_clusters"
+            "n_clusters", "log_posterior", "alpha", "nmi" or another column of a `Trace`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_trace
 
         return plot_trace(self, what, ax)
 
     def plot_profile(self, X: Any, *, names: Sequence[str] | None = None, n_features: int = 12, ax: Any = None) -> Any:
-        """What sets the clusters apart: their means (or shares) of the most telling features, and by colour how far
-        these lie from those of all other rows."""
+        """What sets the clusters apart: their means (or shares) of the most telling features.
+
+        The colour says how far these lie from those of all other rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            The data of the fit, or other rows.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        n_features : int, default=12
+            How many features at most.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_profile
         from dpmmwrap.profiles import profiles_of
@@ -63,7 +107,18 @@ class NotebookMixin:
         return plot_profile(profiles, n_features, ax)
 
     def plot_posterior(self, *, ax: Any = None) -> Any:
-        """How probable each number of clusters is, by the draws."""
+        """How probable each number of clusters is, by the draws.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
         from dpmmwrap.plotting.notebook import plot_posterior
 
         return plot_posterior(self._draws(), ax)  # type: ignore[attr-defined]
@@ -71,9 +126,18 @@ class NotebookMixin:
     def write_report(
         self, path: str | Path, X: Any, *, names: Sequence[str] | None = None, ids: Sequence[Any] | None = None
     ) -> None:
-        """Write a page about the fit and its data X as one HTML file, as `dpmmwrap fit --out` does.
+        """Write a page about the fit and its data as one HTML file, as `dpmmwrap fit --out` does.
 
-        `ids` are the rows' own names; without them a data frame's index, or the rows' numbers from 0.
+        Parameters
+        ----------
+        path : str or Path
+            The file; it appears whole or not at all.
+        X : array, sparse matrix or table, shape (N, D)
+            The data of the fit.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        ids : list, default=None
+            The rows' own names; None for a data frame's index, or the rows' numbers from 0.
         """
         check_is_fitted(self)
         from dpmmwrap.report import Subject, write_report

@@ -130,14 +130,35 @@ class PosteriorMixin:
         return self.draws_
 
     def coclustering(self, rows: Any = None) -> Float64Array:
-        """The probability that two points share a cluster: of some rows, by their numbers, or of all (N, N)."""
+        """The probability that two points share a cluster, by the draws.
+
+        Parameters
+        ----------
+        rows : list of int, default=None
+            Numbers of some rows; None for all of them, which takes N x N numbers.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n)
+            1 on the diagonal.
+        """
         from dpmmwrap.summaries.partitions import coclustering
 
         return coclustering(self._draws().kept_labels, rows)
 
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
-        """How far from `labels_` the draws reach: the smallest ball with that share of them, and the clusterings on its
-        edge (Wade and Ghahramani 2018)."""
+        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The share of the draws that the ball holds.
+
+        Returns
+        -------
+        CredibleBall
+            The radius, and the clusterings on the edge; `print` says it in a sentence.
+        """
         from dpmmwrap.summaries.credible_ball import credible_ball
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
@@ -145,15 +166,39 @@ class PosteriorMixin:
     def groups(self, X: Any = None, *, method: str = "demp", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
-        A class that is not one Gaussian is found as several clusters; joined, they are one group. "demp" joins the two
-        that are confused most often, as long as that is above 0.025 (Hennig 2010); "entropy" those whose union lowers
-        the entropy most (Baudry et al. 2010). X is the data, or other rows; by default rows of the data that the model
-        has kept.
+        A class that is not one Gaussian is found as several clusters; joined, they are one group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D), default=None
+            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
+        method : {"demp", "entropy"}, default="demp"
+            "demp" joins the two that are confused most often (Hennig 2010); "entropy" those whose union lowers the
+            entropy most (Baudry et al. 2010).
+        cut : float, default=None
+            What the suggested cut joins: all above this probability of confusion ("demp"; None is 0.025), or drop in
+            entropy in nats a point ("entropy"; None is where the entropy bends).
+
+        Returns
+        -------
+        Groups
+            The tree, and where to cut it.
 
         Examples
         --------
-        >>> groups = model.groups()  # doctest: +SKIP
-        >>> groups.suggested, groups.of_points(model.labels_)  # doctest: +SKIP
+        Points on an arc are cut into several Gaussians, which overlap:
+
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> angle = np.linspace(0, 3, 400)
+        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+        >>> X += 0.05 * np.random.default_rng(0).normal(size=X.shape)
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> groups = model.groups()
+        >>> groups.suggested < model.n_clusters_
+        True
+        >>> groups.of_points(model.labels_).shape
+        (400,)
         """
         check_is_fitted(self)
         if X is not None:
@@ -162,7 +207,13 @@ class PosteriorMixin:
         return kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
 
     def to_arviz(self) -> Any:
-        """The draws for ArviZ (pip install 'dpmmwrap[posterior]'): n_clusters, alpha, weights, lp."""
+        """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
+
+        Returns
+        -------
+        xarray.DataTree or arviz.InferenceData
+            n_clusters, alpha, weights, and lp among the sample statistics.
+        """
         from dpmmwrap.summaries.arviz import to_arviz
 
         return to_arviz(self._draws())

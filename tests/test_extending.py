@@ -26,7 +26,7 @@ def data() -> Any:
 
 def skeleton(name: str) -> dict[str, Any]:
     """What the page's code of that name defines."""
-    code = re.search(rf"```python {name}\n(.*?)```", PAGE, re.DOTALL)
+    code = re.search(rf'```python title="{name}"\n(.*?)```', PAGE, re.DOTALL)
     assert code is not None
     # As if it were a module: dataclasses look up the module of their class.
     defined: dict[str, Any] = {"__name__": __name__}

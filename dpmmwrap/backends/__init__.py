@@ -55,7 +55,7 @@ class Settings:
     outlier_weight: float = 0.0
     outlier_prior: Prior | None = None
     acceptance_ratio: AcceptanceRatio = "auto"
-    """How splits and merges are accepted (see the README); "auto" is what suits the backend."""
+    """How splits and merges are accepted (see docs/splits-and-merges.md); "auto" is what suits the backend."""
     restart_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     alpha_prior: tuple[float, float] | None = None

@@ -106,8 +106,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(COVARIANCES),
         default="auto",
         show_default=True,
-        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: full or diag, whichever makes "
-        "the data more probable. Missing values need diag or spherical, and auto knows that.",
+        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the data "
+        "most probable. Missing values need diag or spherical, and auto knows that.",
     ),
     model(
         "--categorical",

@@ -23,8 +23,31 @@ CHUNK_ROWS = 1 << 14
 
 @dataclass(frozen=True)
 class NIG:
-    """Normal-inverse-gamma, feature by feature: variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~
-    N(mean, variance / mean_strength). For one feature it is the `NIW` of the same fields."""
+    """Normal-inverse-gamma, feature by feature: the prior of clusters with diagonal covariances.
+
+    variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~ N(mean, variance / mean_strength). For one
+    feature it is the `NIW` of the same fields.
+
+    Parameters
+    ----------
+    mean : array, shape (D,)
+        Where clusters are expected.
+    mean_strength : float
+        kappa: how sure of that the prior is, in points.
+    scale : array, shape (D,)
+        Over the degrees of freedom it is about the variance that is expected of each feature.
+    degrees_of_freedom : float
+        nu, above 0: how sure of that the prior is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, NIG
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> prior = NIG(mean=np.zeros(2), mean_strength=0.1, scale=np.full(2, 3.0), degrees_of_freedom=3.0)
+    >>> DPMM(prior=prior, init="kmeans", n_chains=1, random_state=0).fit(X).covariance_type_
+    'diag'
+    """
 
     mean: Float64Array
     mean_strength: float | Float64Array

@@ -75,7 +75,30 @@ def covariances_of(gaussians: Gaussians) -> Float64Array:
 
 @dataclass(frozen=True)
 class NIW:
-    """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength)."""
+    """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength).
+
+    The prior of clusters with full covariances.
+
+    Parameters
+    ----------
+    mean : array, shape (D,)
+        Where clusters are expected.
+    mean_strength : float
+        kappa: how sure of that the prior is, in points.
+    scale : array, shape (D, D)
+        A positive definite matrix; over the degrees of freedom it is about the covariance that is expected.
+    degrees_of_freedom : float
+        nu, above D - 1: how sure of that the prior is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, NIW
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> prior = NIW(mean=np.zeros(2), mean_strength=0.1, scale=5 * np.eye(2), degrees_of_freedom=5)
+    >>> DPMM(prior=prior, init="kmeans", n_chains=1, random_state=0).fit(X).n_clusters_
+    2
+    """
 
     mean: Float64Array
     mean_strength: float | Float64Array
@@ -123,7 +146,18 @@ class NIW:
 
     @classmethod
     def reference(cls, dim: int) -> NIW:
-        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I."""
+        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I.
+
+        Parameters
+        ----------
+        dim : int
+            Features of the data.
+
+        Returns
+        -------
+        NIW
+            The prior.
+        """
         return cls(np.zeros(dim), 1.0, (dim + 3) * np.eye(dim), float(dim + 3))
 
     @classmethod
@@ -134,6 +168,18 @@ class NIW:
         The data are cut into a dozen bins by k-means; the scale over nu is `prior_width` times (2 by default) the
         variance of each feature within bins. Each feature follows its own units, so the same data in other units gives
         the same clustering. nu is what makes the bins most probable, D + 3 or more.
+
+        Parameters
+        ----------
+        X : array, shape (N, D)
+            The data.
+        prior_width : float, default=None
+            How wide clusters are, in variances within bins; None is 2.
+
+        Returns
+        -------
+        NIW
+            The prior.
         """
         from dpmmwrap.families import defaults
 

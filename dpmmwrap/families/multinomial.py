@@ -24,7 +24,22 @@ CHUNK_ROWS = 1 << 14
 
 @dataclass(frozen=True)
 class Dirichlet:
-    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial."""
+    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial.
+
+    Parameters
+    ----------
+    concentration : array, shape (D,)
+        Above 0, one for each feature. Smaller ones expect clusters of few features, and give more clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, Dirichlet
+    >>> X = np.repeat([[9, 1, 0, 0], [0, 0, 1, 9]], 30, axis=0)
+    >>> model = DPMM(family="multinomial", prior=Dirichlet(np.full(4, 0.5)), n_chains=1, random_state=0)
+    >>> model.fit(X).n_clusters_
+    2
+    """
 
     concentration: Float64Array
     family: ClassVar[str] = "multinomial"
@@ -38,7 +53,18 @@ class Dirichlet:
 
     @classmethod
     def from_data(cls, X: Points) -> Dirichlet:
-        """The default prior: every feature alike."""
+        """The default prior: a concentration of 0.1 for every feature.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (N, D)
+            The data.
+
+        Returns
+        -------
+        Dirichlet
+            The prior.
+        """
         return cls(np.full(X.shape[1], 0.1))
 
     @property

@@ -14,7 +14,26 @@ from dpmmwrap.families.diagonal import NIG
 
 @dataclass(frozen=True)
 class SphericalNIG(NIG):
-    """Normal-inverse-gamma with one variance for all features: scale is one number, as an array of shape (1,)."""
+    """Normal-inverse-gamma with one variance for all features: the prior of clusters that are balls.
+
+    Parameters
+    ----------
+    mean : array, shape (D,)
+        Where clusters are expected.
+    mean_strength : float
+        kappa: how sure of that the prior is, in points.
+    scale : array, shape (1,)
+        One number; over the degrees of freedom it is about the variance that is expected.
+    degrees_of_freedom : float
+        nu, above 0: how sure of that the prior is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import SphericalNIG
+    >>> SphericalNIG(np.zeros(3), 0.1, np.array([5.0]), 5.0).dim
+    3
+    """
 
     family: ClassVar[str] = "spherical"
     tied: ClassVar[bool] = True

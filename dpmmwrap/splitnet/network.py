@@ -163,7 +163,24 @@ def feature_count(dim: int) -> int:
 
 
 class SplitNet(nn.Module):
-    """Encoder: a stack of ISABs. Decoder: a stack of PMA blocks, then one linear layer."""
+    """The network that proposes splits.
+
+    Encoder: a stack of ISABs. Decoder: a stack of PMA blocks, then one linear layer.
+
+    Parameters
+    ----------
+    sizes : Architecture
+        How large it is; `architecture(dim)` has the presets.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from dpmmwrap import SplitNet
+    >>> from dpmmwrap.splitnet.network import architecture
+    >>> network = SplitNet(architecture(dim=2))
+    >>> network(torch.zeros(1, 100, 2)).shape  # four proposals: a logit of each for every point
+    torch.Size([1, 100, 4])
+    """
 
     def __init__(self, sizes: Architecture) -> None:
         super().__init__()

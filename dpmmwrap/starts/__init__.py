@@ -42,10 +42,31 @@ class NetworkUnavailable(ValueError):
 
 
 def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
-    """An Initializer by name ("random", "kmeans", "splitnet") or from a callable.
+    """A start by name, or from a callable: how a new cluster's two subclusters begin.
 
-    A plain callable gets the points of one cluster (n, D) and returns n sublabels 0 or 1;
-    an object that already is an Initializer is used as it is.
+    Parameters
+    ----------
+    start : "random", "kmeans", "splitnet", callable or Initializer
+        A plain callable gets the points of one cluster (n, D) and returns n sublabels 0 or 1; an object that already
+        is an Initializer is used as it is.
+    **options
+        Of the start that is named: `weights`, a file, and `device` of "splitnet", for example.
+
+    Returns
+    -------
+    Initializer
+        For `DPMM(init=...)`.
+
+    Examples
+    --------
+    Halves by the first feature's median:
+
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, make_initializer
+    >>> start = make_initializer(lambda points: points[:, 0] > np.median(points[:, 0]))
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> DPMM(init=start, covariance_type="full", n_chains=1, random_state=0).fit(X).n_clusters_
+    2
     """
     if isinstance(start, Initializer):
         return start

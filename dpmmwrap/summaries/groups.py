@@ -26,7 +26,20 @@ NEGLIGIBLE = 1e-7
 
 @dataclass(frozen=True)
 class Groups:
-    """A tree of components, and where it should be cut. Groups are numbered by their first component."""
+    """A tree of components, and where it should be cut. Groups are numbered by their first component.
+
+    Examples
+    --------
+    Two components that are confused, and one that is not:
+
+    >>> import numpy as np
+    >>> tau = np.repeat([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]], 20, axis=0)
+    >>> groups = group_components(tau)
+    >>> groups.suggested
+    2
+    >>> groups.of_points([0, 1, 2, -1]).tolist()
+    [0, 0, 1, -1]
+    """
 
     merges: Float64Array
     """The steps (K - 1, 4) as scipy's linkage has them: one, other, height, components in the union. Heights grow: one
@@ -49,7 +62,18 @@ class Groups:
         return self.labels_at(self.suggested)
 
     def labels_at(self, n_groups: int) -> IntArray:
-        """The group of each component when this many groups are left. O(K^2)."""
+        """The group of each component when this many groups are left. O(K^2).
+
+        Parameters
+        ----------
+        n_groups : int
+            From 1 to the number of components.
+
+        Returns
+        -------
+        ndarray of int32, shape (K,)
+            From 0.
+        """
         if not 1 <= n_groups <= self.n_components:
             raise ValueError(f"n_groups should be from 1 to {self.n_components}, the components, not {n_groups}")
         names = np.arange(self.n_components)
@@ -59,11 +83,35 @@ class Groups:
         return np.argsort(np.argsort(first))[places].astype(np.int32)
 
     def cut(self, threshold: float) -> IntArray:
-        """The group of each component when they are joined until the criterion is at or below a threshold."""
+        """The group of each component when they are joined until the criterion is at or below a threshold.
+
+        Parameters
+        ----------
+        threshold : float
+            A probability of confusion ("demp"), or a drop in entropy in nats a point ("entropy").
+
+        Returns
+        -------
+        ndarray of int32, shape (K,)
+            From 0.
+        """
         return self.labels_at(self.n_components - steps_above(self.criterion, threshold))
 
     def of_points(self, labels: IntArray, n_groups: int | None = None) -> IntArray:
-        """The group of each point from its component, at the suggested cut if none is given; outliers stay -1."""
+        """The group of each point from its component; outliers stay -1.
+
+        Parameters
+        ----------
+        labels : array of int, shape (N,)
+            The component of each point, such as `labels_`.
+        n_groups : int, default=None
+            How many groups; None for the suggested cut.
+
+        Returns
+        -------
+        ndarray of int32, shape (N,)
+            From 0; -1 for outliers.
+        """
         labels = np.asarray(labels)
         if labels.size and not -1 <= labels.min() <= labels.max() < self.n_components:
             raise ValueError(
