@@ -149,7 +149,7 @@ def gaussian_model(read: Read, asked: Asked, only_full: bool) -> Choice:
     else:
         chosen, reason = choose_covariance(points, found, read.n_missing, asked)
     choice = learned(read, chosen.grid, reason, notes)
-    return choice._replace(bins=found.best(chosen.kind).count, bins_were_better=chosen.bins_were_better)
+    return choice._replace(bins=found.best(chosen.kind).n_bins, bins_were_better=chosen.bins_were_better)
 
 
 def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -> Choice:
@@ -214,7 +214,7 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
-        n_chains=2, other_start=bins_to_begin_with(points, found.best(kind).count),
+        n_chains=2, other_start=bins_to_begin_with(points, found.best(kind).n_bins),
     )  # fmt: skip
     result = NativeBackend().fit(points, settings)
     assert result.place is not None

@@ -66,7 +66,7 @@ class Bins(NamedTuple):
     """Of all data."""
 
     @property
-    def count(self) -> int:
+    def n_bins(self) -> int:
         return int(self.labels.max(initial=0)) + 1
 
 
@@ -128,7 +128,7 @@ class Cuts:
 
     def nearest(self, count: int) -> Bins:
         """About so many bins."""
-        return min(self.every, key=lambda bins: abs(bins.count - count))
+        return min(self.every, key=lambda bins: abs(bins.n_bins - count))
 
     @property
     def has_few_points(self) -> bool:
