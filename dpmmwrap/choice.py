@@ -22,7 +22,7 @@ from dpmmwrap.families.ties import spread_ties, tied_columns
 from dpmmwrap.inputs import Read
 from dpmmwrap.starts import make_initializer
 
-SHORT_CHAIN, SHORT_SAMPLE = 30, 4000
+SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
 """Iterations and points of a chain that only compares."""
 MANY_DIMENSIONS, CLUSTERS = 30, 20
 """In more dimensions full covariances are tried only where so many clusters would have twice as many points as

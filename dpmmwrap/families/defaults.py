@@ -29,7 +29,7 @@ BIN_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Numbers of bins that are tried."""
 MOST_OF_GAIN = 0.9
 """Finer bins are not worth their while for what is left: clusters that are not quite of the family would fall apart."""
-SAMPLE = 4000
+SAMPLE = 2500
 """Points that are cut into bins."""
 POINTS_PER_BIN = 20
 """Bins of fewer points would be narrower than any cluster, and so would the prior."""
