@@ -1,7 +1,7 @@
-"""The model of a fit: the prior that was asked for, or the family's default, with full or diagonal covariances.
+"""The model of a fit: the prior that was asked for, or the family's default, and which covariances it has.
 
-Which covariances suit the data is asked of the data: a short chain with each, on a sample, and the log posterior that
-it reaches. Both are densities of the same points, so the numbers can be compared.
+Which covariances suit the data is asked of the data: short chains with each kind, on a sample, and how probable the
+mixture that they end with makes it. All are densities of the same points, so the numbers can be compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANY_DIMENSIONS, CLUSTERS = 30, 20
 """In more dimensions full covariances are tried only where so many clusters would have twice as many points as
 dimensions each: with fewer, most of a covariance is what the prior says."""
 WORTH_IT = 0.01
-"""There they cost much, and have to raise the log posterior by this share of it."""
+"""There they cost much, and have to raise the log evidence by this share of it."""
 LARGEST_FULL_DIM = 200
 """Beyond, they are not tried at all: an iteration would take seconds."""
 

@@ -1,8 +1,8 @@
 """Default priors from data: how wide a few bins are, and a grid of widths and strengths about that.
 
-The data are cut into a dozen bins by k-means. The prior expects clusters `width` times as wide (in variance) as bins,
-feature by feature, and is as sure of that as `strength` points would make it. Both are learned from the clusters
-(`hyperprior.py`).
+The data are cut into bins by k-means, as many as evidence says. The prior expects clusters `width` times as wide (in
+variance) as bins, feature by feature, and is as sure of that as `strength` points would make it. Both are learned from
+the clusters (`hyperprior.py`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.bins import thread_pools
 from dpmmwrap.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.families.base import Points, concatenate, take
 from dpmmwrap.families.linear import LinearStatistics, with_unions
@@ -327,7 +328,9 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     scale = means.std(axis=0)
     means = (means / np.where(scale > 0, scale, 1.0)).astype(np.float32)
     squares = (means * means).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * means @ means.T
+    # More threads than idle cores wait for each other.
+    with thread_pools().limit(limits=1):
+        distances = squares[:, None] + squares - 2 * means @ means.T
     np.fill_diagonal(distances, np.inf)
     near = np.argpartition(distances, PAIRS_PER_CLUSTER, axis=1)[:, :PAIRS_PER_CLUSTER]
     i = np.repeat(np.arange(len(candidates)), PAIRS_PER_CLUSTER)
