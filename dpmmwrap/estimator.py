@@ -6,7 +6,7 @@ import numbers
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -35,9 +35,12 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
-from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
+from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, Start, make_initializer
+
+if TYPE_CHECKING:
+    from dpmmwrap.sensitivity import AtWidth
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -61,8 +64,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
-        Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes full or diag, whichever makes
-        the data more probable. Missing values (NaN) need "diag" or "spherical", and "auto" knows that.
+        Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. "auto" takes whichever makes the data most
+        probable. Missing values (NaN) need "diag" or "spherical", and "auto" knows that.
     categorical : list of str or int, default=None
         Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
     init : {"auto", "splitnet", "kmeans", "random"} or callable, default="auto"
@@ -137,9 +140,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     init_ : what "auto" chose for `init`.
     n_missing_ : how many values were missing.
     alpha_ : the concentration that goes with the labels; with draws, its mean.
+    prior_width_, prior_strength_ : of the default prior of numeric columns, as learned or given; with draws, their
+        medians. None of other priors.
     notes_ : sentences about what may be wrong with the result, and what to try.
     trace_, log_posterior_, n_iter_ : what happened in each iteration of the search (of the best chain; `traces_` has
         all); log posterior of the labels; iterations.
+    stopped_by_ : what has ended the search: "flat", the "limit" of a `max_iter` of "auto", "max_iter", or "interrupt".
 
     Examples
     --------
@@ -152,6 +158,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     labels_: IntArray
     mixture_: Mixture
+    prior_width_: float | None
+    prior_strength_: float | None
 
     def __init__(
         self,
@@ -288,6 +296,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
         self._keep(answer, result, backend.name, choice)
+        stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
+        self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
         if self.interrupted_ and on_interrupt == "raise":
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
@@ -295,7 +305,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def _read(self, X: Any) -> Read:
         """The data of a fit, checked and stored as their family wants them."""
         if self.family == "mixed":
-            return read_mixed(self, X, self.categorical)
+            return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
@@ -325,6 +335,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.alpha_ = float(self._concentration(backend)["alpha"])
         if self.alpha == "auto" and backend == "native":
             self.alpha_ = answer.alpha
+        values = learned_values(result, choice.hyperprior) or choice.begins
+        self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
@@ -370,6 +382,29 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         `dpmmwrap.load` reads it."""
         check_is_fitted(self)
         replace(self.mixture_, draws=self.draws_).save(path)
+
+    def sensitivity(self) -> list[AtWidth]:
+        """How many clusters there are if the default prior is a quarter, half, twice and four times as wide, and if it
+        is as it is: what short chains find, of 4,000 points at most, that begin with the fitted clusters.
+
+        Examples
+        --------
+        >>> [one.n_clusters for one in model.sensitivity()]  # doctest: +SKIP
+        [9, 6, 5, 5, 4]
+        """
+        from dpmmwrap.sensitivity import Fitted, sensitivity_of
+
+        check_is_fitted(self)
+        if self.prior_width_ is None:
+            raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
+        points, mixture = self._some_points, self.mixture_
+        labels = self.labels_[kept_rows(len(self.labels_), points.shape[1])]
+        outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
+        kind = "auto" if mixture.family == "mixed" else mixture.family
+        asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
+        return sensitivity_of(
+            Fitted(points, labels, self.prior_width_, asked, mixture.columns, float(self.outlier_weight), outliers)
+        )
 
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""

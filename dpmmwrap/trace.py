@@ -90,6 +90,13 @@ class Trace:
         before, now = last[:window], last[window:]
         return bool(now.mean() - before.mean() >= max(1.0, float(now.std())))
 
+    def stopped_by(self, most: int, stop_when_flat: bool) -> str:
+        """What has ended a search that was not interrupted: it was "flat", at the "limit" of a search that ends when it
+        is flat, or it had its "max_iter" iterations."""
+        if not stop_when_flat:
+            return "max_iter"
+        return "flat" if len(self) < most else "limit"
+
     def to_dict(self) -> dict[str, Any]:
         return {column: self[column] for column in COLUMNS}
 
@@ -103,6 +110,17 @@ class Trace:
     def __repr__(self) -> str:
         converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""
         return f"Trace({len(self)} iterations{converted})"
+
+
+def told_length(iterations: int, stopped_by: str, chains: int = 1) -> str:
+    """How long a search was and why it has ended, in words; of several chains, the best one."""
+    count = f"{iterations:,} iteration{'' if iterations == 1 else 's'}"
+    several = f"{chains} chains, the best " if chains > 1 else ""
+    if stopped_by == "flat":
+        return f"{several}flat after {count}"
+    if stopped_by == "limit":
+        return f"{several}not flat after {count}, the limit"
+    return f"{chains} chains of {count}" if chains > 1 else count
 
 
 def entropy(counts: Float64Array) -> float:

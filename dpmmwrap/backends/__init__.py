@@ -17,7 +17,8 @@ from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
-first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it."""
+first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it. A method `ended` is
+told the number of each chain that has come to its end."""
 
 AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)

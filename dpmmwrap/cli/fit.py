@@ -196,12 +196,15 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
-    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model))
+    sensitivity = model.sensitivity() if options["sensitivity"] and not model.interrupted_ else None
+    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
 
 
 def in_options(note: str) -> str:
     """A note in the command line's words."""
-    return as_options(note).replace("max_iter", "--iterations")
+    for name, option in (("max_iter", "--iterations"), ("n_chains", "--chains"), ("n_draws", "--draws")):
+        note = note.replace(name, option)
+    return as_options(note)
 
 
 def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:

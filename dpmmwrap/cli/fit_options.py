@@ -27,6 +27,7 @@ Examples:
   dpmmwrap fit 'parts/*.csv.gz' --id sample --columns width,height --out result
   dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
   dpmmwrap fit data.csv --draws 1000 --chains 4 --out result
+  dpmmwrap fit data.csv --sensitivity
   dpmmwrap fit data.npz --json | jq .n_clusters
   dpmmwrap fit large.npy --checkpoint large.ckpt --out result
   dpmmwrap fit words.npz --family multinomial
@@ -106,8 +107,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(COVARIANCES),
         default="auto",
         show_default=True,
-        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: full or diag, whichever makes "
-        "the data more probable. Missing values need diag or spherical, and auto knows that.",
+        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the data "
+        "most probable. Missing values need diag or spherical, and auto knows that.",
     ),
     model(
         "--categorical",
@@ -140,6 +141,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="auto",
         show_default=True,
         help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
+    ),
+    model(
+        "--sensitivity",
+        is_flag=True,
+        help="Also tell how many clusters short chains find with a prior of a quarter, half, twice and four times the "
+        "width.",
     ),
     model(
         "--alpha",

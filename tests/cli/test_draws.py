@@ -345,12 +345,31 @@ def test_all_chains_are_heard() -> None:
     ]  # fmt: skip
 
 
+def test_a_search_until_it_is_flat_has_no_known_end() -> None:
+    plan = Plan.of(DPMM(n_chains=2), 10)
+    assert (plan.place(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
+    told: list[dict[str, Any]] = []
+    chains, iteration = Chains(plan, lambda **news: told.append(news)), Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
+    chains.of_chain(0)(63, iteration)
+    chains.ended(0)
+    chains.of_chain(1)(1, iteration)
+    assert told[-1]["place"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
+    # Of a search and draws, the draws are counted.
+    plan = Plan.of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
+    assert (plan.place(63), plan.place(plan.total)) == ("chain 1 of 2, iteration 63", "chain 1 of 2, draw 100/100")
+    assert (plan.steps, plan.done(63), plan.done(plan.total)) == (2 * 150, 0, 150)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
     model = DPMM(init="kmeans", max_iter=6, n_chains=3, n_jobs=n_jobs, random_state=0)
     model.fit(np.load(points)["X"], progress=Chains(Plan.of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
+    until_flat = DPMM(init="kmeans", n_chains=2, n_jobs=n_jobs, random_state=0)
+    until_flat.fit(np.load(points)["X"], progress=Chains(Plan.of(until_flat, 10), lambda **news: told.append(news)))
+    assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}
+    assert until_flat.stopped_by_ == "flat"
     heard: list[int] = []
     model.fit(np.load(points)["X"], progress=lambda number, _: heard.append(number))
     assert heard == [1, 2, 3, 4, 5, 6]
