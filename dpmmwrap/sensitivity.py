@@ -59,7 +59,9 @@ def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
     # The prior is tied to how wide all points are locally, not only those of the sample.
     read = Read(fitted.points, np.zeros(1), fitted.columns)
     choice = choose_model(fitted.asked._replace(prior_width=width), read)
-    rows = sample_rows(fitted.points.shape[0])
+    # Outliers of the fit are left out: as clusters to begin with they would stay.
+    inside = np.flatnonzero(fitted.labels >= 0)
+    rows = inside[sample_rows(len(inside))]
     points, labels = choice.read.points[rows], fitted.labels[rows]
     outlier_prior = None
     if fitted.outlier_weight:
@@ -72,8 +74,7 @@ def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
         max_iter=ITERATIONS,
         min_cluster_age=3,
         seed=seed,
-        # Outliers begin as a cluster of their own, after the others.
-        init_clusters=np.where(labels < 0, labels.max(initial=0) + 1, labels).astype(np.int32),
+        init_clusters=labels,
         outlier_weight=fitted.outlier_weight,
         outlier_prior=outlier_prior,
         restart_after=10,

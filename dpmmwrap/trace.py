@@ -79,10 +79,14 @@ class Trace:
         return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
 
     def still_rising(self) -> bool:
-        """Whether the search has ended while the log posterior rose; what the last, greedy steps brought aside."""
+        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what the
+        last, greedy steps brought aside."""
         end = len(self) - GREEDY_STEPS
         window = WINDOW if end >= 2 * WINDOW else end // 4
-        return window >= SHORTEST_WINDOW and self._rises(window, end)
+        if window < SHORTEST_WINDOW or not self._rises(window, end):
+            return False
+        values = self.log_posterior
+        return bool(values[end - window : end].max() >= values[: end - window].max() + 1.0)
 
     def _rises(self, window: int, end: int) -> bool:
         """Whether the mean of so many log posteriors is above that of as many before."""

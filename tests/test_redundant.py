@@ -128,7 +128,8 @@ def test_a_prior_of_ones_own_is_for_all_columns() -> None:
 
 
 def test_nothing_but_constants() -> None:
-    model = DPMM(**QUICK).fit(np.ones((20, 2)))
+    with pytest.warns(UserWarning, match="no split was ever accepted"):
+        model = DPMM(**QUICK).fit(np.ones((20, 2)))
     assert model.n_clusters_ == 1
     assert "every column is constant" in model.notes_[0]
 

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.defaults import best_prior, bins_of
+from dpmmwrap.families.defaults import bins_of, default_prior
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet import proposals
@@ -43,7 +43,7 @@ def pair(rng: np.random.Generator, n: int, dim: int, gap: float) -> tuple[np.nda
 
 def criterion_of(X: np.ndarray, covariance_type: str = "full", full_ratio: bool = True) -> SplitCriterion:
     """What the sampler would judge by, with its default prior."""
-    return SplitCriterion(best_prior(bins_of(X), covariance_type).prior, 10.0, full_ratio)
+    return SplitCriterion(default_prior(bins_of(X), covariance_type), 10.0, full_ratio)
 
 
 def bound(start: Initializer, X: np.ndarray, *options: Any) -> Initializer:
