@@ -61,7 +61,9 @@ def test_it_is_a_bound_from_below(prior: NIW | NIG, apart: float) -> None:
 def test_clusters_far_apart_have_one_labelling() -> None:
     X, labels = two_groups(60.0)
     for prior in PRIORS:
-        assert log_evidence(prior, X, labels, ALPHA) == pytest.approx(log_posterior(prior, X, labels.tolist()), abs=0.01)
+        assert log_evidence(prior, X, labels, ALPHA) == pytest.approx(
+            log_posterior(prior, X, labels.tolist()), abs=0.01
+        )
 
 
 def test_overlapping_clusters_count_more_than_one_labelling() -> None:
@@ -80,9 +82,7 @@ def test_the_better_mixture_has_more_of_it() -> None:
     X = rng.normal(size=(200, 2)) + 6 * labels[:, None]
     mixed = (np.arange(200) % 2).astype(np.int32)
     for prior in PRIORS:
-        right, one, wrong = (
-            log_evidence(prior, X, those, ALPHA) for those in (labels, np.zeros(200, np.int32), mixed)
-        )
+        right, one, wrong = (log_evidence(prior, X, those, ALPHA) for those in (labels, np.zeros(200, np.int32), mixed))
         assert right > one + 50 and right > wrong + 50
 
 

@@ -216,7 +216,7 @@ def test_the_table(run, points: Path) -> None:
         for said in ("clusters ", "log posterior ", "alpha ", "largest weights "):
             assert said in lines[name]
     assert lines["effective"].endswith(" of 40 draws")
-    assert lines["time"].endswith("2 chains of 15 iterations and 20 draws")
+    assert lines["time"].endswith("2 chains of 15 iterations, then 20 draws each")
     assert "best of" not in lines["log posterior"]
     assert done.err == ""
     assert lines["groups"] == "3 components in 2 groups (80, 40)"
@@ -227,7 +227,7 @@ def test_the_table(run, points: Path) -> None:
 
 def test_one_chain_and_a_fixed_concentration(run, points: Path) -> None:
     done = run("fit", points, *QUICK, "--draws", 3, "--alpha", 1)
-    assert "15 iterations and 3 draws" in done.out
+    assert "15 iterations, then 3 draws" in done.out
     assert "alpha" not in done.out
     assert "R-hat          clusters unknown" in done.out
     assert "note: there are too few draws to tell whether the chains agree: draw more" in done.out
