@@ -79,8 +79,8 @@ class Trace:
         return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
 
     def still_rising(self) -> bool:
-        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what the
-        last, greedy steps brought aside."""
+        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what
+        the last, greedy steps brought aside."""
         end = len(self) - GREEDY_STEPS
         window = WINDOW if end >= 2 * WINDOW else end // 4
         if window < SHORTEST_WINDOW or not self._rises(window, end):
