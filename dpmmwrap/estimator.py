@@ -81,7 +81,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Iterations from one draw to the next.
     n_chains : int or "auto", default="auto"
         Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
-        tell whether the draws can be trusted. "auto" is 4 up to 10,000 points and with draws, else 1.
+        tell whether the draws can be trusted. "auto" is 4 with draws and up to 10,000 points (and 2 million numbers),
+        else 1.
     keep_labels : bool, default=True
         Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
         them `labels_` is the best of the search, and there is no `confidence_`.
@@ -279,7 +280,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=1 if backend.name == "julia" else chain_count(self.n_chains, self.n_draws, read.points.shape[0]),
+            n_chains=1 if backend.name == "julia" else chain_count(self.n_chains, self.n_draws, *read.points.shape),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),

@@ -49,8 +49,8 @@ def test_there_are_as_many_partitions_as_bell_and_stirling_say() -> None:
 @pytest.mark.parametrize("prior", PRIORS, ids=["full", "diag"])
 @pytest.mark.parametrize("apart", [0.0, 2.0, 5.0])
 def test_it_is_a_bound_from_below(prior: NIW | NIG, apart: float) -> None:
-    """Draws from q of log p - log q are at most log sum p on average, by Jensen; q tells the K clusters apart by name, so
-    that each partition comes under K! names at most, each with its own share of q."""
+    """The mean of log p - log q over draws from q is at most the log of the sum of p, by Jensen. Labellings are drawn,
+    and each partition into at most two clusters is two of them, by the names of its clusters."""
     X, labels = two_groups(apart)
     bound = log_sum(prior, X, 2) + np.log(2)
     assert mean_evidence(prior, X, labels) <= bound

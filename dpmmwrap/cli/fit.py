@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     settle(ctx, options)
     check_draws(ctx, options)
     task = read(options)
-    check_places(options, len(task.data))
+    check_places(options, len(task.data), task.data.dim)
     fitted = fit(task, options)
     finish(fitted, task, options)
     return INTERRUPTED if fitted.model.interrupted_ else DONE
@@ -162,13 +162,13 @@ def skip_missing(task: Task) -> Task:
     return task._replace(data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept))
 
 
-def check_places(options: dict[str, Any], n: int) -> None:
+def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
     from dpmmwrap.backends import chain_count
     from dpmmwrap.draws import labels_file
     from dpmmwrap.files import check_writable, prepare_folder
 
-    chains, kept = chain_count(options["chains"], options["draws"], n), options["keep_labels"] is not False
+    chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False
     drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
         # And some room for the rest.
@@ -188,7 +188,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
-        progress_line(Plan.of(model, len(task.data)), shown=not options["quiet"]) as progress,
+        progress_line(Plan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start

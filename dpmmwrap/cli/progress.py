@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     """Whether nobody knows how long the search will be."""
 
     @classmethod
-    def of(cls, model: DPMM, points: int) -> Plan:
+    def of(cls, model: DPMM, points: int, columns: int = 1) -> Plan:
         from dpmmwrap.backends import Settings, chain_count, search_length
 
         nothing: Any = None
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
         settings = Settings(
             1.0, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
         )
-        chains = chain_count(model.n_chains, model.n_draws, points)
+        chains = chain_count(model.n_chains, model.n_draws, points, columns)
         lengths = (settings.max_iter, settings.total_iterations)
         return cls(*lengths, model.n_draws, model.thin, chains, settings.stop_when_flat)
 
