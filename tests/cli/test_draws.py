@@ -329,6 +329,8 @@ def test_where_a_chain_is() -> None:
     assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
     alone = Plan.of(DPMM(max_iter=30), 10**6)
     assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
+    assert Plan.of(DPMM(), 10_000, 200).chains == 4 and Plan.of(DPMM(), 10_001).chains == 1
+    assert Plan.of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
 
 
 def test_all_chains_are_heard() -> None:
