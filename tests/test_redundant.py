@@ -27,6 +27,15 @@ def test_constant_columns() -> None:
     assert find_redundant(X).constant == [0, 5], "one value that differs is a difference"
 
 
+def test_what_is_constant_depends_on_the_precision() -> None:
+    """Seconds since 1970, of half a minute: double precision tells them apart, single does not."""
+    seconds = 1_700_000_000 + np.random.default_rng(0).normal(0, 30, size=N)
+    X = np.column_stack([three_columns(), seconds])
+    assert find_redundant(X).columns == []
+    assert find_redundant(X.astype(np.float32)).constant == [3]
+    assert find_redundant(np.column_stack([three_columns(), np.full(N, 0.1) + 1e-17])).constant == [3]
+
+
 def test_a_value_that_is_not_in_the_sample_counts() -> None:
     X = np.random.default_rng(0).normal(size=(30_000, 2)).astype(np.float32)
     X[:, 1] = 1.0
