@@ -17,7 +17,7 @@ from dpmmwrap.bins import kmeans_bins
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Hyperprior
+from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.families.ties import spread_ties, tied_columns
 from dpmmwrap.inputs import Read
 from dpmmwrap.starts import make_initializer
@@ -50,6 +50,8 @@ class Choice(NamedTuple):
     notes: tuple[str, ...] = ()
     hyperprior: Hyperprior | None = None
     """The grid on which the prior is learned; None where it is fixed."""
+    begins: Hyperparameters | None = None
+    """The width and strength of a default prior, or where they begin if they are learned."""
     bins: int | None = None
     """k-means bins that chains may begin with; None where they are not known."""
     bins_were_better: bool = False
@@ -155,7 +157,8 @@ def gaussian_model(read: Read, asked: Asked, only_full: bool) -> Choice:
 def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -> Choice:
     """A default prior, and the grid on which it is learned if there is anything to learn."""
     several = len(grid.widths) * len(grid.strengths) > 1
-    return Choice(read, grid.prior(grid.start), reason, notes, grid if several else None)
+    begins = grid.values(grid.start)
+    return Choice(read, grid.prior(grid.start), reason, notes, grid if several else None, begins)
 
 
 def without_ties(points: Any) -> tuple[Any, defaults.Cuts, tuple[str, ...]]:

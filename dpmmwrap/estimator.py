@@ -6,7 +6,7 @@ import numbers
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -36,9 +36,12 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
-from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, sample_of
+from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
+
+if TYPE_CHECKING:
+    from dpmmwrap.sensitivity import AtWidth
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -80,7 +83,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Iterations from one draw to the next.
     n_chains : int or "auto", default="auto"
         Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
-        tell whether the draws can be trusted. "auto" is 4 up to 10,000 points and with draws, else 1.
+        tell whether the draws can be trusted. "auto" is 4 with draws and up to 10,000 points (and 2 million numbers),
+        else 1.
     keep_labels : bool, default=True
         Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
         them `labels_` is the best of the search, and there is no `confidence_`.
@@ -152,6 +156,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Why it was chosen.
     alpha_ : float
         The concentration that goes with the labels; with draws, its mean.
+    prior_width_, prior_strength_ : float or None
+        Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
         Log posterior of the labels, up to a constant.
     notes_ : list of str
@@ -168,6 +174,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The same of all chains.
     n_iter_ : int
         Iterations of the search.
+    stopped_by_ : str
+        What has ended the search: "flat", the "limit" of a `max_iter` of "auto", "max_iter", or "interrupt".
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     init_ : str
@@ -211,6 +219,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     labels_: IntArray
     mixture_: Mixture
+    prior_width_: float | None
+    prior_strength_: float | None
 
     def __init__(
         self,
@@ -350,7 +360,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=self._chain_count(backend.name, read.points.shape[0]),
+            n_chains=self._chain_count(backend.name, read.points),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
@@ -367,6 +377,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
         self._keep(answer, result, backend.name, choice)
+        stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
+        self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
         if self.interrupted_ and on_interrupt == "raise":
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
@@ -374,7 +386,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def _read(self, X: Any) -> Read:
         """The data of a fit, checked and stored as their family wants them."""
         if self.family == "mixed":
-            return read_mixed(self, X, self.categorical)
+            return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
             return Read(read_counts(self, X, reset=True), np.zeros(1))
         return read_numeric(self, X, self.covariance_type, self.prior)
@@ -413,6 +425,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.alpha_ = float(self._concentration(backend)["alpha"])
         if self.alpha == "auto" and backend == "native":
             self.alpha_ = answer.alpha
+        values = learned_values(result, choice.hyperprior) or choice.begins
+        self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
@@ -539,6 +553,29 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_is_fitted(self)
         replace(self.mixture_, draws=self.draws_).save(path)
 
+    def sensitivity(self) -> list[AtWidth]:
+        """How many clusters there are if the default prior is a quarter, half, twice and four times as wide, and if it
+        is as it is: what short chains find, of 4,000 points at most, that begin with the fitted clusters.
+
+        Examples
+        --------
+        >>> [one.n_clusters for one in model.sensitivity()]  # doctest: +SKIP
+        [9, 6, 5, 5, 4]
+        """
+        from dpmmwrap.sensitivity import Fitted, sensitivity_of
+
+        check_is_fitted(self)
+        if self.prior_width_ is None:
+            raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
+        points, mixture = self._some_points, self.mixture_
+        labels = self.labels_[kept_rows(len(self.labels_), points.shape[1])]
+        outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
+        kind = "auto" if mixture.family == "mixed" else mixture.family
+        asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
+        return sensitivity_of(
+            Fitted(points, labels, self.prior_width_, asked, mixture.columns, float(self.outlier_weight), outliers)
+        )
+
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""
         check_is_fitted(self)
@@ -632,8 +669,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             return make_initializer("splitnet", device=self.device), notes
         return make_initializer(start), notes
 
-    def _chain_count(self, backend: str, rows: int) -> int:
-        return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows)
+    def _chain_count(self, backend: str, points: Any) -> int:
+        return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, *points.shape)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
         """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
@@ -643,7 +680,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
         if not own or choice.bins is None or not isinstance(first, int):
             return {"init_clusters": first}
-        several = self._chain_count(backend, len(points)) > 1
+        several = self._chain_count(backend, points) > 1
         if not several and not choice.bins_were_better:
             return {"init_clusters": first}
         bins = bins_to_begin_with(points, choice.bins)

@@ -49,21 +49,31 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
             "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
             "or leave out the rows (--skip-missing on the command line)"
         )
-    X, restored, notes = useful_columns(estimator, X, prior)
+    X, restored, notes = useful_columns(X, prior, getattr(estimator, "feature_names_in_", None))
     points, offset = as_float32(X)
     return Read(points, offset, None, int(np.isnan(points).sum()) if missing else 0, restored, notes)
 
 
-def useful_columns(estimator: Any, X: FloatArray, prior: Any) -> tuple[FloatArray, Restored | None, tuple[str, ...]]:
-    """The columns that say something, how to get all back, and a sentence about those left out. A prior of one's own
-    is for all columns."""
+class Useful(NamedTuple):
+    """The columns that say something."""
+
+    columns: FloatArray
+    restored: Restored | None = None
+    """How to get all back."""
+    notes: tuple[str, ...] = ()
+    """A sentence about those left out."""
+
+
+def useful_columns(X: FloatArray, prior: Any, names: Any, all_there_is: bool = True) -> Useful:
+    """The columns that say something. A prior of one's own is for all columns; and if all columns of data are constant,
+    and these are `all_there_is` of them, they stay."""
     found = find_redundant(X)
-    if len(found.constant) == X.shape[1]:
-        return X, None, ("every column is constant, so that there is nothing to tell points apart",)
+    if all_there_is and len(found.constant) == X.shape[1]:
+        return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
     if not found.columns or not (prior is None or isinstance(prior, str)):
-        return X, None, ()
+        return Useful(X)
     kept, restored = without(X, found)
-    return kept, restored, (sentence(found, getattr(estimator, "feature_names_in_", None)),)
+    return Useful(kept, restored, (sentence(found, names),))
 
 
 def refuse_words(X: Any) -> None:
@@ -102,17 +112,19 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     return X.astype(np.float32, copy=False)
 
 
-def read_mixed(estimator: Any, X: Any, categorical: Any) -> Read:
+def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
     columns = Columns.learn(table, categorical, named)
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
-    numeric, offset = as_float32(points.numeric)
+    names = [columns.names[place] for place in columns.numeric]
+    useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
+    numeric, offset = as_float32(useful.columns)
     points = type(points)(numeric, points.codes)
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
-    return Read(points, offset, columns, n_missing)
+    return Read(points, offset, columns, n_missing, useful.restored, useful.notes)
 
 
 def mixed_rows(estimator: Any, X: Any) -> Any:

@@ -131,7 +131,8 @@ class Mixture:
     @property
     def n_features(self) -> int:
         """Columns of the data."""
-        return self.dim if self.restored is None else len(self.restored.offset)
+        left_out = 0 if self.restored is None else len(self.restored.offset) - len(self.restored.kept)
+        return self.dim + left_out
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
@@ -155,8 +156,7 @@ class Mixture:
     @property
     def means(self) -> Float64Array:
         """The mean of each cluster's numeric features."""
-        means = np.asarray(self.posterior.mean)[: self.n_clusters]
-        return means if self.restored is None else self.restored.points(means)
+        return np.asarray(self._all_columns(np.asarray(self.posterior.mean)[: self.n_clusters]))
 
     @cached_property
     def covariances(self) -> Float64Array:
@@ -178,12 +178,14 @@ class Mixture:
 
     def _points(self, X: Any) -> Any:
         """Rows as the family stores them."""
-        prepare = self.preparation
         if self.columns is not None:
             points = self.columns.points(by_name(X))
-            return points if prepare is None else MixedPoints(prepare(points.numeric), points.codes)
-        rows = self._rows(X)
-        rows = rows if prepare is None else prepare(rows)
+            return MixedPoints(self._useful(points.numeric), points.codes)
+        return self._useful(self._rows(X))
+
+    def _useful(self, rows: Any) -> Any:
+        """Prepared, without the columns that were left out."""
+        rows = rows if self.preparation is None else self.preparation(rows)
         return rows if self.restored is None else rows[:, self.restored.kept]
 
     def _rows(self, X: Any) -> Any:
@@ -327,9 +329,14 @@ class Mixture:
         weights = np.exp(self._log_weights[:, 0])
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)
-        if self.restored is not None:
-            points = self.restored.points(points)
-        return points if self.columns is None else self.columns.table(points), self._names[components]
+        if self.columns is not None:
+            points = MixedPoints(self._all_columns(points.numeric), points.codes)
+            return self.columns.table(points), self._names[components]
+        return self._all_columns(points), self._names[components]
+
+    def _all_columns(self, rows: Any) -> Any:
+        """With the columns that were left out."""
+        return rows if self.restored is None else self.restored.points(rows)
 
     def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.

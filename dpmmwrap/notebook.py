@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.posterior import sample_of
+from dpmmwrap.trace import told_length
 
 SIZES_SHOWN = 10
 
@@ -217,8 +218,8 @@ def facts_of(model: Any) -> list[tuple[str, str]]:
     told.append(("family", f"{model.family}{covariances}"))
     told.append(("concentration", f"{model.alpha_:.3g}"))
     told.append(("log posterior", f"{model.log_posterior_:,.1f}"))
-    chains = f"{len(model.traces_)} chains of " if len(model.traces_) > 1 else ""
-    told.append(("search", f"{chains}{model.n_iter_} iterations" + (", interrupted" if model.interrupted_ else "")))
+    length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
+    told.append(("search", length + (", interrupted" if model.interrupted_ else "")))
     return told + [("note", note) for note in model.notes_]
 
 

@@ -15,7 +15,7 @@ from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, take
 from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.hyperprior import Place
+from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior, Place
 from dpmmwrap.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ def prior_of(result: Result, settings: Settings) -> Prior:
     return settings.hyperprior.prior(result.place)
 
 
+def learned_values(result: Result, grid: Hyperprior | None) -> Hyperparameters | None:
+    """The width and the strength of a prior that was learned: those that go with the labels, or the draws' medians."""
+    draws = result.draws
+    if draws is not None and draws.prior_width is not None and draws.prior_strength is not None:
+        return Hyperparameters(float(np.median(draws.prior_width)), float(np.median(draws.prior_strength)))
+    return None if grid is None or result.place is None else grid.values(result.place)
+
+
 def best_prior(X: Points, labels: IntArray, settings: Settings, near: Place | None) -> Prior:
     """The prior that is most probable given some labels."""
     grid = settings.hyperprior
@@ -108,11 +116,15 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
 
 
 def sample_of(points: Points) -> Points:
-    """Rows that a fitted model keeps, evenly spaced; all of them if they are few."""
-    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, points.shape[1])))
-    if points.shape[0] <= most:
-        return points
-    return points[np.linspace(0, points.shape[0] - 1, most).astype(np.int64)]
+    """Rows that a fitted model keeps; all of them if they are few."""
+    rows = kept_rows(*points.shape)
+    return points if len(rows) == points.shape[0] else points[rows]
+
+
+def kept_rows(rows: int, columns: int) -> IntArray:
+    """The numbers of the rows that a fitted model keeps, evenly spaced."""
+    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
+    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
 
 
 class PosteriorMixin:

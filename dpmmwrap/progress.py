@@ -47,14 +47,18 @@ def plain_line(settings: Settings, verbose: int, number: int, iteration: Iterati
     among_draws = max(EVERY, (total - search) // 10)
     due = number % EVERY == 0 if number <= search else (number - search) % among_draws == 0
     if due or number in (search, total) or verbose > 1:
-        print(f"iteration {number}: {told(iteration)}", flush=True)
+        # Where nobody knows how long the search will be, what comes after it is counted from its end.
+        sampling = settings.stop_when_flat and number > search
+        place = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
+        print(f"{place}: {told(iteration)}", flush=True)
 
 
 class Bar:
     """Hears of all chains, from any thread, and moves one bar."""
 
-    def __init__(self, line: Any) -> None:
-        self.line, self.reached, self.lock = line, dict[int, int](), threading.Lock()
+    def __init__(self, line: Any, skipped: int = 0) -> None:
+        """Iterations of a chain up to `skipped` are not counted."""
+        self.line, self.skipped, self.reached, self.lock = line, skipped, dict[int, int](), threading.Lock()
 
     def __call__(self, number: int, iteration: Iteration) -> None:
         self.hear(0, number, iteration)
@@ -66,8 +70,9 @@ class Bar:
         with self.lock:
             self.line.set_postfix_str(told(iteration), refresh=False)
             # After a checkpoint the first iteration is not number 1.
-            self.line.update(number - self.reached.get(chain, 0))
-            self.reached[chain] = number
+            counted = max(0, number - self.skipped)
+            self.line.update(counted - self.reached.get(chain, 0))
+            self.reached[chain] = counted
 
 
 @contextlib.contextmanager
@@ -76,6 +81,9 @@ def bar(settings: Settings) -> Iterator[Bar]:
         # Without ipywidgets a notebook has a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    total = settings.total_iterations * settings.n_chains
-    with tqdm(total=total, unit="it", desc="dpmmwrap", dynamic_ncols=True, file=sys.stderr) as line:
-        yield Bar(line)
+    # How long a search is that ends when it is flat is not known: draws are, and only they are counted.
+    skipped = settings.max_iter if settings.stop_when_flat and settings.n_draws else 0
+    total = (settings.total_iterations - skipped) * settings.n_chains
+    known = None if settings.stop_when_flat and not skipped else total
+    with tqdm(total=known, unit="it", desc="dpmmwrap", dynamic_ncols=True, file=sys.stderr) as line:
+        yield Bar(line, skipped)

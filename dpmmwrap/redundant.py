@@ -14,8 +14,8 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import drawn_in, sample_rows
 
-CONSTANT = 1e-13
-"""A column is constant if its variance is below this share of its mean's square: single precision sees no more."""
+CONSTANT = 3.0
+"""A column is constant if its values are no further apart than so many of their last digits."""
 UNEXPLAINED = 1e-4
 """A column is a combination of others if they leave less than this share of its variance, a deviation of 1%."""
 ROWS_PER_COLUMN = 5
@@ -53,23 +53,23 @@ class Redundant(NamedTuple):
 
 def find_redundant(X: FloatArray) -> Redundant:
     """Constant columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample."""
-    sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
-    with warnings.catch_warnings():
-        # A column without any value.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mean, variance = np.nanmean(sample, axis=0), np.nanvar(sample, axis=0)
-    flat = np.flatnonzero(variance <= CONSTANT * mean**2)
-    constant = [int(column) for column in flat if is_constant(X, int(column))]
+    some = X[sample_rows(len(X), 0)]
+    flat = np.flatnonzero(constant_among(some))
+    constant = [int(column) for column in flat if constant_among(X[:, [column]])[0]]
     varied = np.array([column for column in range(X.shape[1]) if column not in set(constant)], np.int64)
-    rows = usual_rows(sample[:, varied])
+    rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
     if len(rows) < 2 * ROWS_PER_COLUMN:
         return Redundant(constant, [])
     return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)])
 
 
-def is_constant(X: FloatArray, column: int) -> bool:
-    values = np.asarray(X[:, column], dtype=np.float64)
-    return bool(np.nanvar(values) <= CONSTANT * np.nanmean(values) ** 2)
+def constant_among(values: FloatArray) -> Any:
+    """Whether each column's values are as alike as rounding leaves them, in the precision of the data: times of day in
+    double precision are no constant. A column without any value is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        lowest, highest = np.nanmin(values, axis=0).astype(float), np.nanmax(values, axis=0).astype(float)
+    return highest - lowest <= CONSTANT * np.finfo(values.dtype).eps * np.maximum(abs(lowest), abs(highest))
 
 
 def usual_rows(sample: Float64Array) -> Float64Array:

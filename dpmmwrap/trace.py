@@ -79,16 +79,27 @@ class Trace:
         return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
 
     def still_rising(self) -> bool:
-        """Whether the search has ended while the log posterior rose; what the last, greedy steps brought aside."""
+        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what
+        the last, greedy steps brought aside."""
         end = len(self) - GREEDY_STEPS
         window = WINDOW if end >= 2 * WINDOW else end // 4
-        return window >= SHORTEST_WINDOW and self._rises(window, end)
+        if window < SHORTEST_WINDOW or not self._rises(window, end):
+            return False
+        values = self.log_posterior
+        return bool(values[end - window : end].max() >= values[: end - window].max() + 1.0)
 
     def _rises(self, window: int, end: int) -> bool:
         """Whether the mean of so many log posteriors is above that of as many before."""
         last = np.array([iteration.log_posterior for iteration in self.iterations[end - 2 * window : end]])
         before, now = last[:window], last[window:]
         return bool(now.mean() - before.mean() >= max(1.0, float(now.std())))
+
+    def stopped_by(self, most: int, stop_when_flat: bool) -> str:
+        """What has ended a search that was not interrupted: it was "flat", at the "limit" of a search that ends when it
+        is flat, or it had its "max_iter" iterations."""
+        if not stop_when_flat:
+            return "max_iter"
+        return "flat" if len(self) < most else "limit"
 
     def to_dict(self) -> dict[str, Any]:
         return {column: self[column] for column in COLUMNS}
@@ -103,6 +114,17 @@ class Trace:
     def __repr__(self) -> str:
         converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""
         return f"Trace({len(self)} iterations{converted})"
+
+
+def told_length(iterations: int, stopped_by: str, chains: int = 1) -> str:
+    """How long a search was and why it has ended, in words; of several chains, the best one."""
+    count = f"{iterations:,} iteration{'' if iterations == 1 else 's'}"
+    several = f"{chains} chains, the best " if chains > 1 else ""
+    if stopped_by == "flat":
+        return f"{several}flat after {count}"
+    if stopped_by == "limit":
+        return f"{several}not flat after {count}, the limit"
+    return f"{chains} chains of {count}" if chains > 1 else count
 
 
 def entropy(counts: Float64Array) -> float:

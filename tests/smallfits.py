@@ -72,4 +72,4 @@ def plane() -> Fit:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) + np.repeat([[0, 0], [4, 0]], 100, axis=0)
     X[0] = 60
-    return fitted(X.astype(np.float32), outlier_weight=0.02, n_chains=1, covariance_type="full")
+    return fitted(X.astype(np.float32), outlier_weight=0.02, covariance_type="full", max_iter="auto")

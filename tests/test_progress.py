@@ -38,7 +38,7 @@ def test_plain_lines_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_few_lines_among_many_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    settings: Any = SimpleNamespace(max_iter=20, total_iterations=1020)
+    settings: Any = SimpleNamespace(max_iter=20, total_iterations=1020, stop_when_flat=False)
     for number in range(1, 1021):
         progress.plain_line(settings, 1, number, an_iteration())
     told = [int(line.split()[1][:-1]) for line in capsys.readouterr().out.splitlines()]

@@ -17,15 +17,17 @@ from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
-first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it."""
+first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it. A method `ended` is
+told the number of each chain that has come to its end."""
 
 AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
 """What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
 NO_LIMIT = 1 << 60
-SEVERAL, FEW_POINTS = 4, 10_000
-"""Chains where nothing is said, of so many points or fewer, and of draws: they tell whether they agree."""
+SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 2_000_000
+"""Chains where nothing is said, of so many points or fewer with no more numbers in all, and of draws: they tell whether
+they agree. Of texts, which are wide, one chain takes minutes."""
 LONGEST_SEARCH = 500
 """Iterations, where nothing is said."""
 WARM_UP, LEAST_WARM_UP = 0.1, 50
@@ -139,10 +141,11 @@ def search_length(asked: int | str) -> dict[str, Any]:
     return {"max_iter": int(asked)}
 
 
-def chain_count(asked: int | str, draws: int, rows: int) -> int:
+def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> int:
     """How many chains there are to be; "auto" is several where they cost little, or draws are asked for."""
     if isinstance(asked, str):
-        return SEVERAL if draws or rows <= FEW_POINTS else 1
+        cheap = rows <= FEW_POINTS and rows * columns <= FEW_NUMBERS
+        return SEVERAL if draws or cheap else 1
     return int(asked)
 
 

@@ -36,6 +36,7 @@ class NativeBackend:
                 return chain.run(interrupt)
             finally:
                 chain.context.data.close()
+                tell_end(own.progress, number)
 
         with Interrupt() as interrupt:
             if side_by_side == 1:
@@ -53,6 +54,13 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
         return progress if number == 0 else None
     heard: Progress = of_chain(number)
     return heard
+
+
+def tell_end(progress: Progress | None, number: int) -> None:
+    """A chain has ended, which those who hear of several want to know."""
+    ended = getattr(progress, "ended", None)
+    if ended is not None:
+        ended(number)
 
 
 def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None) -> Result:

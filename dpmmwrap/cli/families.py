@@ -86,6 +86,11 @@ def problems(options: dict[str, Any]) -> list[str]:
             options["prior"] not in ("data", "reference") and family == "mixed",
             "--prior FILE is for --family gaussian and multinomial, not mixed.",
         ),
+        (
+            options["sensitivity"] and (options["prior"] != "data" or family == "multinomial"),
+            "--sensitivity is about the width of the default prior of numeric columns: leave out "
+            f"{'--family multinomial' if family == 'multinomial' else '--prior'}.",
+        ),
         (julia and family == "mixed", "Julia's sampler is for --family gaussian and multinomial, not mixed."),
         (
             julia and covariance not in ("auto", "full"),

@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     settle(ctx, options)
     check_draws(ctx, options)
     task = read(options)
-    check_places(options, len(task.data))
+    check_places(options, len(task.data), task.data.dim)
     fitted = fit(task, options)
     finish(fitted, task, options)
     return INTERRUPTED if fitted.model.interrupted_ else DONE
@@ -162,13 +162,13 @@ def skip_missing(task: Task) -> Task:
     return task._replace(data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept))
 
 
-def check_places(options: dict[str, Any], n: int) -> None:
+def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
     from dpmmwrap.backends import chain_count
     from dpmmwrap.draws import labels_file
     from dpmmwrap.files import check_writable, prepare_folder
 
-    chains, kept = chain_count(options["chains"], options["draws"], n), options["keep_labels"] is not False
+    chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False
     drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
         # And some room for the rest.
@@ -188,7 +188,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
-        progress_line(Plan.of(model, len(task.data)), shown=not options["quiet"]) as progress,
+        progress_line(Plan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start
@@ -196,12 +196,15 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
-    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model))
+    sensitivity = model.sensitivity() if options["sensitivity"] and not model.interrupted_ else None
+    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
 
 
 def in_options(note: str) -> str:
     """A note in the command line's words."""
-    return as_options(note).replace("max_iter", "--iterations")
+    for name, option in (("max_iter", "--iterations"), ("n_chains", "--chains"), ("n_draws", "--draws")):
+        note = note.replace(name, option)
+    return as_options(note)
 
 
 def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:

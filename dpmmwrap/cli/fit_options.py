@@ -27,6 +27,7 @@ Examples:
   dpmmwrap fit 'parts/*.csv.gz' --id sample --columns width,height --out result
   dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
   dpmmwrap fit data.csv --draws 1000 --chains 4 --out result
+  dpmmwrap fit data.csv --sensitivity
   dpmmwrap fit data.npz --json | jq .n_clusters
   dpmmwrap fit large.npy --checkpoint large.ckpt --out result
   dpmmwrap fit words.npz --family multinomial
@@ -142,6 +143,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
     ),
     model(
+        "--sensitivity",
+        is_flag=True,
+        help="Also tell how many clusters short chains find with a prior of a quarter, half, twice and four times the "
+        "width.",
+    ),
+    model(
         "--alpha",
         callback=auto_or_positive,
         metavar="auto|NUMBER",
@@ -216,7 +223,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="auto",
         show_default=True,
         help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
-        "auto: 4 up to 10,000 points and with draws, else 1.",
+        "auto: 4 with draws and up to 10,000 points (and 2 million numbers), else 1.",
     ),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
     draws(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import click
 
 from dpmmwrap.plotting import counted
+from dpmmwrap.trace import told_length
 
 SIZES_SHOWN = 8
 
@@ -48,6 +50,8 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         told.append(("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}"))
     told += [
         ("family", family_words(summary)),
+        *([("prior", prior(summary))] if summary["prior_width"] is not None else []),
+        *([("sensitivity", sensitivity(summary))] if summary["sensitivity"] else []),
         ("time", f"{summary['seconds']:.1f} s, {length(summary)}"),
         ("sampler", f"{summary['backend']}, {summary['init']} subclusters, seed {summary['seed']}"),
     ]
@@ -143,9 +147,23 @@ def family_words(summary: dict[str, Any]) -> str:
     return f"mixed, categorical: {', '.join(names)}" if names else "mixed, no column is categorical"
 
 
+def prior(summary: dict[str, Any]) -> str:
+    """The default prior's width and strength."""
+    learned = summary["prior_learned"]
+    words = {2: " (both learned)", 1: f" ({' and '.join(learned)} learned)", 0: ""}[len(learned)]
+    return f"width {summary['prior_width']:.3g}, strength {summary['prior_strength']:,.4g}{words}"
+
+
+def sensitivity(summary: dict[str, Any]) -> str:
+    """Clusters at other widths of the prior."""
+    found = summary["sensitivity"]
+    factors = ", ".join(str(Fraction(one["factor"])) for one in found)
+    return f"clusters at {factors} times the prior's width: {', '.join(str(one['n_clusters']) for one in found)}"
+
+
 def length(summary: dict[str, Any]) -> str:
-    """How long the chains were."""
-    own = counted(summary["iterations"], "iteration")
-    if summary["draws"]:
-        own += f" and {counted(summary['draws'], 'draw')}"
-    return own if summary["chains"] == 1 else f"{summary['chains']} chains of {own}"
+    """How long the chains were, and why they have ended."""
+    own = told_length(summary["iterations"], summary["stopped_by"], summary["chains"])
+    if not summary["draws"]:
+        return own
+    return f"{own}, then {counted(summary['draws'], 'draw')}{' each' if summary['chains'] > 1 else ''}"

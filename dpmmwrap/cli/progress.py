@@ -26,29 +26,44 @@ class Plan(NamedTuple):
     """What a fit is going to do."""
 
     search: int
-    """Iterations of a chain's search."""
+    """Iterations of a chain's search, or the most of them."""
     total: int = 0
     """Iterations of a chain in all."""
     draws: int = 0
     thin: int = 1
     chains: int = 1
+    until_flat: bool = False
+    """Whether nobody knows how long the search will be."""
 
     @classmethod
-    def of(cls, model: DPMM, points: int) -> Plan:
+    def of(cls, model: DPMM, points: int, columns: int = 1) -> Plan:
         from dpmmwrap.backends import Settings, chain_count, search_length
 
         nothing: Any = None
         # Only its lengths are asked for.
-        length = search_length(model.max_iter)["max_iter"]
-        settings = Settings(1.0, nothing, nothing, length, 1, 0, n_draws=model.n_draws, thin=model.thin)
-        chains = chain_count(model.n_chains, model.n_draws, points)
-        return cls(length, settings.total_iterations, model.n_draws, model.thin, chains)
+        search = search_length(model.max_iter)
+        settings = Settings(
+            1.0, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
+        )
+        chains = chain_count(model.n_chains, model.n_draws, points, columns)
+        lengths = (settings.max_iter, settings.total_iterations)
+        return cls(*lengths, model.n_draws, model.thin, chains, settings.stop_when_flat)
+
+    @property
+    def steps(self) -> int | None:
+        """Iterations of all chains whose number is known beforehand; None if there are none."""
+        own = self.total - self.search if self.until_flat else self.total
+        return own * self.chains or None
+
+    def done(self, number: int) -> int:
+        """Those of a chain that has made so many."""
+        return max(0, number - self.search) if self.until_flat else number
 
     def place(self, number: int, chain: int = 0) -> str:
         """Where a chain is after so many iterations."""
         own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
         if number < self.search or not self.draws:
-            return f"{own}iteration {number}/{self.search}"
+            return f"{own}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
         if number == self.search:
             return f"{own}warming up"
         return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
@@ -67,6 +82,7 @@ class Chains:
     def __init__(self, plan: Plan, tell: Callable[..., None]) -> None:
         self.plan, self.tell = plan, tell
         self.reached: dict[int, int] = {}
+        self.over: set[int] = set()
 
     def __call__(self, number: int, iteration: Iteration) -> None:
         self.hear(0, number, iteration)
@@ -74,11 +90,16 @@ class Chains:
     def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
         return partial(self.hear, chain)
 
+    def ended(self, chain: int) -> None:
+        self.over.add(chain)
+
     def hear(self, chain: int, number: int, iteration: Iteration) -> None:
         """What a chain says may come from any thread."""
         self.reached[chain] = number
-        at_work = [one for one, reached in sorted(self.reached.items()) if reached < self.plan.total]
-        news: dict[str, Any] = {"completed": sum(self.reached.values())}
+        at_work = [
+            one for one, reached in sorted(self.reached.items()) if one not in self.over and reached < self.plan.total
+        ]
+        news: dict[str, Any] = {"completed": sum(map(self.plan.done, self.reached.values()))}
         if chain == (at_work or [chain])[0]:
             news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
         self.tell(**news)
@@ -109,21 +130,21 @@ def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iterati
         yield Chains(plan, Lines(EVERY).tell)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     # The number of the chain takes the bar's place where the line would be too long.
     bar = [BarColumn(bar_width=16)] if plan.chains == 1 or console.width >= WIDE else []
+    time = [TimeElapsedColumn()] if plan.steps is None else [TimeRemainingColumn(compact=True), TextColumn("left")]
     columns = (
         SpinnerColumn(),
         TextColumn("{task.fields[place]}"),
         *bar,
         TextColumn("{task.description}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
+        *time,
     )
     with Progress(*columns, console=console, transient=True) as line:
-        task = line.add_task("getting ready", total=plan.total * plan.chains, place=plan.place(0))
+        task = line.add_task("getting ready", total=plan.steps, place=plan.place(0))
         yield Chains(plan, lambda **news: line.update(task, **news))
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.estimator import DPMM
+    from dpmmwrap.sensitivity import AtWidth
     from dpmmwrap.summaries.groups import Groups
 
 SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
@@ -38,6 +39,8 @@ class Fitted(NamedTuple):
     notes: tuple[str, ...] = ()
     groups: Groups | None = None
     """None of a single cluster."""
+    sensitivity: list[AtWidth] | None = None
+    """Clusters at other widths of the prior, where that was asked for."""
 
     @property
     def point_groups(self) -> IntArray:
@@ -63,6 +66,7 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "log_posterior": float(model.log_posterior_),
         "seconds": round(fitted.seconds, 3),
         "iterations": int(model.n_iter_),
+        "stopped_by": model.stopped_by_,
         "chains": len(model.traces_),
         "draws": 0 if model.draws_ is None else model.draws_.n_draws,
         "backend": str(model.backend_),
@@ -71,6 +75,10 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "covariance_reason": None if model.family == "multinomial" else model.covariance_reason_,
         "init": model.init_ if isinstance(model.init, str) else "splitnet",
         "alpha": float(model.alpha_),
+        "prior_width": model.prior_width_,
+        "prior_strength": model.prior_strength_,
+        "prior_learned": learned(model),
+        "sensitivity": fitted.sensitivity and [one._asdict() for one in fitted.sensitivity],
         "seed": model.random_state,
         "interrupted": bool(model.interrupted_),
         "points": len(model.labels_),
@@ -94,6 +102,13 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         summary["ari"] = float(adjusted_rand_score(truth, model.labels_))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
+
+
+def learned(model: DPMM) -> list[str]:
+    """Which of the default prior's two numbers were learned; Julia's sampler learns none."""
+    if model.prior_width_ is None or model.backend_ == "julia":
+        return []
+    return [name for name in ("width", "strength") if getattr(model, f"prior_{name}") == "auto"]
 
 
 def components(task: Task) -> int | None:

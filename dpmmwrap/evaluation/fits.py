@@ -13,6 +13,7 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.families.base import Points
+from dpmmwrap.families.defaults import bins_of, default_prior
 from dpmmwrap.families.gaussian import NIW
 
 
@@ -37,7 +38,11 @@ class FitSettings:
     """Every method keeps its own prior, concentration and stopping rule; log posteriors compare within a model only."""
 
     def niw(self, X: Points) -> NIW:
-        return NIW.reference(X.shape[1]) if self.prior == "reference" else NIW.from_data(X)
+        """The prior of all methods: the reference's, or the one with which a fit with default settings begins."""
+        if self.prior == "reference":
+            return NIW.reference(X.shape[1])
+        prior: NIW = default_prior(bins_of(X), "full")
+        return prior
 
 
 @dataclass(frozen=True)

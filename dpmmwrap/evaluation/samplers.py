@@ -14,6 +14,7 @@ from dpmmwrap.arrays import IntArray
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, Method, finish, numbered
 from dpmmwrap.families.base import Points
+from dpmmwrap.families.gaussian import NIW
 
 TRUTH = "truth"
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -41,7 +42,7 @@ def subclusters(start: str, backend: str) -> Method:
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
         # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
-        model = make_sampler(start, backend, settings, seed)
+        model = make_sampler(start, backend, settings, settings.niw(X), seed)
         clock = timed_fit(model, X, truth if settings.watch else None)
         names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
         trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
@@ -52,7 +53,8 @@ def subclusters(start: str, backend: str) -> Method:
     return fit
 
 
-def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> Any:
+def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, seed: int) -> Any:
+    """One chain with the prior that all methods are told: it is not learned, so that log posteriors compare."""
     from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights} if start == "splitnet" else {}
@@ -66,9 +68,10 @@ def make_sampler(start: str, backend: str, settings: FitSettings, seed: int) -> 
         covariance_type="full",
         init=make_initializer(start, **options),
         max_iter=settings.iterations,
-        prior=settings.prior,
+        prior=prior,
         backend=backend,
         init_clusters=settings.init_clusters,
+        n_chains=1,
         n_jobs=1,
         random_state=seed,
     )

@@ -12,6 +12,7 @@ from dpmmwrap.profiles import COUNT, LEVEL, Trait
 from dpmmwrap.report.certainty import Certainty
 from dpmmwrap.report.subject import Subject
 from dpmmwrap.summaries.diagnostics import interval
+from dpmmwrap.trace import told_length
 
 SLIGHT = 0.2
 """Differences below this many standard deviations, or binary orders of magnitude, are not worth a word."""
@@ -161,11 +162,12 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
 
     model = subject.model
     told = [("family", family(model)), ("concentration", concentration(model))]
-    chains = len(model.traces_)
-    length = counted(int(model.n_iter_), "iteration")
+    if model.prior_width_ is not None:
+        told.append(("prior", prior(model)))
+    length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
     if model.draws_ is not None:
-        length += f" and {counted(model.draws_.n_draws, 'draw')}"
-    told.append(("length", length if chains == 1 else f"{chains} chains of {length}"))
+        length += f", then {counted(model.draws_.n_draws, 'draw')}{' each' if len(model.traces_) > 1 else ''}"
+    told.append(("length", length))
     told.append(("start of new clusters", str(model.init_)))
     told.append(("sampler", str(model.backend_)))
     told.append(("seed", str(model.random_state)))
@@ -192,7 +194,18 @@ def concentration(model: Any) -> str:
     return f"{number(float(model.alpha_))}" + (", learned" if model.alpha == "auto" else "")
 
 
-SHOWN_ANYWAY = {"family", "alpha", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"}
+def prior(model: Any) -> str:
+    """The width and the strength of the default prior."""
+    given = {"width": model.prior_width, "strength": model.prior_strength}
+    reached = {"width": model.prior_width_, "strength": model.prior_strength_}
+    told = [f"{name} {number(reached[name])}{', learned' if given[name] == 'auto' else ''}" for name in given]
+    return "; ".join(told)
+
+
+SHOWN_ANYWAY = {
+    *("family", "alpha", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"),
+    *("prior_width", "prior_strength"),
+}
 
 
 def changed(model: Any) -> list[tuple[str, str]]:

@@ -216,7 +216,7 @@ def test_the_table(run, points: Path) -> None:
         for said in ("clusters ", "log posterior ", "alpha ", "largest weights "):
             assert said in lines[name]
     assert lines["effective"].endswith(" of 40 draws")
-    assert lines["time"].endswith("2 chains of 15 iterations and 20 draws")
+    assert lines["time"].endswith("2 chains of 15 iterations, then 20 draws each")
     assert "best of" not in lines["log posterior"]
     assert done.err == ""
     assert lines["groups"] == "3 components in 2 groups (80, 40)"
@@ -227,7 +227,7 @@ def test_the_table(run, points: Path) -> None:
 
 def test_one_chain_and_a_fixed_concentration(run, points: Path) -> None:
     done = run("fit", points, *QUICK, "--draws", 3, "--alpha", 1)
-    assert "15 iterations and 3 draws" in done.out
+    assert "15 iterations, then 3 draws" in done.out
     assert "alpha" not in done.out
     assert "R-hat          clusters unknown" in done.out
     assert "note: there are too few draws to tell whether the chains agree: draw more" in done.out
@@ -329,6 +329,8 @@ def test_where_a_chain_is() -> None:
     assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
     alone = Plan.of(DPMM(max_iter=30), 10**6)
     assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
+    assert Plan.of(DPMM(), 10_000, 200).chains == 4 and Plan.of(DPMM(), 10_001).chains == 1
+    assert Plan.of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
 
 
 def test_all_chains_are_heard() -> None:
@@ -345,12 +347,32 @@ def test_all_chains_are_heard() -> None:
     ]  # fmt: skip
 
 
+def test_a_search_until_it_is_flat_has_no_known_end() -> None:
+    plan = Plan.of(DPMM(n_chains=2), 10)
+    assert (plan.place(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
+    told: list[dict[str, Any]] = []
+    chains, iteration = Chains(plan, lambda **news: told.append(news)), Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
+    chains.of_chain(0)(63, iteration)
+    chains.ended(0)
+    chains.of_chain(1)(1, iteration)
+    assert told[-1]["place"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
+    # Of a search and draws, the draws are counted.
+    plan = Plan.of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
+    assert (plan.place(63), plan.place(plan.total)) == ("chain 1 of 2, iteration 63", "chain 1 of 2, draw 100/100")
+    assert (plan.steps, plan.done(63), plan.done(plan.total)) == (2 * 150, 0, 150)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
     model = DPMM(init="kmeans", max_iter=6, n_chains=3, n_jobs=n_jobs, random_state=0)
     model.fit(np.load(points)["X"], progress=Chains(Plan.of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
+    until_flat = DPMM(init="kmeans", n_chains=2, n_jobs=n_jobs, random_state=0)
+    until_flat.fit(np.load(points)["X"], progress=Chains(Plan.of(until_flat, 10), lambda **news: told.append(news)))
+    if n_jobs == 1:
+        assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}
+    assert until_flat.stopped_by_ == "flat"
     heard: list[int] = []
     model.fit(np.load(points)["X"], progress=lambda number, _: heard.append(number))
     assert heard == [1, 2, 3, 4, 5, 6]

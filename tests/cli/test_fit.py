@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -180,7 +181,7 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
         "--init-clusters": 2, "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed",
         "--n-jobs": 2, "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
         "--machines": tmp_path / "m",
-        "--draws": 0, "--chains": 1,
+        "--draws": 0, "--chains": 1, "--prior-width": 0.5, "--prior-strength": 30.0,
     }  # fmt: skip
     run("fit", data, *(part for pair in options.items() for part in pair))
     renamed = {"iterations": "max_iter", "seed": "random_state", "covariance": "covariance_type"}
@@ -417,3 +418,39 @@ def test_the_live_line_on_a_terminal(data: Path, options: tuple[str, ...], place
     for said in (*place, "clusters, log posterior", "left"):
         assert said in shown
     assert json.loads(answer)["n_clusters"] == 4
+
+
+# The default prior, and how the search has ended
+
+
+def test_the_prior_and_the_end_of_the_search_are_told(run, three: Path) -> None:
+    done = run("fit", three, "--init", "kmeans", "--backend", "native", "--sensitivity", "--out", three.parent / "out")
+    assert done.code == 0, done.err
+    summary = json.loads((three.parent / "out" / "summary.json").read_text())
+    assert summary["stopped_by"] == "flat" and summary["chains"] == 4
+    assert f"4 chains, the best flat after {summary['iterations']} iterations" in done.out
+    assert summary["prior_learned"] == ["width", "strength"]
+    width = f"width {summary['prior_width']:.3g}, strength {summary['prior_strength']:,.4g} (both learned)"
+    assert re.search(rf"prior +{re.escape(width)}\n", done.out)
+    assert re.search(r"sensitivity +clusters at 1/4, 1/2, 1, 2, 4 times the prior's width: 3, 3, 3, 3, 3\n", done.out)
+    assert [one["factor"] for one in summary["sensitivity"]] == [0.25, 0.5, 1, 2, 4]
+    assert {one["n_clusters"] for one in summary["sensitivity"]} == {3}
+    assert re.search(r"family +gaussian, (spherical|diag) covariances: they make the data more probable than", done.out)
+
+
+def test_a_prior_that_is_given_is_not_called_learned(run, three: Path) -> None:
+    done = run("fit", three, *QUICK, "--prior-width", 1.5, "--covariance", "diag")
+    assert re.search(r"prior +width 1.5, strength [\d,]+ \(strength learned\)\n", done.out)
+    assert "30 iterations" in done.out and "flat" not in done.out and "sensitivity" not in done.out
+    done = run("fit", three, *QUICK, "--prior-width", 1.5, "--prior-strength", 1000, "--covariance", "diag")
+    assert re.search(r"prior +width 1.5, strength 1,000\n", done.out)
+    done = run("fit", three, *QUICK, "--prior", "reference", "--json")
+    summary = json.loads(done.out)
+    assert summary["prior_width"] is None and summary["prior_learned"] == [] and summary["stopped_by"] == "max_iter"
+
+
+def test_sensitivity_needs_the_default_prior(run, three: Path, counts: Path) -> None:
+    assert run("fit", three, "--sensitivity", "--prior", "reference").sentence.count("leave out --prior (see") == 1
+    sentence = run("fit", counts, "--sensitivity", "--family", "multinomial").sentence
+    assert "--sensitivity is about the width of the default prior of numeric columns" in sentence
+    assert run("fit", three, "--prior", "reference", "--prior-width", 2).code == 2

@@ -13,6 +13,8 @@ from dpmmwrap.evaluation.baselines import METHODS, OUR_PRIOR, OWN_PRIOR, find_me
 from dpmmwrap.evaluation.fits import Clock, FitSettings
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
+from dpmmwrap.evaluation.samplers import make_sampler
+from dpmmwrap.families.defaults import bins_of, hyperprior_of
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 
@@ -44,6 +46,16 @@ def test_the_samplers_keep_a_trace_and_the_others_none(easy: Dataset) -> None:
     assert len(fit.trace["log_posterior"]) == fit.iterations == 40
     assert fit.trace["log_posterior"][-1] == pytest.approx(fit.log_posterior, rel=1e-6)
     assert run_method("K-means", easy.X, easy.y, QUICK, 0).trace == {}
+
+
+def test_all_are_told_the_prior_with_which_a_default_fit_begins() -> None:
+    few = generate(4, 3, 150, 50.0, 0)
+    grid = hyperprior_of(bins_of(few.X), "full")
+    prior = FitSettings().niw(few.X)
+    np.testing.assert_array_equal(prior.scale, grid.prior(grid.start).scale)
+    assert np.trace(prior.scale) < np.trace(NIW.from_data(few.X).scale), "few points begin with a narrower one"
+    model = make_sampler("kmeans", "native", FitSettings(iterations=9), prior, 0)
+    assert model.prior is prior and model.n_chains == 1 and model.max_iter == 9
 
 
 def test_a_watched_fit_is_the_same_fit(easy: Dataset) -> None:

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpmmwrap.evaluation import experiments
-from dpmmwrap.evaluation.baselines import OWN_PRIOR
+from dpmmwrap import DPMM
+from dpmmwrap.evaluation import experiments, samplers
+from dpmmwrap.evaluation.baselines import METHODS, OWN_PRIOR
 from dpmmwrap.evaluation.battery import OURS, RIVALS, plan_battery
 from dpmmwrap.evaluation.battery_figure import battery_figure
 from dpmmwrap.evaluation.experiments import TABLE, Choice, execute
-from dpmmwrap.evaluation.fits import Fit, FitSettings
+from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings
 from dpmmwrap.evaluation.runner import run_all
 from dpmmwrap.evaluation.samplers import FAMILIES, suggested_groups
 from dpmmwrap.evaluation.scores import mean_ranks, scores_of
@@ -63,6 +64,24 @@ def test_seeds_and_settings() -> None:
         "",
     ]
     assert plan.runs[-1].identity()["scaled"] == "yes" and plan.runs[-1].identity()["upper_bound"] == 100
+
+
+def test_ours_has_the_defaults_of_the_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[DPMM] = []
+
+    def timed_fit(model: DPMM, X: object) -> Clock:
+        made.append(model)
+        raise InputError("seen enough")
+
+    monkeypatch.setattr(samplers, "timed_fit", timed_fit)
+    own_rules = FitSettings(own_rules=True, scale=True, iterations=7, alpha=3.0)
+    for name in (OURS, "DPMM-diag"):
+        with pytest.raises(InputError, match="seen enough"):
+            METHODS[name](np.zeros((9, 2)), np.arange(9) % 2, own_rules, 4)
+    expected = DPMM().get_params() | {"backend": "native", "n_jobs": 1, "random_state": 4}
+    assert expected["max_iter"] == expected["covariance_type"] == expected["n_chains"] == "auto"
+    assert made[0].get_params() == expected
+    assert made[1].get_params() == expected | {"covariance_type": "diag"}
 
 
 def test_a_method_that_suits_no_set_is_named() -> None:

@@ -38,8 +38,8 @@ def test_ari_where_there_is_nothing_to_disagree_about(table: list[list[int]]) ->
 
 def test_log_posterior_is_the_samplers() -> None:
     data = generate(3, 4, 400, 20, 0)
-    model = DPMM(max_iter=15, init="kmeans", backend="native", alpha=3.0, random_state=0).fit(data.X)
     prior = NIW.from_data(data.X)
+    model = DPMM(prior=prior, max_iter=15, init="kmeans", backend="native", alpha=3.0, random_state=0).fit(data.X)
     assert log_posterior(data.X, model.labels_, 3.0, prior) == pytest.approx(model.log_posterior_, rel=1e-6)
     # Whatever the clusters are called.
     renamed = 10 * model.labels_ + 5

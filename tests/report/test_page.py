@@ -54,7 +54,7 @@ def test_what_a_page_says(flowers: Any) -> None:
     assert "95% of the draws from the posterior have 3" in text
     assert "have 4 classes; the clusters agree with them with an NMI of 0.500 and an ARI of 0.250" in text
     assert "What may be wrong Look <here>" in text
-    assert "2 chains of 20 draws" in text and "2 chains of 12 iterations and 20 draws" in text
+    assert "2 chains of 20 draws" in text and "2 chains of 12 iterations, then 20 draws each" in text
     assert "DPMM(covariance_type='diag', init='kmeans', max_iter=12" in text.replace("backend='native', ", "")
 
 
