@@ -2,7 +2,8 @@
 
 The log posterior of one labelling is no fair measure of a mixture whose clusters overlap: many labellings are about as
 good, and all of them count. A labelling that is drawn from the points' own probabilities stands for exp(-log q) of
-them, q the probability with which it was drawn: log p(labels, X) - log q, on average a bound of log p(X) from below.
+them, q the probability with which it was drawn: log p(labels, X) - log q, on average a bound of log p(X) from below
+but for the K! ways to name K clusters, which matter little beside it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from dpmmwrap.families.defaults import parameters
 from dpmmwrap.mixture import Mixture
 
 AGREEMENT = 0.8
-"""Adjusted Rand index below which chains have found different clusterings."""
+"""Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
+again."""
 
 
 def doubts_about(mixture: Mixture, result: Result) -> list[str]:
@@ -18,11 +19,12 @@ def doubts_about(mixture: Mixture, result: Result) -> list[str]:
             f"the log posterior was still rising after {len(trace)} iterations: a longer search (max_iter) may find "
             "more"
         )
-    if result.agreement < AGREEMENT and result.draws is None:
+    alike = result.agreement
+    if alike and max(alike) < AGREEMENT and result.draws is None:
         doubts.append(
-            f"the {len(result.traces)} chains found different clusterings (adjusted Rand index with the best: "
-            f"{result.agreement:.2f} on average), so another seed may give another: try more chains (n_chains), or "
-            "draws (n_draws), which say how sure each point is"
+            f"no other of the {len(alike) + 1} chains found this clustering (adjusted Rand index with it: "
+            f"{sum(alike) / len(alike):.2f} on average), so another seed may give another: try more chains (n_chains), "
+            "or draws (n_draws), which say how sure each point is"
         )
     if mixture.n_clusters == 1 and len(trace) >= 20 and not trace.splits.any():
         doubts.append(no_split(mixture.family))

@@ -130,8 +130,8 @@ class Result:
     traces: list[Trace] = field(default_factory=list)
     """Of all chains."""
     draws: Draws | None = None
-    agreement: float = 1.0
-    """How alike the best clusterings of all chains are: the mean adjusted Rand index with the best of all."""
+    agreement: tuple[float, ...] = ()
+    """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
 
 
 def search_length(asked: int | str) -> dict[str, Any]:

@@ -84,12 +84,12 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperpri
     )
 
 
-def agreement_of(chain: ChainResult, others: list[ChainResult]) -> float:
-    """The mean adjusted Rand index of other chains' best clusterings with that of one."""
+def agreement_of(chain: ChainResult, others: list[ChainResult]) -> tuple[float, ...]:
+    """The adjusted Rand indices of other chains' best clusterings with that of one."""
     from sklearn.metrics import adjusted_rand_score
 
     labels = [other.best.labels for other in others if other is not chain]
-    return float(np.mean([adjusted_rand_score(chain.best.labels, other) for other in labels])) if labels else 1.0
+    return tuple(float(adjusted_rand_score(chain.best.labels, other)) for other in labels)
 
 
 def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hyperprior | None) -> Draws | None:

@@ -29,7 +29,7 @@ from dpmmwrap.sampler.kernels import exact, pairs
 from dpmmwrap.sampler.kernels import whitened as whitened_loops
 from dpmmwrap.sampler.kernels.labels import LabelOrder, contingency
 from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
-from dpmmwrap.sampler.moves import single_points, split_merge
+from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.starts import make_initializer
@@ -83,10 +83,10 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 """Data and a prior of each kind of loops."""
 
 
-def chain_of(kind: str, **options: Any) -> Chain:
+def chain_of(kind: str, first: int = 6, **options: Any) -> Chain:
     points, prior = (make() for make in KINDS[kind])
     settings = Settings(
-        1.0, prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0, init_clusters=6,
+        1.0, prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0, init_clusters=first,
         alpha_prior=ALPHA_PRIOR, restart_after=1, **options,
     )  # fmt: skip
     settings.bind(points, settings.full_ratio)
@@ -97,6 +97,9 @@ def search(kind: str) -> None:
     """What a search needs beside the exact moves."""
     chain = chain_of(kind, exact_moves=False)
     chain.run()
+    if kind == "mixed":
+        # A part's rows of a table of one cluster lie close together, of others not.
+        chain_of(kind, first=1, exact_moves=False).run()
     (data, model, _), state = chain.context, chain.state
     # Merges are seldom so likely that this is asked for.
     if state.n_clusters > 1:
@@ -122,10 +125,10 @@ def sweep() -> None:
     pairs.add_reverse_proposal_log_prob(X, i8(1), by_label, tables, i8(0), i8(0), f8(0), f8(0))
 
 
-def partition_for(kind: str) -> tuple[Context, Partition, Tools]:
+def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, Tools]:
     context = chain_of(kind).context
-    labels = (np.arange(ROWS) % GROUPS).astype(np.int32)
-    statistics = context.model.prior.statistics(context.data.take(np.arange(ROWS)), labels, GROUPS)
+    labels = (np.arange(ROWS) % groups).astype(np.int32)
+    statistics = context.model.prior.statistics(context.data.take(np.arange(ROWS)), labels, groups)
     rows = np.arange(ROWS)
     near = Near(rows, (rows + 1) / ROWS, np.stack([(rows + 1) % ROWS, (rows + 2) % ROWS], axis=1))
     scratches: SimpleQueue[Any] = SimpleQueue()
@@ -133,8 +136,19 @@ def partition_for(kind: str) -> tuple[Context, Partition, Tools]:
     return context, partition_of(context, 1.0, labels, statistics, 8), Tools(near, SequentialAllocation(), scratches)
 
 
+def sides_of_clusters(kind: str) -> None:
+    """What brings subclusters in line after exact moves: rows as the search has them, and others."""
+    chain = chain_of(kind)
+    chain.begin()
+    data, state = chain.context.data, chain.state
+    rows = data.members(state, np.array([0]), state.counts)[0]
+    for members in (rows, rows.astype(np.int64)):
+        data.set_sublabels(state, [members], [np.zeros(len(members), np.uint8)])
+
+
 def exact_moves(kind: str) -> None:
     """Splits, merges and single points with all parameters integrated out."""
+    sides_of_clusters(kind)
     context, partition, tools = partition_for(kind)
     rows = np.arange(ROWS)
     partition, _ = single_points.step(KEY, partition, context, 8)
@@ -159,6 +173,9 @@ def draws(kind: str) -> None:
     for number in range(3):
         partition, _ = sampling.step(np.uint64(number), partition, context, tools, founders)
         sampling.look(partition, context)
+    if kind == "mixed":
+        context, partition, _ = partition_for(kind, groups=1)
+        restricted_sweep.step(KEY, partition, context)
 
 
 def tasks() -> Iterator[tuple[str, Callable[[], None]]]:

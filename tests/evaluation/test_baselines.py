@@ -14,7 +14,7 @@ from dpmmwrap.evaluation.fits import Clock, FitSettings
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
 from dpmmwrap.evaluation.samplers import make_sampler
-from dpmmwrap.families.defaults import bins_of, hyperprior_of
+from dpmmwrap.families.defaults import Cuts, hyperprior_of
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 
@@ -50,7 +50,7 @@ def test_the_samplers_keep_a_trace_and_the_others_none(easy: Dataset) -> None:
 
 def test_all_are_told_the_prior_with_which_a_default_fit_begins() -> None:
     few = generate(4, 3, 150, 50.0, 0)
-    grid = hyperprior_of(bins_of(few.X), "full")
+    grid = hyperprior_of(Cuts(few.X), "full")
     prior = FitSettings().niw(few.X)
     np.testing.assert_array_equal(prior.scale, grid.prior(grid.start).scale)
     assert np.trace(prior.scale) < np.trace(NIW.from_data(few.X).scale), "few points begin with a narrower one"
