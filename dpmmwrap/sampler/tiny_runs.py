@@ -173,6 +173,8 @@ def draws(kind: str) -> None:
     for number in range(3):
         partition, _ = sampling.step(np.uint64(number), partition, context, tools, founders)
         sampling.look(partition, context)
+    # A point that may not leave its cluster is put back: seldom.
+    context.data.add_to_statistics(context.data.statistics_of(context.model, partition), 0, 0, 1)
     if kind == "mixed":
         context, partition, _ = partition_for(kind, groups=1)
         restricted_sweep.step(KEY, partition, context)
