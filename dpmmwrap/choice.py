@@ -29,6 +29,9 @@ MANY_DIMENSIONS, CLUSTERS = 30, 20
 dimensions each: with fewer, most of a covariance is what the prior says."""
 WORTH_IT = 0.01
 """There they cost much, and have to raise the log evidence by this share of it."""
+CLOSE = 0.03
+"""A family that needs fewer parameters for all its clusters is taken if it loses less than so many nats a point: more
+clusters of a simpler kind are not a simpler answer."""
 LARGEST_FULL_DIM = 200
 """Beyond, they are not tried at all: an iteration would take seconds."""
 
@@ -187,9 +190,16 @@ def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, 
         return tried(points, found, "diag", asked), f"with {dim} features {few} for full covariances"
     if dim > MANY_DIMENSIONS:
         kinds.remove("spherical")
-    best, second, *_ = sorted((tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence)
+    best, second, *rest = sorted(
+        (tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence
+    )
     gain = best.log_evidence - second.log_evidence
     nats = f"{gain:,.0f} nats in short chains"
+    simpler = min((best, second, *rest), key=lambda one: one.n_parameters)
+    lost = best.log_evidence - simpler.log_evidence
+    if simpler is not best and lost < CLOSE * min(len(points), SHORT_SAMPLE):
+        words = f"{best.kind} ones, with more clusters, make the data more probable by no more than {lost:,.0f} nats"
+        return simpler, f"{words} in short chains"
     if best.kind == "full" and dim > MANY_DIMENSIONS and gain < WORTH_IT * abs(best.log_evidence):
         return second, f"full ones make the data more probable by no more than {nats}, and take much longer"
     return best, f"they make the data more probable than {second.kind} ones, by {nats}"
@@ -202,6 +212,8 @@ class Tried(NamedTuple):
     grid: Hyperprior
     log_evidence: float
     bins_were_better: bool
+    n_parameters: int
+    """Of all clusters."""
 
 
 def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> Tried:
@@ -223,7 +235,8 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
     assert result.place is not None
     place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
     evidence = log_evidence(grid.prior(place), points, result.labels, result.alpha)
-    return Tried(kind, grid, evidence, bins_were_better=result.chain == 1)
+    size = (int(result.labels.max()) + 1) * (defaults.parameters(kind, found.dim) + 1)
+    return Tried(kind, grid, evidence, result.chain == 1, size)
 
 
 def bins_to_begin_with(points: FloatArray, count: int) -> IntArray:

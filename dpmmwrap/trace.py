@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WINDOW, SHORTEST_WINDOW = 30, 5
 """Iterations whose log posteriors are compared with those of as many before them; of a short search fewer."""
+TINY = 1e-5
+"""A rise by this share of the log posterior does not count."""
 GREEDY_STEPS = 5
 """The last iterations of a search make no splits or merges and take the most likely label, as the reference's do; not
 before draws are made."""
@@ -75,7 +77,8 @@ class Trace:
         raise AttributeError(f"a trace has no {column!r}; its columns are {', '.join(COLUMNS)}")
 
     def is_flat(self) -> bool:
-        """Whether the log posterior has not risen by more than it varies anyway for a while, and not by a nat."""
+        """Whether the log posterior has not risen by more than it varies anyway for a while, and not by a nat or by a
+        hundred-thousandth of it."""
         return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
 
     def still_rising(self) -> bool:
@@ -92,7 +95,7 @@ class Trace:
         """Whether the mean of so many log posteriors is above that of as many before."""
         last = np.array([iteration.log_posterior for iteration in self.iterations[end - 2 * window : end]])
         before, now = last[:window], last[window:]
-        return bool(now.mean() - before.mean() >= max(1.0, float(now.std())))
+        return bool(now.mean() - before.mean() >= max(1.0, float(now.std()), TINY * abs(float(now.mean()))))
 
     def stopped_by(self, most: int, stop_when_flat: bool) -> str:
         """What has ended a search that was not interrupted: it was "flat", at the "limit" of a search that ends when it
