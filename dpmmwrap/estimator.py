@@ -680,6 +680,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
         if not own or choice.bins is None or not isinstance(first, int):
             return {"init_clusters": first}
+        # Outliers would have bins of their own, and keep them.
+        if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
+            return {"init_clusters": first}
         several = self._chain_count(backend, points) > 1
         if not several and not choice.bins_were_better:
             return {"init_clusters": first}

@@ -39,6 +39,8 @@ BIN_WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Widths of the priors by which numbers of bins are compared."""
 SMALLEST_VARIANCE = 1e-3
 """The least variance within bins, as a share of a feature's whole variance."""
+LEAST_BINS = 12
+"""Bins that say how wide clusters are, at least, if there are points enough for them."""
 MANY_BINS, FEW_BINS = 48, 16
 """Bins that columns of few values are told by; and bins where points are few for the number of parameters."""
 MEAN_STRENGTH = 0.1
@@ -121,10 +123,12 @@ class Cuts:
         return self.every[int(np.argmax(self.log_joints(covariance_type)))]
 
     def coarse(self, covariance_type: str) -> Bins:
-        """The fewest bins that have most of what the best ones gain over a single one."""
+        """The fewest bins that have most of what the best ones gain over a single one, and not too few: where clusters
+        overlap, a single bin may be as good as any."""
         logs = self.log_joints(covariance_type)
         least = logs[0] + MOST_OF_GAIN * (max(logs) - logs[0])
-        return next(bins for bins, log in zip(self.every, logs, strict=True) if log >= least)
+        found = next(bins for bins, log in zip(self.every, logs, strict=True) if log >= least)
+        return max(found, self.nearest(LEAST_BINS), key=lambda bins: bins.n_bins)
 
     def nearest(self, count: int) -> Bins:
         """About so many bins."""

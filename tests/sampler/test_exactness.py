@@ -27,7 +27,7 @@ def test_the_plain_sampler_itself_is_right(alpha: Any) -> None:
     assert found.z < 5 and found.clusters < 0.04
 
 
-WIDTHS = {10.0: 0.7, LEARNED: 2.0}
+WIDTHS = {10.0: 0.4, LEARNED: 1.0}
 """Of the prior: with the narrow one iris has many clusters, not always two."""
 
 

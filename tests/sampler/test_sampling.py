@@ -210,7 +210,7 @@ class TestWhatIsKept:
 
     def test_a_family_without_exact_moves_is_told_before_the_search(self, monkeypatch: pytest.MonkeyPatch) -> None:
         page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
-        code = re.search(r"```python family\n(.*?)```", page, re.DOTALL)
+        code = re.search(r'```python title="family"\n(.*?)```', page, re.DOTALL)
         assert code is not None
         defined: dict[str, Any] = {"__name__": __name__}
         exec(code.group(1), defined)
