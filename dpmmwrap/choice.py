@@ -226,10 +226,12 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
         points = np.ascontiguousarray(points[rows])
     grid = asked.grid(found, kind)
+    # Of many full covariances in many dimensions an iteration takes seconds.
+    costly = kind == "full" and found.dim > MANY_DIMENSIONS
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
-        n_chains=2, other_start=bins_to_begin_with(points, found.best(kind).n_bins),
+        n_chains=1 if costly else 2, other_start=bins_to_begin_with(points, found.best(kind).n_bins),
     )  # fmt: skip
     result = NativeBackend().fit(points, settings)
     assert result.place is not None

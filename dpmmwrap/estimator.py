@@ -29,7 +29,7 @@ from dpmmwrap.backends import (
     search_length,
 )
 from dpmmwrap.bins import many_clusters
-from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
+from dpmmwrap.choice import MANY_DIMENSIONS, Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
@@ -360,7 +360,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             outlier_prior=outlier_prior,
             acceptance_ratio=given["acceptance_ratio"],
             restart_after=given["restart_after"],
-            n_chains=self._chain_count(backend.name, read.points),
+            n_chains=self._chain_count(backend.name, choice),
             n_draws=int(self.n_draws),
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
@@ -669,8 +669,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             return make_initializer("splitnet", device=self.device), notes
         return make_initializer(start), notes
 
-    def _chain_count(self, backend: str, points: Any) -> int:
-        return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, *points.shape)
+    def _chain_count(self, backend: str, choice: Choice) -> int:
+        rows, columns = choice.read.points.shape
+        # A point of a full covariance takes the square of its columns.
+        costly = choice.prior.family == "full" and columns > MANY_DIMENSIONS
+        size = columns**2 if costly else columns
+        return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
         """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
@@ -683,7 +687,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         # Outliers would have bins of their own, and keep them.
         if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
             return {"init_clusters": first}
-        several = self._chain_count(backend, points) > 1
+        several = self._chain_count(backend, choice) > 1
         if not several and not choice.bins_were_better:
             return {"init_clusters": first}
         bins = bins_to_begin_with(points, choice.bins)

@@ -41,6 +41,7 @@ SMALLEST_VARIANCE = 1e-3
 """The least variance within bins, as a share of a feature's whole variance."""
 LEAST_BINS = 12
 """Bins that say how wide clusters are, at least, if there are points enough for them."""
+MANY_DIMENSIONS = 30
 MANY_BINS, FEW_BINS = 48, 16
 """Bins that columns of few values are told by; and bins where points are few for the number of parameters."""
 MEAN_STRENGTH = 0.1
@@ -113,7 +114,10 @@ class Cuts:
         return Bins(self.sample, labels, self.mean, variances, self.n_rows)
 
     def log_joints(self, covariance_type: str) -> list[float]:
-        """How probable each of the ways makes the sample, with each bin a cluster of the family."""
+        """How probable each of the ways makes the sample, with each bin a cluster of the family; in many dimensions
+        full covariances are passed over, which would take seconds."""
+        if covariance_type == "full" and self.dim > MANY_DIMENSIONS:
+            covariance_type = "diag"
         if covariance_type not in self._log_joints:
             self._log_joints[covariance_type] = [log_joint_of(bins, covariance_type) for bins in self.every]
         return self._log_joints[covariance_type]
