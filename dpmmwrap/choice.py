@@ -198,8 +198,8 @@ def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, 
     simpler = min((best, second, *rest), key=lambda one: one.n_parameters)
     lost = best.log_evidence - simpler.log_evidence
     if simpler is not best and lost < CLOSE * min(len(points), SHORT_SAMPLE):
-        words = f"{best.kind} ones, with more clusters, make the data more probable by no more than {lost:,.0f} nats"
-        return simpler, f"{words} in short chains"
+        words = f"{best.kind} ones have more parameters in all, and make the data more probable by no more than"
+        return simpler, f"{words} {lost:,.0f} nats in short chains"
     if best.kind == "full" and dim > MANY_DIMENSIONS and gain < WORTH_IT * abs(best.log_evidence):
         return second, f"full ones make the data more probable by no more than {nats}, and take much longer"
     return best, f"they make the data more probable than {second.kind} ones, by {nats}"
