@@ -234,25 +234,24 @@ class Chain:
 
     def learn_prior(self, state: State) -> None:
         """Draw the prior anew, given the clusters; one cluster alone would say that all are as wide as the data."""
-        hyperprior, context = self.context.settings.hyperprior, self.context
-        if hyperprior is None or state.n_clusters - context.model.outliers < 2:
+        context = self.context
+        if context.settings.hyperprior is None or state.n_clusters - context.model.outliers < 2:
             return
         key = next_key(self.rng)
-        _, info = hyperparameters.step(key, state.place, context, hyperprior, state.known.clusters)
+        place, info = hyperparameters.step(key, state.place, context, state.known.clusters)
         if info.changed:
-            self.use_prior(info.place)
+            self.use_prior(place)
             state.posteriors = context.data.compute_posteriors(self.context.model, state.subclusters)
 
     def learn_prior_of(self, partition: Partition) -> bool:
         """The same while draws are made; whether it has changed."""
-        hyperprior, context = self.context.settings.hyperprior, self.context
-        if hyperprior is None:
+        context = self.context
+        if context.settings.hyperprior is None:
             return False
         clusters = context.data.statistics_of(context.model, partition)
-        key = next_key(self.rng)
-        _, info = hyperparameters.step(key, self.state.place, context, hyperprior, clusters)
+        place, info = hyperparameters.step(next_key(self.rng), self.state.place, context, clusters)
         if info.changed:
-            self.use_prior(info.place)
+            self.use_prior(place)
             places = len(partition.clusters.counts) - 1
             partition.clusters = context.data.collapsed(self.context.model, clusters, places)
         return info.changed

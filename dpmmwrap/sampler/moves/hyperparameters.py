@@ -16,19 +16,17 @@ from dpmmwrap.sampler.state import generator
 
 
 class HyperparametersInfo(NamedTuple):
-    place: Place
     changed: bool
 
 
-def step(
-    key: Any, place: Place, context: Context, hyperprior: Hyperprior, clusters: Statistics
-) -> tuple[Context, HyperparametersInfo]:
-    """Draw the prior anew, given the statistics of the clusters; the context that has it for its model."""
+def step(key: Any, place: Place, context: Context, clusters: Statistics) -> tuple[Place, HyperparametersInfo]:
+    """Draw the place of the prior on its grid anew, given the statistics of the clusters; without a grid it stays."""
+    hyperprior = context.settings.hyperprior
+    if hyperprior is None:
+        return place, HyperparametersInfo(changed=False)
     inside = take(clusters, slice(context.model.outliers, None))
     drawn = hyperprior.draw(place, inside, generator(key))
-    if drawn == place:
-        return context, HyperparametersInfo(place, False)
-    return with_prior(context, hyperprior, drawn), HyperparametersInfo(drawn, True)
+    return drawn, HyperparametersInfo(changed=drawn != place)
 
 
 def with_prior(context: Context, hyperprior: Hyperprior, place: Place) -> Context:
