@@ -20,6 +20,7 @@ from dpmmwrap.backends.native import NativeBackend, draws_of
 from dpmmwrap.datasets import generate
 from dpmmwrap.draws import labels_file
 from dpmmwrap.families.categorical import CategoricalDirichlet
+from dpmmwrap.families.defaults import Cuts, hyperprior_of
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import Place
@@ -296,12 +297,15 @@ class TestCheckpoints:
             {"keep_labels": False},
             {"max_clusters": 4, "alpha": 10.0, "alpha_prior": None},
             {"outlier_weight": 0.1},
+            {"hyperprior": "learned"},
         ],
     )
     def test_after_a_crash_too(self, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         X, prior = points_of("full")
         if "outlier_weight" in changes:
             changes = changes | {"outlier_prior": prior.outliers(X)}
+        if "hyperprior" in changes:
+            changes = {"hyperprior": hyperprior_of(Cuts(X), "full")}
         whole = fit(**changes)
         settings = {"checkpoint": tmp_path / "run.npz", "checkpoint_every": 2}
         for number in (WARM_UP + 6, 2 * SAMPLED - 20 if "n_chains" in changes else 6):
