@@ -24,8 +24,8 @@ from dpmmwrap.starts import make_initializer
 
 SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
 """Iterations and points of a chain that only compares."""
-MANY_DIMENSIONS, CLUSTERS = 30, 20
-"""In more dimensions full covariances are tried only where so many clusters would have twice as many points as
+CLUSTERS = 20
+"""In many dimensions full covariances are tried only where so many clusters would have twice as many points as
 dimensions each: with fewer, most of a covariance is what the prior says."""
 WORTH_IT = 0.01
 """There they cost much, and have to raise the log evidence by this share of it."""
@@ -185,10 +185,10 @@ def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, 
         return tried(points, found, "diag", asked), "values are missing, which full covariances do not allow"
     if dim == 1:
         return tried(points, found, "full", asked), "with one feature all are the same"
-    if dim > LARGEST_FULL_DIM or (dim > MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
+    if dim > LARGEST_FULL_DIM or (dim > defaults.MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return tried(points, found, "diag", asked), f"with {dim} features {few} for full covariances"
-    if dim > MANY_DIMENSIONS:
+    if dim > defaults.MANY_DIMENSIONS:
         kinds.remove("spherical")
     best, second, *rest = sorted(
         (tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence
@@ -200,7 +200,7 @@ def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, 
     if simpler is not best and lost < CLOSE * min(len(points), SHORT_SAMPLE):
         words = f"{best.kind} ones have more parameters in all, and make the data more probable by no more than"
         return simpler, f"{words} {lost:,.0f} nats in short chains"
-    if best.kind == "full" and dim > MANY_DIMENSIONS and gain < WORTH_IT * abs(best.log_evidence):
+    if defaults.is_costly(best.kind, dim) and gain < WORTH_IT * abs(best.log_evidence):
         return second, f"full ones make the data more probable by no more than {nats}, and take much longer"
     return best, f"they make the data more probable than {second.kind} ones, by {nats}"
 
@@ -226,12 +226,11 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
         points = np.ascontiguousarray(points[rows])
     grid = asked.grid(found, kind)
-    # Of many full covariances in many dimensions an iteration takes seconds.
-    costly = kind == "full" and found.dim > MANY_DIMENSIONS
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
-        n_chains=1 if costly else 2, other_start=bins_to_begin_with(points, found.best(kind).n_bins),
+        n_chains=1 if defaults.is_costly(kind, found.dim) else 2,
+        other_start=bins_to_begin_with(points, found.best(kind).n_bins),
     )  # fmt: skip
     result = NativeBackend().fit(points, settings)
     assert result.place is not None

@@ -29,8 +29,9 @@ from dpmmwrap.backends import (
     search_length,
 )
 from dpmmwrap.bins import many_clusters
-from dpmmwrap.choice import MANY_DIMENSIONS, Asked, Choice, bins_to_begin_with, choose_model, concentration
+from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
+from dpmmwrap.families.defaults import is_costly
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
@@ -671,9 +672,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def _chain_count(self, backend: str, choice: Choice) -> int:
         rows, columns = choice.read.points.shape
-        # A point of a full covariance takes the square of its columns.
-        costly = choice.prior.family == "full" and columns > MANY_DIMENSIONS
-        size = columns**2 if costly else columns
+        size = columns**2 if is_costly(choice.prior.family, columns) else columns
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:

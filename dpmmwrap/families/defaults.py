@@ -116,7 +116,7 @@ class Cuts:
     def log_joints(self, covariance_type: str) -> list[float]:
         """How probable each of the ways makes the sample, with each bin a cluster of the family; in many dimensions
         full covariances are passed over, which would take seconds."""
-        if covariance_type == "full" and self.dim > MANY_DIMENSIONS:
+        if is_costly(covariance_type, self.dim):
             covariance_type = "diag"
         if covariance_type not in self._log_joints:
             self._log_joints[covariance_type] = [log_joint_of(bins, covariance_type) for bins in self.every]
@@ -208,6 +208,11 @@ def default_prior(cuts: Cuts, covariance_type: str, prior_width: float | None = 
 def parameters(covariance_type: str, dim: int) -> int:
     """Numbers that describe one cluster."""
     return {"full": dim * (dim + 3) // 2, "diag": 2 * dim, "spherical": dim + 1}[covariance_type]
+
+
+def is_costly(covariance_type: str, dim: int) -> bool:
+    """Whether an iteration takes long: a point of a full covariance takes the square of its dimensions."""
+    return covariance_type == "full" and dim > MANY_DIMENSIONS
 
 
 def make_prior(found: Bins, covariance_type: str, width: float, strength: float) -> Any:
