@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import FloatArray, IntArray
+from dpmmwrap.arrays import FloatArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.bins import kmeans_bins
+from dpmmwrap.bins import is_remote, kmeans_bins
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
 from dpmmwrap.families.gaussian import NIW
@@ -170,7 +170,7 @@ def without_ties(points: Any) -> tuple[Any, defaults.Cuts, tuple[str, ...]]:
     steps, count = tied_columns(points, found.nearest(defaults.MANY_BINS).variances)
     if not count:
         return points, found, ()
-    points = spread_ties(points, steps)
+    points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
         f"{count} of {len(steps)} columns take few values: noise of half a step was added to them, "
         "so that no cluster has a width of zero"
@@ -225,6 +225,8 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
         points = np.ascontiguousarray(points[rows])
+    elif is_remote(points):
+        points = points[np.arange(len(points))]
     grid = asked.grid(found, kind)
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
@@ -240,6 +242,6 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
     return Tried(kind, grid, evidence, result.chain == 1, size)
 
 
-def bins_to_begin_with(points: FloatArray, count: int) -> IntArray:
+def bins_to_begin_with(points: FloatArray, count: int) -> Any:
     """So many k-means bins of all points."""
     return kmeans_bins(points, count, seed=0)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
@@ -132,6 +132,8 @@ class Result:
     draws: Draws | None = None
     agreement: tuple[float, ...] = ()
     """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
+    statistics: Statistics = None
+    """Of the clusters, outliers last, from a backend whose points are elsewhere."""
 
 
 def search_length(asked: int | str) -> dict[str, Any]:
@@ -171,8 +173,12 @@ def make_backend(
 
     To be called before anything imports torch: a Julia that is started after torch may not find its own libraries.
     """
+    if name == "dask":
+        from dpmmwrap.backends.dask import DaskBackend
+
+        return DaskBackend()
     if name not in ("auto", "native", "julia"):
-        raise ValueError(f"backend should be auto, native or julia, not {name!r}")
+        raise ValueError(f"backend should be auto, native, julia or dask, not {name!r}")
     if name == "native" and workers:
         raise ValueError("worker processes need the Julia backend: backend should be julia")
     if name == "julia" or workers:

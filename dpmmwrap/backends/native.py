@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -63,7 +64,12 @@ def tell_end(progress: Progress | None, number: int) -> None:
         ended(number)
 
 
-def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None) -> Result:
+def result_of(
+    found: list[ChainResult],
+    labels: IntArray | None = None,
+    hyperprior: Hyperprior | None = None,
+    agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
+) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
     # After an interrupt some have not made a step.
     begun = [result for result in found if len(result.trace)] or found
@@ -80,7 +86,7 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperpri
         place=chain.best.place,
         traces=[result.trace for result in begun],
         draws=draws_of(found, labels, hyperprior),
-        agreement=agreement_of(chain, begun),
+        agreement=(agreement or agreement_of)(chain, begun),
     )
 
 

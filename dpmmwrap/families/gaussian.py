@@ -294,9 +294,9 @@ class NIW:
         """Each feature by its deviation over the data."""
         return standardiser(X[sample_rows(len(X), 0)])
 
-    def outliers(self, X: FloatArray) -> NIW:
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> NIW:
         """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
         whole = statistics_of(X)
         covariance = whole.scatters[0] / len(X) + np.diag(np.diagonal(self.scale)) * 1e-6
-        strength = float(len(X))
+        strength = float(n_rows or len(X))
         return NIW(whole.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)
