@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -352,6 +353,22 @@ class Data:
     def best_of(self, state: State, log_posterior: float) -> Best:
         """A copy of the present clustering."""
         return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, state.place)
+
+    def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
+        """What a checkpoint with that path is to hold of labels."""
+        arrays: dict[str, Any] = {"labels": state.labels, "sublabels": state.sublabels}
+        if best is not None:
+            arrays |= {"best_labels": best.labels, "best_sublabels": best.sublabels}
+        return arrays
+
+    def have_saved(self, path: Path) -> None:
+        """The checkpoint is there."""
+
+    def restored_labels(self, state: State, arrays: dict[str, Any]) -> tuple[Any, Any]:
+        """Put labels back as a checkpoint has them; the best labels and sublabels, if it has any."""
+        state.labels[:] = arrays["labels"]
+        state.sublabels[:] = arrays["sublabels"]
+        return arrays.get("best_labels"), arrays.get("best_sublabels")
 
     def some_rows(self, rows: IntArray, partition: Partition | None = None) -> SomeRows:
         """Points, and labels if there is a partition, of some rows."""

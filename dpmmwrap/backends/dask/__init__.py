@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class DaskBackend:
             from dpmmwrap.backends.dask.data import STARTS
 
             raise ValueError(STARTS)
+        if settings.checkpoint is not None:
+            settings = replace(settings, checkpoint=shared_folder(X, settings.checkpoint) / "chain.npz")
         X.use_family(settings.prior)
         settings.bind(X, settings.full_ratio)
         found = []
@@ -79,6 +82,28 @@ class DaskBackend:
         result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
         result.statistics = best_statistics(X, settings, result)
         return replace(result, **outputs_of(X, result))
+
+
+def shared_folder(X: Any, folder: Path) -> Path:
+    """The folder of a checkpoint, which all workers have to see."""
+    from dpmmwrap.backends.dask import worker
+    from dpmmwrap.files import InputError, prepare_folder
+
+    if folder.is_file():
+        raise InputError(f"on Dask a checkpoint is a folder, and {folder} is a file")
+    prepare_folder(folder)
+    folder = folder.resolve()
+    mark = folder / f"seen-{X.cluster.name}"
+    mark.touch()
+    try:
+        seen = X.cluster.each(lambda part: (worker.sees, (str(mark),)))
+    finally:
+        mark.unlink(missing_ok=True)
+    for part, is_seen in seen.items():
+        if not is_seen:
+            where = X.cluster.owner[part]
+            raise InputError(f"the worker {where} does not see {folder}: a checkpoint needs storage that all share")
+    return folder
 
 
 def alike(X: Any, chain: Any, others: list[Any]) -> tuple[float, ...]:

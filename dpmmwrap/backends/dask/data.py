@@ -6,19 +6,23 @@ changes labels waits for the next question, so that most iterations take one cal
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Settings
-from dpmmwrap.backends.dask.cluster import COPY_EVERY
+from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.cluster import COPY_EVERY, Log, Saved
 from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
 from dpmmwrap.backends.dask.points import RemotePoints, put_together
 from dpmmwrap.families.base import Points, Statistics, put
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.files import InputError
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import total_of
@@ -281,6 +285,38 @@ class RemoteData(Data):
         self.tell("keep_best")
         labels: Any = RemoteLabels(self.chain)
         return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.alpha, state.place)
+
+    # Checkpoints: the labels are in files of their own, which the workers write and read.
+
+    def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
+        self.flush()
+        cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
+        found = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
+        files = [file for its_files in found.values() for file in its_files]
+        done = len(cluster.logs[self.chain])
+        self.written = Saved(str(path.parent), files, done, state.n_clusters)
+        return {"labels": np.array(files), "sublabels": np.array([done, state.n_clusters])}
+
+    def have_saved(self, path: Path) -> None:
+        self.X.cluster.saved[self.chain] = self.written
+        current = set(self.written.files)
+        for file in path.parent.glob(f"{path.name}.labels-*.npz"):
+            if file.name not in current:
+                file.unlink(missing_ok=True)
+
+    def restored_labels(self, state: State, arrays: dict[str, Any]) -> tuple[Any, Any]:
+        assert self.settings.checkpoint is not None
+        done, count = map(int, arrays["sublabels"])
+        folder, files = self.settings.checkpoint.parent, [str(file) for file in arrays["labels"]]
+        missing = [file for file in files if not (folder / file).exists()]
+        if missing:
+            raise InputError(f"{folder / missing[0]} should hold labels of the checkpoint, and is not there")
+        cluster = self.X.cluster
+        cluster.logs[self.chain] = Log(done)
+        cluster.saved[self.chain] = saved = Saved(str(folder), files, done, count)
+        cluster.each(lambda part: (worker.read_labels, ([part], self.chain, *saved)))
+        labels = RemoteLabels(self.chain)
+        return labels, labels._replace(name="best_sublabels")
 
     # Single points.
 

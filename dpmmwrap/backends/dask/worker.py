@@ -241,6 +241,11 @@ def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
     return values - np.int32(offset) if offset else values.copy()
 
 
+def sees(fit: str, path: str) -> bool:
+    """Whether a file is there, as seen from here."""
+    return Path(path).exists()
+
+
 def write_labels(fit: str, parts: list[int], chain: int, folder: str, name: str) -> list[str]:
     """Write the labels of some parts to a folder that all machines see; the names of the files."""
     from dpmmwrap.files import write_npz
