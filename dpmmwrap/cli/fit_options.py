@@ -305,9 +305,7 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
     for name in ONE_PLACE:
         if options[name]:
             option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
-            problem = (
-                f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
-            )
+            problem = f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
             raise click.UsageError(problem, ctx)
     if options["family"] == "mixed":
         raise click.UsageError(

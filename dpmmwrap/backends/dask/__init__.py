@@ -140,16 +140,22 @@ def rand_index(table: Any) -> float:
 
 def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     """The statistics of the clusters of the best labels, outliers last."""
-    from dpmmwrap.backends.dask.data import RemoteData
+    from dpmmwrap.bins import sample_rows
     from dpmmwrap.families.base import take
+    from dpmmwrap.families.gaussian import NIW, statistics_from_sums
+    from dpmmwrap.families.linear import LinearStatistics
+    from dpmmwrap.sampler.ordered_sums import total_of
 
     labels: Any = result.labels
-    data = RemoteData(X, labels.chain, replace(settings, n_jobs=1))
     count = count_of(X, labels.chain)
-    members = data.members_of(np.arange(count), count, best=True)
-    origins = None if members[0].origin is None else np.array([one.origin for one in members])
-    total = data.total(data.ask("best_sums", count, origins).values())
-    every = take(data.twin.finish_sides(total, origins), slice(0, None, 2))
+    full = isinstance(settings.prior, NIW)
+    shift = np.asarray(X[sample_rows(len(X), 0)], np.float64).mean(axis=0) if full else None
+    found = X.cluster.ask(labels.chain, query=("best_sums", (count, settings.prior, shift)))
+    total = total_of({node: sums for part in found.values() for node, sums in part.items()})
+    counts, sums, *squares = total
+    every: Any = (
+        LinearStatistics(counts, sums) if shift is None else statistics_from_sums(counts, sums, squares[0], shift)
+    )
     if settings.outlier_weight == 0:
         return every
     return take(every, np.roll(np.arange(count), -1))

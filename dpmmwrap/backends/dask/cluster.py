@@ -109,7 +109,8 @@ class Cluster:
         self.saved: dict[int, Saved] = {}
         """Of chains: what the checkpoint has."""
         self.losses = 0
-        self.traffic = Traffic()
+        self.traffic: dict[str, Traffic] = {}
+        """By what was asked."""
         self.doing = "the fit began"
 
     # The parts.
@@ -190,7 +191,8 @@ class Cluster:
             if any(isinstance(answer, Lost) for answer in answers.values()):
                 lost.add(address)
             found |= {part: answer for part, answer in answers.items() if not isinstance(answer, Lost)}
-        self.traffic = self.traffic.plus(len(sent) * len(by_worker), received)
+        name = request.query[0] if request.query is not None else request.commands[-1][0]
+        self.traffic[name] = self.traffic.get(name, Traffic()).plus(len(sent) * len(by_worker), received)
         if lost:
             self._recover(lost)
         return found

@@ -198,10 +198,8 @@ class RemoteData(Data):
         return np.asarray(margins + total)
 
     def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[Any]:
-        return self.members_of(clusters, state.n_clusters if count is None else count, best=False)
-
-    def members_of(self, clusters: IntArray, count: int, best: bool) -> list[Any]:
-        found = self.ask("sizes", clusters, count, best)
+        count = state.n_clusters if count is None else count
+        found = self.ask("sizes", clusters, count)
         members = []
         for place, cluster in enumerate(clusters.tolist()):
             sizes = {part: int(its_sizes[place]) for part, (its_sizes, _) in found.items()}

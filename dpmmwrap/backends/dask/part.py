@@ -7,20 +7,21 @@ made anew from the data, and goes through the commands again: then it is as it w
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import IntArray, UInt8Array
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.gaussian import NIW, plain_sums
 from dpmmwrap.families.ties import spread_ties
 from dpmmwrap.inputs import to_float32
 from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.kernels import pairs
 from dpmmwrap.sampler.kernels.labels import LabelOrder
-from dpmmwrap.sampler.ordered_sums import Nodes, merge_nodes
+from dpmmwrap.sampler.ordered_sums import Nodes, merge_nodes, reduce_groups
 from dpmmwrap.starts.rules import Rule
 
 Command = tuple[str, tuple[Any, ...]]
@@ -240,10 +241,10 @@ class Part:
 
     # Questions about a chain's labels, which change nothing.
 
-    def ask_sizes(self, state: Labels, clusters: IntArray, count: int, best: bool) -> tuple[IntArray, Any]:
+    def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
         """How many points of these clusters are here, and one point of each, or None."""
-        data, at = self.known_data, best_of(state) if best else state
-        members = data.members(at, clusters, count)  # type: ignore[arg-type]
+        data = self.known_data
+        members = data.members(state, clusters, count)  # type: ignore[arg-type]
         return np.array([len(rows) for rows in members], np.int64), data.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
@@ -296,12 +297,18 @@ class Part:
         rows = np.flatnonzero(touched & (state.before != state.labels))
         return rows + self.stretch.first_row, state.before[rows], state.labels[rows]
 
-    def ask_best_sums(self, state: Labels, count: int, origins: Any) -> Nodes:
-        """What the statistics of the best clusters are made from."""
-        at, data = best_of(state), self.known_data
-        members = data.members(at, np.arange(count), count)  # type: ignore[arg-type]
-        sides = [np.zeros(len(rows), np.uint8) for rows in members]
-        return packed(merge_nodes(data.side_groups(at, members, sides, origins)))  # type: ignore[arg-type]
+    def ask_best_sums(self, state: Labels, count: int, prior: Any, shift: Any) -> Nodes:
+        """What the statistics of the best clusters are made from, in double precision."""
+        labels, edges = best_of(state).labels, self.known_data.group_rows()
+        found = []
+        for begin, end in itertools.pairwise(edges.tolist()):
+            rows, own = self.points[begin:end], labels[begin:end]
+            if shift is None:
+                found.append(prior.statistics(rows, own, count))
+            else:
+                found.append(plain_sums(rows, own, count, shift))
+        sums = tuple(np.stack(arrays) for arrays in zip(*found, strict=True))
+        return merge_nodes(reduce_groups(self.stretch.first_group, sums))
 
     def query(self, chain: int, name: str, arguments: tuple[Any, ...]) -> Any:
         return getattr(self, f"ask_{name}")(self.state_of(chain), *arguments)
