@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +22,11 @@ def connected(scheduler: str | None, local_workers: int | None) -> Iterator[Any]
     with contextlib.ExitStack() as stack:
         where: Any = scheduler
         if scheduler is None:
-            local = LocalCluster(n_workers=local_workers, threads_per_worker=1, dashboard_address=None)
-            where = stack.enter_context(local)
+            where = stack.enter_context(
+                LocalCluster(
+                    n_workers=local_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+                )
+            )
         try:
             client = stack.enter_context(Client(where, timeout=CONNECTED_WITHIN))
         except (OSError, ValueError) as error:

@@ -33,6 +33,8 @@ SILENCE = 60.0
 """Seconds without a sign of life after which a worker is given up while it is waited for."""
 REPLACED_WITHIN = 15.0
 """Seconds that a lost worker has for coming back (its nanny starts it again) before others take over its parts."""
+VERSIONS_WITHIN = 60.0
+"""Seconds that workers have for importing this package."""
 NO_WORKERS = 120.0
 """Seconds to wait for any worker at all."""
 MOST_LOSSES = 100
@@ -152,6 +154,25 @@ class Cluster:
         """Have the workers forget the fit."""
         with contextlib.suppress(Exception):
             self._run(worker.close_fit, (self.name,), self.alive(), 10.0)
+
+    def check_versions(self, addresses: list[str]) -> str | None:
+        """Refuse workers with other versions; a sentence if their processors differ."""
+        own = worker.versions()
+        processors = {own["processor"]}
+        for address, theirs in self._run(worker.versions, (), addresses, VERSIONS_WITHIN).items():
+            if is_loss(theirs):
+                continue
+            if isinstance(theirs, Exception):
+                raise ClusterError(f"the worker {address} cannot import dpmmwrap: {theirs}")
+            for name, version in own.items():
+                if name != "processor" and theirs[name] != version:
+                    raise ClusterError(
+                        f"the worker {address} has {name} {theirs[name]} and this process {version}: all need the same"
+                    )
+            processors.add(theirs["processor"])
+        if len(processors) == 1:
+            return None
+        return f"processors differ ({', '.join(sorted(processors))}): labels may differ from those of one machine"
 
     # Questions.
 
@@ -312,7 +333,7 @@ class Cluster:
     def _placed(self, parts: list[int], candidates: list[str] | None = None) -> None:
         """Load parts, onto their owners or onto the least burdened candidates, and bring them up to date."""
         if candidates is not None:
-            check_versions(self.client, candidates)
+            self.check_versions(candidates)
             self._run(worker.prepare, (self.kinds, self.draws), candidates)
             for part in parts:
                 burden = {a: sum(owner == a for p, owner in self.owner.items() if p not in parts) for a in candidates}
@@ -457,27 +478,3 @@ async def remove_worker(address: str, dask_scheduler: Any) -> None:
 def is_loss(reply: Any) -> bool:
     """Whether a worker did not answer, as opposed to what it answered or raised."""
     return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))
-
-
-def check_versions(client: Client, addresses: list[str]) -> str | None:
-    """Refuse workers with other versions; a sentence if their processors differ."""
-    own = worker.versions()
-    try:
-        replies = client.run(worker.versions, workers=addresses, on_error="return")
-    except OSError as error:
-        raise ClusterError(f"the workers cannot be asked for their versions: {error}") from error
-    processors = {own["processor"]}
-    for address, theirs in replies.items():
-        if is_loss(theirs):
-            continue
-        if isinstance(theirs, Exception):
-            raise ClusterError(f"the worker {address} cannot import dpmmwrap: {theirs}")
-        for name, version in own.items():
-            if name != "processor" and theirs[name] != version:
-                raise ClusterError(
-                    f"the worker {address} has {name} {theirs[name]} and this process {version}: all need the same"
-                )
-        processors.add(theirs["processor"])
-    if len(processors) > 1:
-        return f"processors differ ({', '.join(sorted(processors))}): labels may differ from those of one machine"
-    return None

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from distributed import Client, Future, futures_of, get_client
+from distributed import Client, Future, futures_of, get_client, wait
 from sklearn.utils.validation import check_non_negative
 
 from dpmmwrap import compiling
 from dpmmwrap.backends.dask import worker
-from dpmmwrap.backends.dask.cluster import Cluster, Source, check_versions
+from dpmmwrap.backends.dask.cluster import PATIENCE, Cluster, Source
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
@@ -28,11 +28,14 @@ WORKERS_WITHIN = 30.0
 def current_client() -> Client:
     """The client that is there; a sentence if there is none."""
     try:
-        return get_client()
+        client = get_client()
     except ValueError as error:
         raise ValueError(
             "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
         ) from error
+    if client.asynchronous:
+        raise ValueError("a fit needs a client that is not asynchronous")
+    return client
 
 
 class Blocks(NamedTuple):
@@ -66,13 +69,15 @@ def blocks_of(X: Any, client: Client) -> Blocks:
         if kinds:
             raise ValueError(f"on Dask all columns should hold numbers, not {', '.join(sorted(kinds))}")
         wide = any(np.dtype(getattr(kind, "numpy_dtype", kind)) != np.float32 for kind in X.dtypes)
-        X = X.astype("float64" if wide else "float32").to_dask_array(lengths=True)
+        lengths = computed(client, [dask.delayed(len)(one) for one in X.to_delayed()], "the lengths of partitions")
+        X = X.astype("float64" if wide else "float32").to_dask_array(lengths=tuple(int(one) for one in lengths))
     elif not isinstance(X, da.Array):
         X = da.from_array(X, chunks=(max(1, (1 << 25) // max(1, X.shape[1] * 8)), -1))
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")
     if any(np.isnan(X.chunks[0])):
-        X = X.compute_chunk_sizes()
+        lengths = computed(client, [dask.delayed(len)(one) for one in X[:, 0].to_delayed()], "the lengths of blocks")
+        X._chunks = (tuple(int(one) for one in lengths), *X.chunks[1:])
     sparse = hasattr(X._meta, "tocsr")
     if not sparse and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
@@ -141,11 +146,11 @@ def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
         addresses, threads = workers_by_data(client, blocks)
     except TimeoutError as error:
         raise ClusterError(f"no worker joined the cluster within {WORKERS_WITHIN:.0f} s") from error
-    doubt = check_versions(client, addresses)
-    if doubt is not None:
-        warnings.warn(doubt, UserWarning, stacklevel=4)
     cluster = Cluster(client, addresses)
     try:
+        doubt = cluster.check_versions(addresses)
+        if doubt is not None:
+            warnings.warn(doubt, UserWarning, stacklevel=4)
         read = read_counts(cluster, blocks, threads) if estimator.family == "multinomial" else None
         yield read or read_numbers(estimator, cluster, blocks, threads)
     finally:
@@ -171,8 +176,18 @@ def count_entries(client: Client, blocks: Blocks) -> int:
     """Of sparse blocks, all that are not zero."""
     import dask
 
-    found = client.compute([dask.delayed(entries_of)(block) for block in blocks.blocks])
-    return int(sum(client.gather(found)))
+    return int(sum(computed(client, [dask.delayed(entries_of)(block) for block in blocks.blocks], "the sparse blocks")))
+
+
+def computed(client: Client, tasks: Any, what: str) -> list[Any]:
+    """What tasks return, if they do so before long."""
+    futures = client.compute(list(tasks))
+    try:
+        wait(futures, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are there enough workers?") from error
+    found: list[Any] = client.gather(futures)
+    return found
 
 
 def entries_of(block: Any) -> int:
