@@ -323,6 +323,14 @@ def clusters() -> list[Row]:
     return table
 
 
+def dask() -> list[Row]:
+    """Two threads in one process against Dask's workers on the same two cores, D = 10, K = 20: medians of iterations in
+    turn; bytes are of a sweep, for two workers."""
+    import benchmark_dask
+
+    return benchmark_dask.rows()
+
+
 TABLES = {
     "start": start,
     "sweep": sweep,
@@ -331,6 +339,7 @@ TABLES = {
     "threads": threads,
     "points": points,
     "clusters": clusters,
+    "dask": dask,
 }
 
 

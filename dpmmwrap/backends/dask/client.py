@@ -24,7 +24,7 @@ def connected(scheduler: str | None, local_workers: int | None) -> Iterator[Any]
         if scheduler is None:
             where = stack.enter_context(
                 LocalCluster(
-                    n_workers=local_workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+                    n_workers=local_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
                 )
             )
         try:

@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 @pytest.fixture(scope="session")
 def workers() -> Iterator[LocalCluster]:
     """Two worker processes."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster:
         yield cluster
 
 

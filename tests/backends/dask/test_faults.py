@@ -57,7 +57,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(
     with pytest.raises(Stop):
         DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=at({13: stop}))
     seen: list[int] = []
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as other, Client(other):
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other, Client(other):
         model = DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=lambda number, _: seen.append(number))
         assert seen[0] == 11
         daskfits.assert_same(model, DPMM(**SETTINGS).fit(X))
@@ -108,12 +108,12 @@ def test_a_lost_scheduler_is_one_sentence_and_a_checkpoint_goes_on(tmp_path: Pat
         ):
             DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=at({12: scheduler.kill}))
         assert time.monotonic() - begun < 120
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as other, Client(other):
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other, Client(other):
         daskfits.assert_same(DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X)), DPMM(**SETTINGS).fit(X))
 
 
 def three_workers() -> LocalCluster:
-    return LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+    return LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def test_two_workers_find_the_labels_of_one_machine(kind: str, client: Client) -
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_any_number_of_workers_finds_the_same(count: int) -> None:
     threads = 2 if count == 2 else 1
-    with LocalCluster(n_workers=count, threads_per_worker=threads, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=count, threads_per_worker=threads, dashboard_address=":0") as cluster, Client(cluster):
         for kind in daskfits.KINDS:
             X, settings = daskfits.case(kind)
             daskfits.assert_same(DPMM(**settings).fit(daskfits.lazy(X)), DPMM(**settings).fit(X))
