@@ -331,6 +331,13 @@ def dask() -> list[Row]:
     return benchmark_dask.rows()
 
 
+def calls() -> list[Row]:
+    """A call of all workers with as many bytes as a sweep at D = 10, K = 20, and nothing to do."""
+    import benchmark_dask
+
+    return benchmark_dask.calls()
+
+
 TABLES = {
     "start": start,
     "sweep": sweep,
@@ -340,6 +347,7 @@ TABLES = {
     "points": points,
     "clusters": clusters,
     "dask": dask,
+    "calls": calls,
 }
 
 

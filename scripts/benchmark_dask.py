@@ -29,6 +29,7 @@ from dpmmwrap.starts import make_initializer
 DIM, CLUSTERS, SPREAD = 10, 20, 10
 ROWS = (20_000, 1_000_000, 10_000_000)
 WORKERS = (2, 4)
+CALLED = (1, 2, 4, 8)
 LONGEST = 60.0
 """Seconds of iterations of each kind at most."""
 
@@ -60,6 +61,25 @@ def row_of(count: int, folder: Path) -> Row:
         row["bytes out"], row["bytes in"] = sweep.sent // sweep.calls, sweep.received // sweep.calls
     row["start-up s"] = start_up(path, data.y)
     return row
+
+
+def calls() -> list[Row]:
+    """One for each number of workers: a sweep's worth of bytes goes out, and nothing is done with it."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        data = generate(DIM, CLUSTERS, 100_000, SPREAD, 0)
+        path, prior = Path(folder) / "points.npy", NIW.from_data(data.X)
+        np.save(path, data.X)
+        for workers in CALLED:
+            with remote_chain(path, data.y, prior, workers) as remote:
+                cluster, sent = remote.points.cluster, np.zeros(3 * CLUSTERS * (DIM * DIM + DIM + 1))
+                times = []
+                for _ in range(150):
+                    begun = time.perf_counter()
+                    cluster.ask(0, query=("labels_at", (sent.view(np.int64) - 1,)))
+                    times.append(time.perf_counter() - begun)
+                found.append({"workers": len(cluster.owner), "ms": 1e3 * statistics.median(times)})
+    return found
 
 
 def settings_of(prior: Any, labels: Any, n_jobs: int) -> Settings:

@@ -113,12 +113,16 @@ def scheduler_process(folder: Path, host: str = "127.0.0.1", **environment: str)
     place.unlink(missing_ok=True)
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", host, "--port", "0", "--no-dashboard"]
     with running([*command, "--scheduler-file", place], **quietly(environment)) as process:
-        for _ in range(300):
-            with contextlib.suppress(OSError, ValueError):
-                yield process, json.loads(place.read_text())["address"]
-                return
-            time.sleep(0.1)
-        raise AssertionError("the scheduler did not start")
+        yield process, address_in(place)
+
+
+def address_in(place: Path) -> str:
+    """The address that a scheduler writes to a file when it is there."""
+    for _ in range(300):
+        with contextlib.suppress(OSError, ValueError):
+            return str(json.loads(place.read_text())["address"])
+        time.sleep(0.1)
+    raise AssertionError("the scheduler did not start")
 
 
 def worker_process(address: str, folder: Path, prefix: Sequence[str] = (), host: str = "127.0.0.1") -> Any:

@@ -221,7 +221,7 @@ def test_a_host_is_cut_off(hosts: Hosts, tmp_path: Path) -> None:
     np.save(tmp_path / "points.npy", X)
     with contextlib.ExitStack() as stack:
         _, address = stack.enter_context(
-            daskfits.scheduler_process(tmp_path, hosts.gateway, DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP="10s")
+            daskfits.scheduler_process(tmp_path, hosts.gateway, DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP="20s")
         )
         for _ in range(3):
             prefix, host = hosts.add()
