@@ -33,6 +33,8 @@ SILENCE = 60.0
 """Seconds without a sign of life after which a worker is given up while it is waited for."""
 REPLACED_WITHIN = 15.0
 """Seconds that a lost worker has for coming back (its nanny starts it again) before others take over its parts."""
+PING = 10.0
+"""Seconds in which a worker says that it is there, however busy it is."""
 VERSIONS_WITHIN = 60.0
 """Seconds that workers have for importing this package."""
 NO_WORKERS = 120.0
@@ -201,9 +203,13 @@ class Cluster:
         for address in by_worker:
             reply = replies.get(address)
             if not isinstance(reply, bytes):
-                if isinstance(reply, Exception) and not is_loss(reply):
+                # Without any reply: others were waited for in vain, and it is asked again.
+                if isinstance(reply, Overdue):
+                    raise ClusterError(f"waited {PATIENCE:.0f} s for a step of the workers after {self.doing}")
+                if is_loss(reply):
+                    lost.add(address)
+                elif isinstance(reply, Exception):
                     raise reply
-                lost.add(address)
                 continue
             received += len(reply)
             answers = pickle.loads(reply)
@@ -249,10 +255,10 @@ class Cluster:
                 done, _ = await asyncio.wait({call}, timeout=min(5.0, limit))
                 if done:
                     return call.result()
-                quiet = await self._quiet(addresses) if time.monotonic() < end else addresses
-                if quiet:
+                quiet = await self._quiet(addresses)
+                if quiet or time.monotonic() > end:
                     call.cancel()
-                    return {address: TimeoutError() for address in quiet}
+                    return {address: TimeoutError() for address in quiet} or dict.fromkeys(addresses, Overdue())
 
         self._check_scheduler()
         try:
@@ -306,8 +312,8 @@ class Cluster:
         """A worker that holds nothing any more may still be there, and be used again; one that does not answer is taken
         out of the cluster, so that nobody waits for its results."""
         there = set(self._workers()) & lost
-        replies = self._run(ping, (), sorted(there), 20.0) if there else {}
-        dead = {address for address in lost if replies.get(address) != "here"}
+        here = {address for address in there if self._run(ping, (), [address], PING).get(address) == "here"}
+        dead = lost - here
         self.given_up |= dead
         for address in dead & there:
             with contextlib.suppress(Exception):
@@ -404,8 +410,9 @@ class Cluster:
                     f"the labels of the rows from {self.stretches[part].first_row:,} on were lost with two workers at "
                     "once; a fit with a checkpoint goes on from there"
                 )
-            if log.since(seen):
-                request = pickle.dumps(Request(self.name, chain, seen, log.since(seen)), protocol=5)
+            # One by one: each may take as long as a step may.
+            for number, command in enumerate(log.since(seen), seen):
+                request = pickle.dumps(Request(self.name, chain, number, [command]), protocol=5)
                 reply = self._run(worker.answer, (request, {address: [part]}), [address]).get(address)
                 if not isinstance(reply, bytes):
                     raise LostAgain({address})
@@ -457,6 +464,10 @@ class Saved(NamedTuple):
     files: list[str]
     done: int
     n_clusters: int
+
+
+class Overdue(TimeoutError):
+    """Workers are there, but what they were asked for takes too long."""
 
 
 class LostAgain(Exception):
