@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import FloatArray, IntArray
-from dpmmwrap.backends import Settings
+from dpmmwrap.backends import Result, Settings
 from dpmmwrap.bins import kmeans_bins
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
+from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.families.ties import spread_ties, tied_columns
@@ -219,7 +220,6 @@ class Tried(NamedTuple):
 def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> Tried:
     """Run short chains on a sample, from one cluster and from bins, and see how probable the mixture that they end with
     makes it."""
-    from dpmmwrap.backends.native import NativeBackend
     from dpmmwrap.evidence import log_evidence
 
     if len(points) > SHORT_SAMPLE:
@@ -232,12 +232,22 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
         n_chains=1 if defaults.is_costly(kind, found.dim) else 2,
         other_start=bins_to_begin_with(points, found.best(kind).n_bins),
     )  # fmt: skip
-    result = NativeBackend().fit(points, settings)
+    result = short_chains(points, settings)
     assert result.place is not None
     place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
     evidence = log_evidence(grid.prior(place), points, result.labels, result.alpha)
     size = (int(result.labels.max()) + 1) * (defaults.parameters(kind, found.dim) + 1)
     return Tried(kind, grid, evidence, result.chain == 1, size)
+
+
+def short_chains(points: Points, settings: Settings) -> Result:
+    """What chains find that only compare: after Ctrl-C there is nothing to compare."""
+    from dpmmwrap.backends.native import NativeBackend
+
+    result = NativeBackend().fit(points, settings)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 def bins_to_begin_with(points: FloatArray, count: int) -> IntArray:
