@@ -39,7 +39,7 @@ class Interrupt:
 
 @contextlib.contextmanager
 def postponed() -> Iterator[None]:
-    """Within this context the first Ctrl-C waits until the end, and then does what it would have done; a second does not.
+    """Within this context the first Ctrl-C waits until the end, and then does what it would have done; a second raises.
 
     For steps that call back from C into Python: an exception is lost there, and what it has cut short is used.
     """

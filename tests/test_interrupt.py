@@ -21,12 +21,25 @@ def test_the_first_one_is_noted_and_the_second_raises() -> None:
             ctrl_c()
 
 
-def test_a_postponed_one_raises_at_the_end() -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt), postponed():
+@postponed()
+def interrupted(times: int, done: list[str]) -> None:
+    for _ in range(times):
         ctrl_c()
-        done.append(True)
+    done.append("the end")
+
+
+def test_a_postponed_one_raises_at_the_end() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(1, done)
     assert done
+
+
+def test_the_second_one_is_not_postponed() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(2, done)
+    assert not done
 
 
 def test_a_postponed_one_does_what_the_outer_context_does_with_it() -> None:
@@ -37,16 +50,12 @@ def test_a_postponed_one_does_what_the_outer_context_does_with_it() -> None:
         assert outer.requested
 
 
-def test_the_second_one_is_not_postponed() -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt), postponed():
-        ctrl_c()
-        ctrl_c()
-        done.append(True)
-    assert not done
+@postponed()
+def failing() -> None:
+    ctrl_c()
+    raise ValueError
 
 
 def test_an_error_does_not_lose_it() -> None:
-    with pytest.raises(KeyboardInterrupt), postponed():
-        ctrl_c()
-        raise ValueError
+    with pytest.raises(KeyboardInterrupt):
+        failing()
