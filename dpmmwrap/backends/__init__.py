@@ -92,6 +92,11 @@ class Settings:
         return self.acceptance_ratio in FULL_RATIOS
 
     @property
+    def refine(self) -> bool:
+        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
+        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
+
+    @property
     def warm_up(self) -> int:
         """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
         return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
