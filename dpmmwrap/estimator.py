@@ -730,7 +730,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
             return {"init_clusters": first}
         several = self._chain_count(backend, choice) > 1
-        if not several and not choice.bins_were_better:
+        if not several and not choice.bins_are_better():
             return {"init_clusters": first}
         bins = bins_to_begin_with(points, choice.bins)
         return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}

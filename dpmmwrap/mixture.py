@@ -352,15 +352,15 @@ class Mixture:
         """With the columns that were left out."""
         return rows if self.restored is None else self.restored.points(rows)
 
-    def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
+    def groups(self, X: Any, method: str = "dip", cut: float | None = None) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D)
             Rows with the columns of the fit; of a table they are found by name.
-        method : {"demp", "entropy"}, default="demp"
-            Join the two that are confused most often, or the two whose union lowers the entropy most.
+        method : {"dip", "demp", "entropy"}, default="dip"
+            Which two are joined next, as in `DPMM.groups`.
         cut : float, default=None
             What the suggested cut joins, as in `DPMM.groups`.
 

@@ -182,7 +182,7 @@ class PosteriorMixin:
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
-    def groups(self, X: Any = None, *, method: str = "demp", cut: float | None = None) -> Groups:
+    def groups(self, X: Any = None, *, method: str = "dip", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
         A class that is not one Gaussian is found as several clusters; joined, they are one group.
@@ -191,12 +191,13 @@ class PosteriorMixin:
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
-        method : {"demp", "entropy"}, default="demp"
-            "demp" joins the two that are confused most often (Hennig 2010); "entropy" those whose union lowers the
-            entropy most (Baudry et al. 2010).
+        method : {"dip", "demp", "entropy"}, default="dip"
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
+            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
-            What the suggested cut joins: all above this probability of confusion ("demp"; None is 0.025), or drop in
-            entropy in nats a point ("entropy"; None is where the entropy bends).
+            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
 
         Returns
         -------

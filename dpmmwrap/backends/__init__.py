@@ -92,6 +92,11 @@ class Settings:
         return self.acceptance_ratio in FULL_RATIOS
 
     @property
+    def refine(self) -> bool:
+        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
+        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
+
+    @property
     def warm_up(self) -> int:
         """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
         return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
@@ -149,6 +154,11 @@ def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> in
         cheap = rows <= FEW_POINTS and rows * columns <= FEW_NUMBERS
         return SEVERAL if draws or cheap else 1
     return int(asked)
+
+
+def has_few_numbers(X: Points) -> bool:
+    """Whether data are small enough for steps that look at all clusters for all points at once."""
+    return bool(X.shape[0] * X.shape[1] <= FEW_NUMBERS)
 
 
 class Backend(Protocol):

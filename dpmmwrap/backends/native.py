@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Progress, Result, Settings
+from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.hyperprior import Hyperprior
+from dpmmwrap.families.hyperprior import FIRST, Hyperprior
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.sampler.refinement import refined
+from dpmmwrap.sampler.state import Best
 
 
 class NativeBackend:
@@ -45,7 +47,21 @@ class NativeBackend:
             else:
                 with ThreadPoolExecutor(side_by_side) as pool:
                     found = list(pool.map(run, range(chains)))
-        return result_of(found, labels, settings.hyperprior)
+            result = result_of(found, labels, settings.hyperprior)
+            if settings.refine and has_few_numbers(X) and not result.interrupted:
+                best = refined(X, settings, best_of(result), interrupt)
+                result = replace(with_best(result, best), interrupted=interrupt.requested)
+        return result
+
+
+def best_of(result: Result) -> Best:
+    return Best(result.log_posterior, result.labels, result.sublabels, result.alpha, result.place or FIRST)
+
+
+def with_best(result: Result, best: Best) -> Result:
+    return replace(
+        result, labels=best.labels, sublabels=best.sublabels, log_posterior=best.log_posterior, alpha=best.alpha
+    )
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:

@@ -237,7 +237,13 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
-    sensitivity = model.sensitivity() if options["sensitivity"] and not model.interrupted_ else None
+    sensitivity = None
+    if options["sensitivity"] and not model.interrupted_:
+        try:
+            sensitivity = model.sensitivity()
+        except KeyboardInterrupt:
+            # The fit itself is kept.
+            notes["the look at other widths of the prior (--sensitivity) was interrupted"] = None
     return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.backends import Result, Settings
+from dpmmwrap.backends import Result, Settings, has_few_numbers
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.interrupt import Interrupt
 
@@ -79,9 +79,33 @@ class DaskBackend:
                 finally:
                     chain.context.data.close()
                     tell_end(settings.progress, number)
-        result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
+            result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
+            if settings.refine and has_few_numbers(X) and not result.interrupted:
+                return refined_here(X, settings, result, interrupt)
         result.statistics = best_statistics(X, settings, result)
         return replace(result, **outputs_of(X, result))
+
+
+def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrupt) -> Result:
+    """The end of the search as on one machine, for data so small that the client can have them."""
+    import dask.array as da
+
+    from dpmmwrap.backends.native import best_of, with_best
+    from dpmmwrap.sampler.refinement import refined
+
+    handle: Any = result.labels
+    found = list(X.cluster.ask(handle.chain, query=("best", ())).values())
+    labels, sublabels = (np.concatenate([part[which] for part in found]) for which in range(2))
+    points = X.everything()
+    best = refined(points, settings, best_of(replace(result, labels=labels, sublabels=sublabels)), interrupt)
+    sizes = tuple(len(part[0]) for part in found)
+    return replace(
+        with_best(result, best),
+        interrupted=interrupt.requested,
+        statistics=settings.prior.statistics(points, best.labels),
+        labels=da.from_array(best.labels, chunks=(sizes,)),
+        sublabels=da.from_array(best.sublabels, chunks=(sizes,)),
+    )
 
 
 def shared_folder(X: Any, folder: Path) -> Path:

@@ -19,7 +19,7 @@ from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY, Log, Saved
 from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
-from dpmmwrap.backends.dask.points import RemotePoints, put_together
+from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
 from dpmmwrap.families.base import Points, Statistics, put
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
@@ -374,11 +374,3 @@ class RemoteData(Data):
 def own_rule(rule: Rule) -> Rule:
     """A rule without what is done if it leaves a side empty, which no part can know."""
     return rule.rule if isinstance(rule, OrElse) else rule
-
-
-def stacked(pieces: list[Any]) -> Any:
-    if hasattr(pieces[0], "indptr"):
-        from scipy.sparse import vstack
-
-        return vstack(pieces, format="csr")
-    return np.concatenate(pieces)

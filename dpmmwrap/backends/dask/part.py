@@ -267,6 +267,11 @@ class Part:
         """The same of the best labels of two chains."""
         return table_of(best_of(state).labels, best_of(self.chains[other]).labels, rows, columns)
 
+    def ask_best(self, state: Labels) -> tuple[IntArray, UInt8Array]:
+        """The best labels and sublabels, of data that are small."""
+        assert state.best_labels is not None and state.best_sublabels is not None
+        return state.best_labels, state.best_sublabels
+
     def ask_most(self, state: Labels) -> int:
         """The greatest of the best labels."""
         return int(best_of(state).labels.max())
