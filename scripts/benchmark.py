@@ -259,8 +259,8 @@ def julia_labels(X: np.ndarray, init_clusters: int | np.ndarray = 1) -> np.ndarr
 
     if not julia.is_set_up():
         return None
-    model = DPMM(init="random", init_clusters=init_clusters, max_iter=200, random_state=0, backend="julia")
-    return model.fit_predict(X)
+    options = {"init_clusters": init_clusters, "acceptance_ratio": "reference", "backend": "julia"}
+    return DPMM(init="random", max_iter=200, random_state=0, **options).fit_predict(X)
 
 
 def threads() -> list[Row]:
