@@ -38,6 +38,7 @@ def test_any_number_of_workers_finds_the_same(count: int) -> None:
             daskfits.assert_same(DPMM(**settings).fit(daskfits.lazy(X)), DPMM(**settings).fit(X))
 
 
+@pytest.mark.slow
 def test_data_that_are_there_already(client: Client) -> None:
     """Persisted blocks, and an array of NumPy's with backend="dask"."""
     X, settings = daskfits.case("full")
@@ -92,7 +93,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
 
     shut = clusters.Cluster.close
     monkeypatch.setattr(clusters.Cluster, "close", close)
-    for rows in (40_000, 160_000):
+    for rows in (40_000, 80_000):
         X, labels = daskfits.points(rows)
         settings = {
             "covariance_type": "full",
@@ -105,7 +106,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
     few, many = (traffic._replace(calls=1) for traffic in seen.values())
     calls, clusters_and_halves, dim, workers = 10, 3 * 5, 3, 2
     numbers = clusters_and_halves * (dim * dim + dim + 2)
-    assert seen[40_000].calls == seen[160_000].calls == calls
+    assert seen[40_000].calls == seen[80_000].calls == calls
     for before, after in ((few.sent, many.sent), (few.received, many.received)):
         assert after < 1.1 * before
         assert before < calls * workers * (8 * numbers + 2000)
