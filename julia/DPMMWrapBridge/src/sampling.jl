@@ -51,10 +51,9 @@ has_run() = HAS_RUN[]
 function run(chain::Chain, start, report)
     clusters = DPMMSubClusters.initial_clusters
     DPMMSubClusters.init_first_clusters!(chain.model, clusters)
-    if start !== nothing
-        begin_subclusters!(chain, start, collect(eachindex(chain.model.group.local_clusters)))
-        DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
-    end
+    start === nothing || begin_subclusters!(chain, start, collect(eachindex(chain.model.group.local_clusters)))
+    # Also where nothing has begun: the package makes one task here, too, and each takes from the random numbers.
+    DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
     iteration, last = 0, chain.settings.iterations
     while iteration < last
         iteration += 1
