@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,8 @@ from dpmmwrap.backends import (
     started,
     told_of,
 )
-from dpmmwrap.bins import many_clusters
+from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
+from dpmmwrap.bins import is_remote, many_clusters, sample_rows
 from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
@@ -103,9 +105,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
-    backend : {"auto", "native", "julia"}, default="auto"
-        The built-in sampler, or DPMMSubClusters.jl. "auto" takes Julia where it is set up and gives all that is asked:
-        it neither chooses a covariance type nor learns a prior, and makes one chain without draws and checkpoints.
+    backend : {"auto", "native", "julia", "dask"}, default="auto"
+        The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on the workers of the current Dask client.
+        "auto" takes Dask for data of Dask's, and Julia where it is set up and gives all that is asked: it neither
+        chooses a covariance type nor learns a prior, and makes one chain without draws and checkpoints.
     min_cluster_age : int, default=3
         Iterations before a new cluster may split or merge.
     init_clusters : int, "many", "auto" or array of labels, default="auto"
@@ -146,7 +149,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
-        the one of the highest log posterior that any chain has met.
+        the one of the highest log posterior that any chain has met. Of data on Dask a Dask array, and so is sublabels_.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -188,7 +191,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     init_ : str
         What "auto" has chosen for `init`.
     backend_ : str
-        What did the sampling: "native" or "julia".
+        What did the sampling: "native", "julia" or "dask".
     backend_reason_ : str
         Why it was taken.
     startup_seconds_ : float
@@ -327,7 +330,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Parameters
         ----------
         X : array, sparse matrix or table, shape (N, D)
-            The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow.
+            The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
+            frames of Dask stay on its workers.
         y : ignored
             Not looked at; here because scikit-learn passes it.
         truth : array of labels, shape (N,), default=None
@@ -346,12 +350,23 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_among("on_interrupt", on_interrupt, ("raise", "return"))
         given = self._check_parameters()
         came_as = str(getattr(X, "dtype", type(X).__name__))
-        read = self._read(X)
+        with self._reading(X) as read:
+            self._fit(read, given, truth, progress, came_as)
+        if self.interrupted_ and on_interrupt == "raise":
+            raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
+        return self
+
+    def _fit(self, read: Read, given: dict[str, Any], truth: Any, progress: Progress | None, came_as: str) -> None:
+        """Choose the model, sample, and keep what was found."""
         ratio = given["acceptance_ratio"]
         chosen = choose_backend(self.backend, self._wanted(ratio, read))
         backend = started(chosen, told_of(progress, self.verbose))
         if backend.name == "native":
             compiling.prepare(self._loops(read), self.n_draws > 0)
+        elif backend.name == "dask":
+            from dpmmwrap.backends.dask.loading import prepare
+
+            prepare(read.points, self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
         choice = choose_model(asked, read, only_full=backend.name == "julia")
@@ -392,12 +407,19 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
-        if self.interrupted_ and on_interrupt == "raise":
-            raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
-        return self
+
+    def _reading(self, X: Any) -> AbstractContextManager[Read]:
+        """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
+        if self.backend != "dask" and not is_lazy(X):
+            return nullcontext(self._read(X))
+        if self.backend not in ("auto", "dask"):
+            raise ValueError(f"data of Dask need the backend dask (or auto), not {self.backend}")
+        workers = self.workers > 0 or self.machines is not None
+        check_dask_can(self.family, self.n_draws, bool(self.keep_labels), workers)
+        return on_workers(self, X)
 
     def _read(self, X: Any) -> Read:
-        """The data of a fit, checked and stored as their family wants them."""
+        """Data that are here."""
         if self.family == "mixed":
             return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
@@ -407,7 +429,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def _loops(self, read: Read) -> tuple[str, ...]:
         """The kinds of compiled loops that a fit needs, at most."""
         if self.family != "gaussian":
-            return ("sparse" if issparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
+            return ("sparse" if is_sparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
         if read.n_missing:
             return ("gaps",)
         own = getattr(self.prior, "family", self.covariance_type)
@@ -477,8 +499,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of int32, shape (n,)
-            A label for each row.
+            A label for each row; of a Dask array or frame a Dask array, of which nothing is computed yet.
         """
+        if is_lazy(X):
+            lazy: IntArray = self._lazily("predict", X, np.int32)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.predict(rows)
 
@@ -495,8 +520,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. An outlier component is the last column.
+            Each row sums to 1. An outlier component is the last column. Of a Dask array or frame a Dask array.
         """
+        if is_lazy(X):
+            width = self.mixture_.n_clusters + int(self.outlier_weight > 0)
+            lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.predict_proba(rows)
 
@@ -511,8 +540,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of float64, shape (n,)
-            In nats. Low ones are rows unlike those of the fit.
+            In nats. Low ones are rows unlike those of the fit. Of a Dask array or frame a Dask array.
         """
+        if is_lazy(X):
+            lazy: Float64Array = self._lazily("score_samples", X, np.float64)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.score_samples(rows)
 
@@ -529,9 +561,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         float
-            The mean of `score_samples`, for grid searches and comparisons on rows that were held out.
+            The mean of `score_samples`, for grid searches and comparisons on rows that were held out. Of a Dask array
+            or frame it is lazy, too.
         """
-        return float(self.score_samples(X).mean())
+        mean = self.score_samples(X).mean()
+        return mean if is_lazy(X) else float(mean)
+
+    def _lazily(self, method: str, X: Any, kind: Any, columns: int | None = None) -> Any:
+        """What a method gives for rows of Dask's, block by block when it is computed."""
+        from dpmmwrap.backends.dask.lazy import by_blocks
+
+        check_is_fitted(self)
+        return by_blocks(self, method, X, kind, columns)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
         """New points from the fitted mixture.
@@ -580,7 +621,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.prior_width_ is None:
             raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
         points, mixture = self._some_points, self.mixture_
-        labels = self.labels_[kept_rows(len(self.labels_), points.shape[1])]
+        labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
         asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
@@ -643,6 +684,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
         return Wanted(
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            remote=is_remote(read.points),
             acceptance_ratio=acceptance_ratio,
             workers=self.workers > 0 or self.machines is not None or julia_workers.are_kept(),
             family=self._family_of_backend(read.n_missing > 0),
@@ -718,12 +760,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
             return {"init_clusters": first}
         several = self._chain_count(backend, choice) > 1
-        if not several and not choice.bins_were_better:
+        if not several and not choice.bins_are_better():
             return {"init_clusters": first}
         bins = bins_to_begin_with(points, choice.bins)
         return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
 
-    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> int | IntArray:
+    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
         first = self.init_clusters
         if isinstance(first, str):
             if first not in ("auto", "many"):
@@ -742,10 +784,15 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.outlier_weight == 0:
             return None
         if self.outlier_prior is None:
-            return prior.outliers(read.points)
+            return prior.outliers(read.points[sample_rows(read.points.shape[0], 0)], read.points.shape[0])
         if type(self.outlier_prior) is not type(prior):
             raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
         return self.outlier_prior.shifted(read.offset)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether points are a sparse matrix, here or elsewhere."""
+    return bool(issparse(X) or getattr(X, "is_sparse", False))
 
 
 def is_text(X: Any, prior: Any) -> bool:

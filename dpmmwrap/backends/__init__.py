@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
@@ -93,6 +93,11 @@ class Settings:
         return self.acceptance_ratio in FULL_RATIOS
 
     @property
+    def refine(self) -> bool:
+        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
+        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
+
+    @property
     def warm_up(self) -> int:
         """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
         return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
@@ -135,6 +140,8 @@ class Result:
     """What starting and compiling the sampler took, of Julia and its workers."""
     agreement: tuple[float, ...] = ()
     """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
+    statistics: Statistics = None
+    """Of the clusters, outliers last, from a backend whose points are elsewhere."""
 
 
 def search_length(asked: int | str) -> dict[str, Any]:
@@ -150,6 +157,11 @@ def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> in
         cheap = rows <= FEW_POINTS and rows * columns <= FEW_NUMBERS
         return SEVERAL if draws or cheap else 1
     return int(asked)
+
+
+def has_few_numbers(X: Points) -> bool:
+    """Whether data are small enough for steps that look at all clusters for all points at once."""
+    return bool(X.shape[0] * X.shape[1] <= FEW_NUMBERS)
 
 
 class Backend(Protocol):
@@ -174,19 +186,24 @@ class Wanted(NamedTuple):
     """Whether draws or several chains are asked for."""
     found_out: str | None = None
     """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
+    remote: bool = False
+    """Whether the points are on the workers of a Dask cluster."""
 
 
 class Chosen(NamedTuple):
     """A backend by its name, and why it was taken."""
 
-    name: Literal["native", "julia"]
+    name: Literal["native", "julia", "dask"]
     reason: str
 
 
 def choose_backend(name: str, wanted: Wanted) -> Chosen:
-    """Which backend "auto" is: Julia where it is set up and gives all that was asked, else the built-in sampler."""
-    if name not in ("auto", "native", "julia"):
-        raise ValueError(f"backend should be auto, native or julia, not {name!r}")
+    """Which backend "auto" is: Dask where the points are there; Julia where it is set up and gives all that was asked;
+    else the built-in sampler."""
+    if name not in ("auto", "native", "julia", "dask"):
+        raise ValueError(f"backend should be auto, native, julia or dask, not {name!r}")
+    if name == "dask" or wanted.remote:
+        return Chosen("dask", "it was asked for" if name == "dask" else "the data are Dask's")
     if name == "native":
         if wanted.workers:
             raise ValueError("worker processes need the Julia backend: backend should be julia")
@@ -228,6 +245,10 @@ def started(chosen: Chosen, tell: Callable[[str], None] | None = None) -> Backen
         from dpmmwrap.backends.julia import JuliaBackend
 
         return JuliaBackend(tell)
+    if chosen.name == "dask":
+        from dpmmwrap.backends.dask import DaskBackend
+
+        return DaskBackend()
     from dpmmwrap.backends.native import NativeBackend
 
     return NativeBackend()

@@ -262,7 +262,7 @@ def test_what_cannot_go_together_is_said_before_julia_is_started(project: Path) 
         make_backend("julia", acceptance_ratio="printed")
     with pytest.raises(ValueError, match="worker processes need the Julia backend"):
         make_backend("native", workers=True)
-    with pytest.raises(ValueError, match="backend should be auto, native or julia, not 'r'"):
+    with pytest.raises(ValueError, match="backend should be auto, native, julia or dask, not 'r'"):
         make_backend("r")
 
 
