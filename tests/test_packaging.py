@@ -59,9 +59,9 @@ LOOK = """
 from pathlib import Path
 import dpmmwrap
 from dpmmwrap.backends import julia_setup
-from dpmmwrap.splitnet.weights_io import shipped_dims
+from dpmmwrap.splitnet.weights_io import shipped_path
 package = Path(dpmmwrap.__file__).parent
-print(package, len(shipped_dims()), (package / "_julia" / "DPMMWrapBridge" / "Project.toml").exists())
+print(package, int(shipped_path().is_file()), (package / "_julia" / "DPMMWrapBridge" / "Project.toml").exists())
 """
 
 
