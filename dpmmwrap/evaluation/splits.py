@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -122,7 +122,7 @@ def compare_splits(
 
 
 def judge(
-    method: str, level: str, X: Float64Array, truth: IntArray, found: FloatArray, milliseconds: float
+    method: str, level: str, X: Float64Array, truth: IntArray, found: Any, milliseconds: float
 ) -> SplitResult:
     """By labels 0 or 1, or by probabilities, which are also compared with how often they come true."""
     labels = (found > 0.5).astype(np.int64)

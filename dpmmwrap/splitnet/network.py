@@ -38,7 +38,7 @@ def longest(X: Tensor) -> Tensor:
     centred = X - X.mean(dim=1, keepdim=True)
     deviations = centred.square().mean(dim=1, keepdim=True).sqrt()
     scaled = centred / torch.where(deviations > 0, deviations, 1.0)
-    directions = torch.linalg.eigh(scaled.transpose(1, 2) @ scaled)[1]
+    directions: Tensor = torch.linalg.eigh(scaled.transpose(1, 2) @ scaled)[1]
     return scaled @ directions[:, :, -LARGEST_DIM:]
 
 

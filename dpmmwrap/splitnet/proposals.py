@@ -1,4 +1,4 @@
-"""Where candidate splits come from: the network, 2-means and balls, each as (B, C, n) in 0...1; and where none is sought.
+"""Where candidate splits come from: the network, 2-means and balls, each as (B, C, n) in 0...1; and where none is.
 
 All but 2-means look at a cluster in its view: whitened, rotated, and in 20 dimensions at most.
 """
