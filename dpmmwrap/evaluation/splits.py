@@ -121,9 +121,7 @@ def compare_splits(
     return rows
 
 
-def judge(
-    method: str, level: str, X: Float64Array, truth: IntArray, found: Any, milliseconds: float
-) -> SplitResult:
+def judge(method: str, level: str, X: Float64Array, truth: IntArray, found: Any, milliseconds: float) -> SplitResult:
     """By labels 0 or 1, or by probabilities, which are also compared with how often they come true."""
     labels = (found > 0.5).astype(np.int64)
     agreement = np.mean([adjusted_rand_score(y, z) for y, z in zip(truth, labels, strict=True)])
