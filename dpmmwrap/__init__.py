@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmmwrap.backends.julia_workers import julia_workers
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.families.diagonal import NIG
     from dpmmwrap.families.gaussian import NIW
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["DPMM", "NIG", "NIW", "Dirichlet", "SphericalNIG", "SplitNet", "__version__", "load", "make_initializer"]
+__all__ = [
+    "DPMM",
+    "NIG",
+    "NIW",
+    "Dirichlet",
+    "SphericalNIG",
+    "SplitNet",
+    "__version__",
+    "julia_workers",
+    "load",
+    "make_initializer",
+]
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
@@ -26,6 +38,7 @@ _HOMES = {
     "NIW": "dpmmwrap.families.gaussian",
     "SphericalNIG": "dpmmwrap.families.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
+    "julia_workers": "dpmmwrap.backends.julia_workers",
     "load": "dpmmwrap.mixture",
     "make_initializer": "dpmmwrap.starts",
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ Embedder = Callable[[Any], Any]
 """From rows of the data to coordinates (dense, or sparse) in which distances mean something."""
 
 
-def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> IntArray:
+def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> Any:
     """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
     rows, features = X.shape
     return kmeans_bins(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
@@ -42,10 +42,11 @@ def sample_rows(rows: int, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
 
 
-def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) -> IntArray:
-    """A label per point: the nearest of `count` centres, with each feature divided by its deviation."""
+def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
+    """A label per point: the nearest of `count` centres, with each feature divided by its deviation; of points that are
+    elsewhere, the rule that gives it."""
     if count < 2:
-        return np.zeros(X.shape[0], np.int32)
+        return 1 if is_remote(X) else np.zeros(X.shape[0], np.int32)
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
 
@@ -61,7 +62,24 @@ def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) ->
         centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
         steps = STEPS * max(1, SAMPLE // points.shape[0])
         model = KMeans(count, init=centres, n_init=1, max_iter=steps).fit(points)
-    return nearest(X, model.cluster_centers_, embed)
+    rule = NearestCentre(model.cluster_centers_.astype(np.float32), embed)
+    # Points that are elsewhere are labelled there.
+    return rule if is_remote(X) else rule(X)
+
+
+def is_remote(X: Any) -> bool:
+    """Whether points are on other machines (`backends.dask`): then some rows of them can be had, never all."""
+    return bool(getattr(X, "is_remote", False))
+
+
+class NearestCentre(NamedTuple):
+    """A label per point: the number of the nearest centre, in the coordinates of an embedding."""
+
+    centres: Float32Array
+    embed: Embedder
+
+    def __call__(self, X: Any) -> IntArray:
+        return nearest(X, self.centres, self.embed)
 
 
 def drawn_in(values: Float64Array) -> Float64Array:
@@ -92,7 +110,7 @@ def standardiser(sample: Any) -> Embedder:
         shift, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     shift = np.where(np.isfinite(shift), shift, 0.0)
     deviations = np.where(deviations > 0, deviations, 1.0)
-    return lambda rows: standardised(rows, shift, deviations)
+    return partial(standardised, shift=shift, deviations=deviations)
 
 
 def standardised(rows: Any, shift: Float64Array, deviations: Float64Array) -> Float32Array:
@@ -108,12 +126,18 @@ def thread_pools() -> Any:
     return ThreadpoolController()
 
 
-def nearest(X: Any, centres: Float64Array, embed: Embedder) -> IntArray:
-    """The number of the nearest centre to each point, a chunk of points at a time."""
-    centres = centres.astype(np.float32)
+def nearest(X: Any, centres: Float32Array, embed: Embedder) -> IntArray:
+    """The number of the nearest centre to each point, a chunk of points at a time: whatever other points there are."""
+    from dpmmwrap.row_loops import nearest_centres
+
+    centres = centres.astype(np.float32, copy=False)
     half_squares = 0.5 * (centres * centres).sum(axis=1)
+    across = np.ascontiguousarray(centres.T)
     labels = np.empty(X.shape[0], np.int32)
     for begin in range(0, X.shape[0], CHUNK):
-        points = embed(X[begin : begin + CHUNK])
-        labels[begin : begin + CHUNK] = (points @ centres.T - half_squares).argmax(axis=1)
+        points, some = embed(X[begin : begin + CHUNK]), slice(begin, begin + CHUNK)
+        if hasattr(points, "indptr"):
+            labels[some] = (points @ across - half_squares).argmax(axis=1)
+        else:
+            nearest_centres(np.ascontiguousarray(points, np.float32), across, half_squares, labels[some])
     return labels

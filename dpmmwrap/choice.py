@@ -6,16 +6,18 @@ mixture that they end with makes it. All are densities of the same points, so th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import FloatArray, IntArray
-from dpmmwrap.backends import Settings
-from dpmmwrap.bins import kmeans_bins
+from dpmmwrap.arrays import FloatArray
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.bins import is_remote, kmeans_bins
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
+from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.families.ties import spread_ties, tied_columns
@@ -57,8 +59,8 @@ class Choice(NamedTuple):
     """The width and strength of a default prior, or where they begin if they are learned."""
     bins: int | None = None
     """k-means bins that chains may begin with; None where they are not known."""
-    bins_were_better: bool = False
-    """Whether a short chain that began with them has found more than one from a single cluster."""
+    bins_are_better: Callable[[], bool] = lambda: False
+    """Whether a short chain that begins with them finds more than one from a single cluster; it is run when asked."""
 
 
 class Asked(NamedTuple):
@@ -149,12 +151,15 @@ def gaussian_model(read: Read, asked: Asked, only_full: bool) -> Choice:
         choice = learned(read, asked.grid(found, "full"), "Julia's sampler has full covariances", notes)
         return choice._replace(hyperprior=None)
     if asked.covariance_type != "auto":
-        chosen = tried(points, found, asked.covariance_type, asked)
-        reason = "it was asked for"
+        chosen = Chosen(asked.covariance_type, "it was asked for")
     else:
-        chosen, reason = choose_covariance(points, found, read.n_missing, asked)
-    choice = learned(read, chosen.grid, reason, notes)
-    return choice._replace(bins=found.best(chosen.kind).n_bins, bins_were_better=chosen.bins_were_better)
+        chosen = choose_covariance(points, found, read.n_missing, asked)
+
+    def bins_are_better() -> bool:
+        return (chosen.tried or tried(points, found, chosen.kind, asked)).bins_were_better
+
+    choice = learned(read, asked.grid(found, chosen.kind), chosen.reason, notes)
+    return choice._replace(bins=found.best(chosen.kind).n_bins, bins_are_better=bins_are_better)
 
 
 def learned(read: Read, grid: Hyperprior, reason: str, notes: tuple[str, ...]) -> Choice:
@@ -170,7 +175,7 @@ def without_ties(points: Any) -> tuple[Any, defaults.Cuts, tuple[str, ...]]:
     steps, count = tied_columns(points, found.nearest(defaults.MANY_BINS).variances)
     if not count:
         return points, found, ()
-    points = spread_ties(points, steps)
+    points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
         f"{count} of {len(steps)} columns take few values: noise of half a step was added to them, "
         "so that no cluster has a width of zero"
@@ -178,16 +183,25 @@ def without_ties(points: Any) -> tuple[Any, defaults.Cuts, tuple[str, ...]]:
     return points, defaults.Cuts(points), (note,)
 
 
-def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, asked: Asked) -> tuple[Tried, str]:
+class Chosen(NamedTuple):
+    """The covariances of a fit, and why."""
+
+    kind: str
+    reason: str
+    tried: Tried | None = None
+    """None where there was nothing to compare."""
+
+
+def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, asked: Asked) -> Chosen:
     """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
     dim, kinds = found.dim, ["full", "diag", "spherical"]
     if n_missing:
-        return tried(points, found, "diag", asked), "values are missing, which full covariances do not allow"
+        return Chosen("diag", "values are missing, which full covariances do not allow")
     if dim == 1:
-        return tried(points, found, "full", asked), "with one feature all are the same"
+        return Chosen("full", "with one feature all are the same")
     if dim > LARGEST_FULL_DIM or (dim > defaults.MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
-        return tried(points, found, "diag", asked), f"with {dim} features {few} for full covariances"
+        return Chosen("diag", f"with {dim} features {few} for full covariances")
     if dim > defaults.MANY_DIMENSIONS:
         kinds.remove("spherical")
     best, second, *rest = sorted(
@@ -199,17 +213,17 @@ def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, 
     lost = best.log_evidence - simpler.log_evidence
     if simpler is not best and lost < CLOSE * min(len(points), SHORT_SAMPLE):
         words = f"{best.kind} ones have more parameters in all, and make the data more probable by no more than"
-        return simpler, f"{words} {lost:,.0f} nats in short chains"
+        return Chosen(simpler.kind, f"{words} {lost:,.0f} nats in short chains", simpler)
     if defaults.is_costly(best.kind, dim) and gain < WORTH_IT * abs(best.log_evidence):
-        return second, f"full ones make the data more probable by no more than {nats}, and take much longer"
-    return best, f"they make the data more probable than {second.kind} ones, by {nats}"
+        reason = f"full ones make the data more probable by no more than {nats}, and take much longer"
+        return Chosen(second.kind, reason, second)
+    return Chosen(best.kind, f"they make the data more probable than {second.kind} ones, by {nats}", best)
 
 
 class Tried(NamedTuple):
     """A family, and the evidence of what a short chain has found with it."""
 
     kind: str
-    grid: Hyperprior
     log_evidence: float
     bins_were_better: bool
     n_parameters: int
@@ -219,12 +233,13 @@ class Tried(NamedTuple):
 def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> Tried:
     """Run short chains on a sample, from one cluster and from bins, and see how probable the mixture that they end with
     makes it."""
-    from dpmmwrap.backends.native import NativeBackend
     from dpmmwrap.evidence import log_evidence
 
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
         points = np.ascontiguousarray(points[rows])
+    elif is_remote(points):
+        points = points[np.arange(len(points))]
     grid = asked.grid(found, kind)
     settings = Settings(
         **concentration(asked.alpha), prior=grid.prior(grid.start), hyperprior=grid,
@@ -232,14 +247,24 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
         n_chains=1 if defaults.is_costly(kind, found.dim) else 2,
         other_start=bins_to_begin_with(points, found.best(kind).n_bins),
     )  # fmt: skip
-    result = NativeBackend().fit(points, settings)
+    result = short_chains(points, settings)
     assert result.place is not None
     place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
     evidence = log_evidence(grid.prior(place), points, result.labels, result.alpha)
     size = (int(result.labels.max()) + 1) * (defaults.parameters(kind, found.dim) + 1)
-    return Tried(kind, grid, evidence, result.chain == 1, size)
+    return Tried(kind, evidence, result.chain == 1, size)
 
 
-def bins_to_begin_with(points: FloatArray, count: int) -> IntArray:
+def short_chains(points: Points, settings: Settings) -> Result:
+    """What chains find that only compare: after Ctrl-C there is nothing to compare."""
+    from dpmmwrap.backends.native import NativeBackend
+
+    result = NativeBackend().fit(points, settings)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def bins_to_begin_with(points: FloatArray, count: int) -> Any:
     """So many k-means bins of all points."""
     return kmeans_bins(points, count, seed=0)

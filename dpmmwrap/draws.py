@@ -137,8 +137,12 @@ def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) ->
         return np.empty(shape, np.int32)
     with tempfile.NamedTemporaryFile(prefix="dpmmwrap-draws-", suffix=".npy", delete=False) as file:
         path = Path(file.name)
-    check_writable(path, needed=size)
-    array = np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    try:
+        check_writable(path, needed=size)
+        array = np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
     weakref.finalize(array, path.unlink, missing_ok=True)
     return array
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,19 @@ from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
     FULL_RATIOS,
-    Backend,
+    Chosen,
     Progress,
     Result,
     Settings,
+    Wanted,
     chain_count,
-    make_backend,
+    choose_backend,
     search_length,
+    started,
+    told_of,
 )
-from dpmmwrap.bins import many_clusters
+from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
+from dpmmwrap.bins import is_remote, many_clusters, sample_rows
 from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
@@ -48,7 +53,8 @@ RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
 ROWS_PER_FEATURE = 100
 JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
-"""The reference package does not learn its concentration, nor when to stop; these are its own defaults."""
+"""By its own ratio the reference package is left to itself: it learns neither its concentration nor when to stop, and
+these are its defaults."""
 DEPRECATED = "deprecated"
 RENAMED = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "merge_ratio": "acceptance_ratio"}
 """Settings whose old names still work, with a warning."""
@@ -61,7 +67,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     alpha : float or "auto", default="auto"
         Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it, with a weak Gamma
-        prior of shape 1 and rate 0.1 (Escobar and West 1995); with Julia it is 10.
+        prior of shape 1 and rate 0.1 (Escobar and West 1995); with Julia by the reference's own ratio it is 10.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
@@ -77,7 +83,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         are accepted by the reference's ratio, as in Julia.
     max_iter : int or "auto", default="auto"
         Iterations of the search. "auto" ends it when the log posterior has been flat for a while, after 500 at the
-        latest; with Julia it is 100.
+        latest; with Julia by the reference's own ratio it is 100.
     n_draws : int, default=0
         Draws from the posterior that each chain makes after the search, by moves that leave it invariant. With draws,
         `labels_` is the partition that represents them best, and there is a posterior to ask: `draws_`.
@@ -100,13 +106,15 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
-    backend : {"auto", "native", "julia"}, default="auto"
-        The built-in sampler, or DPMMSubClusters.jl; "auto" takes Julia where it is set up and can do what is asked.
+    backend : {"auto", "native", "julia", "dask"}, default="auto"
+        The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on the workers of the current Dask client.
+        "auto" takes Dask for data of Dask's, and Julia where it is set up and gives all that is asked: it neither
+        chooses a covariance type nor learns a prior, and makes one chain without draws and checkpoints.
     min_cluster_age : int, default=3
         Iterations before a new cluster may split or merge.
     init_clusters : int, "many", "auto" or array of labels, default="auto"
-        A number, small ones that then merge, or a label per point. "auto" is one with the built-in sampler's own ratio,
-        many with the reference's, by which splits alone do not find overlapping clusters.
+        A number, small ones that then merge, or a label per point. "auto" is one by all of the Hastings ratio, and many
+        by the reference's, by which splits alone do not find overlapping clusters.
     max_clusters : int, default=None
         No splits beyond this number of clusters.
     outlier_weight : float, default=0.0
@@ -114,7 +122,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     outlier_prior : a prior of the same family, default=None
         Of the outlier component; None is twice as wide as the data.
     acceptance_ratio : {"auto", "jain-neal", "reference", "printed"}, default="auto"
-        How splits and merges are accepted; "auto" is the first with the built-in sampler and the second with Julia.
+        How splits and merges are accepted; "auto" is "jain-neal", all of the Hastings ratio, with either sampler.
     restart_after : int or None, default=10
         Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
         every twentieth iteration.
@@ -133,7 +141,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     workers : int, default=0
         Worker processes of the Julia backend.
     machines : str or Path, default=None
-        A file of machines for the Julia backend, one user@host*n per line.
+        A file of machines for the Julia backend, one user@host*n per line; see the page about Julia for what may stand
+        behind it. `dpmmwrap.julia_workers` keeps workers for several fits.
     burnout, fresh_start_after, merge_ratio : deprecated
         Old names of min_cluster_age, restart_after and acceptance_ratio: they still work, with a warning.
 
@@ -141,7 +150,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
-        the one of the highest log posterior that any chain has met.
+        the one of the highest log posterior that any chain has met. Of data on Dask a Dask array, and so is sublabels_.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -183,7 +192,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     init_ : str
         What "auto" has chosen for `init`.
     backend_ : str
-        What did the sampling: "native" or "julia".
+        What did the sampling: "native", "julia" or "dask".
+    backend_reason_ : str
+        Why it was taken.
+    startup_seconds_ : float
+        What starting and compiling Julia and its workers took; 0 with the built-in sampler.
     sublabels_ : ndarray of uint8, shape (N,)
         The half of its cluster, 0 or 1, that each point was in at the end of the search.
     n_missing_ : int
@@ -318,7 +331,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Parameters
         ----------
         X : array, sparse matrix or table, shape (N, D)
-            The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow.
+            The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
+            frames of Dask stay on its workers.
         y : ignored
             Not looked at; here because scikit-learn passes it.
         truth : array of labels, shape (N,), default=None
@@ -337,10 +351,23 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_among("on_interrupt", on_interrupt, ("raise", "return"))
         given = self._check_parameters()
         came_as = str(getattr(X, "dtype", type(X).__name__))
-        read = self._read(X)
-        backend = self._backend(given["acceptance_ratio"], read)
+        with self._reading(X) as read:
+            self._fit(read, given, truth, progress, came_as)
+        if self.interrupted_ and on_interrupt == "raise":
+            raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
+        return self
+
+    def _fit(self, read: Read, given: dict[str, Any], truth: Any, progress: Progress | None, came_as: str) -> None:
+        """Choose the model, sample, and keep what was found."""
+        ratio = given["acceptance_ratio"]
+        chosen = choose_backend(self.backend, self._wanted(ratio, read))
+        backend = started(chosen, told_of(progress, self.verbose))
         if backend.name == "native":
             compiling.prepare(self._loops(read), self.n_draws > 0)
+        elif backend.name == "dask":
+            from dpmmwrap.backends.dask.loading import prepare
+
+            prepare(read.points, self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
         choice = choose_model(asked, read, only_full=backend.name == "julia")
@@ -350,18 +377,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         initializer, notes = self._initializer(prior, full_ratio)
         choice = choice._replace(notes=(*choice.notes, *notes))
         settings = Settings(
-            **self._concentration(backend.name),
+            **self._concentration(backend.name, ratio),
             prior=prior,
             hyperprior=choice.hyperprior,
             initializer=initializer,
-            **self._search_length(backend.name),
+            **self._search_length(backend.name, ratio),
             min_cluster_age=int(given["min_cluster_age"]),
             seed=seed,
-            **self._starts(choice, seed, backend.name, given["acceptance_ratio"]),
+            **self._starts(choice, seed, backend.name, ratio),
             max_clusters=self.max_clusters,
             outlier_weight=float(self.outlier_weight),
             outlier_prior=outlier_prior,
-            acceptance_ratio=given["acceptance_ratio"],
+            acceptance_ratio=ratio,
             restart_after=given["restart_after"],
             n_chains=self._chain_count(backend.name, choice),
             n_draws=int(self.n_draws),
@@ -379,15 +406,22 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
-        self._keep(answer, result, backend.name, choice)
+        self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
-        if self.interrupted_ and on_interrupt == "raise":
-            raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
-        return self
+
+    def _reading(self, X: Any) -> AbstractContextManager[Read]:
+        """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
+        if self.backend != "dask" and not is_lazy(X):
+            return nullcontext(self._read(X))
+        if self.backend not in ("auto", "dask"):
+            raise ValueError(f"data of Dask need the backend dask (or auto), not {self.backend}")
+        workers = self.workers > 0 or self.machines is not None
+        check_dask_can(self.family, self.n_draws, bool(self.keep_labels), workers)
+        return on_workers(self, X)
 
     def _read(self, X: Any) -> Read:
-        """The data of a fit, checked and stored as their family wants them."""
+        """Data that are here."""
         if self.family == "mixed":
             return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
@@ -397,13 +431,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def _loops(self, read: Read) -> tuple[str, ...]:
         """The kinds of compiled loops that a fit needs, at most."""
         if self.family != "gaussian":
-            return ("sparse" if issparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
+            return ("sparse" if is_sparse(read.points) else "counts",) if self.family == "multinomial" else ("mixed",)
         if read.n_missing:
             return ("gaps",)
         own = getattr(self.prior, "family", self.covariance_type)
         return ("full", "diag") if own == "auto" and read.points.shape[1] > 1 else ("full" if own == "auto" else own,)
 
-    def _keep(self, answer: Answer, result: Result, backend: str, choice: Choice) -> None:
+    def _keep(self, answer: Answer, result: Result, backend: Chosen, choice: Choice) -> None:
         names = getattr(self, "feature_names_in_", None)
         called = None if names is None else tuple(str(name) for name in names)
         shifted = answer.mixture.shifted(-choice.read.offset)
@@ -424,10 +458,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.log_posterior_ = answer.log_posterior
         self.n_iter_ = len(result.trace)
         self.interrupted_ = result.interrupted
-        self.backend_ = backend
-        self.alpha_ = float(self._concentration(backend)["alpha"])
-        if self.alpha == "auto" and backend == "native":
-            self.alpha_ = answer.alpha
+        self.backend_, self.backend_reason_ = backend.name, backend.reason
+        self.startup_seconds_ = result.startup_seconds
+        self.alpha_ = answer.alpha if self.alpha == "auto" else float(self.alpha)
         values = learned_values(result, choice.hyperprior) or choice.begins
         self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
         self.draws_ = result.draws
@@ -468,8 +501,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of int32, shape (n,)
-            A label for each row.
+            A label for each row; of a Dask array or frame a Dask array, of which nothing is computed yet.
         """
+        if is_lazy(X):
+            lazy: IntArray = self._lazily("predict", X, np.int32)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.predict(rows)
 
@@ -486,8 +522,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. An outlier component is the last column.
+            Each row sums to 1. An outlier component is the last column. Of a Dask array or frame a Dask array.
         """
+        if is_lazy(X):
+            width = self.mixture_.n_clusters + int(self.outlier_weight > 0)
+            lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.predict_proba(rows)
 
@@ -502,8 +542,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         ndarray of float64, shape (n,)
-            In nats. Low ones are rows unlike those of the fit.
+            In nats. Low ones are rows unlike those of the fit. Of a Dask array or frame a Dask array.
         """
+        if is_lazy(X):
+            lazy: Float64Array = self._lazily("score_samples", X, np.float64)
+            return lazy
         rows = self._rows(X)
         return self.mixture_.score_samples(rows)
 
@@ -520,9 +563,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Returns
         -------
         float
-            The mean of `score_samples`, for grid searches and comparisons on rows that were held out.
+            The mean of `score_samples`, for grid searches and comparisons on rows that were held out. Of a Dask array
+            or frame it is lazy, too.
         """
-        return float(self.score_samples(X).mean())
+        mean = self.score_samples(X).mean()
+        return mean if is_lazy(X) else float(mean)
+
+    def _lazily(self, method: str, X: Any, kind: Any, columns: int | None = None) -> Any:
+        """What a method gives for rows of Dask's, block by block when it is computed."""
+        from dpmmwrap.backends.dask.lazy import by_blocks
+
+        check_is_fitted(self)
+        return by_blocks(self, method, X, kind, columns)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
         """New points from the fitted mixture.
@@ -571,7 +623,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.prior_width_ is None:
             raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
         points, mixture = self._some_points, self.mixture_
-        labels = self.labels_[kept_rows(len(self.labels_), points.shape[1])]
+        labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
         asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
@@ -628,22 +680,43 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
         return value
 
-    def _backend(self, acceptance_ratio: str, read: Read) -> Backend:
-        return make_backend(
-            self.backend,
+    def _wanted(self, acceptance_ratio: str, read: Read) -> Wanted:
+        """What is asked of a backend."""
+        from dpmmwrap.backends import julia_workers
+
+        return Wanted(
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            remote=is_remote(read.points),
             acceptance_ratio=acceptance_ratio,
-            workers=self.workers > 0 or self.machines is not None,
+            workers=self.workers > 0 or self.machines is not None or julia_workers.are_kept(),
             family=self._family_of_backend(read.n_missing > 0),
             sparse=issparse(read.points),
             sampling=self.n_draws > 0 or self.n_chains not in ("auto", 1),
+            found_out=self._found_out(read),
         )
 
-    def _search_length(self, backend: str) -> dict[str, Any]:
-        return search_length(JULIA_ITERATIONS if backend == "julia" and self.max_iter == "auto" else self.max_iter)
+    def _found_out(self, read: Read) -> str | None:
+        """What the settings leave to be found out by the built-in sampler alone."""
+        default_prior = self.family == "gaussian" and (self.prior is None or isinstance(self.prior, str))
+        if default_prior and self.prior != "reference":
+            if self.covariance_type == "auto":
+                return "the covariance type is to be chosen"
+            if "auto" in (self.prior_width, self.prior_strength):
+                return "the prior is to be learned"
+        if self.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
+            return "several chains are to be compared (n_chains)"
+        return None
 
-    def _concentration(self, backend: str) -> dict[str, Any]:
-        return concentration(JULIA_ALPHA if backend == "julia" and self.alpha == "auto" else self.alpha)
+    def _plain_reference(self, backend: str, ratio: str) -> bool:
+        return backend == "julia" and ratio not in FULL_RATIOS
+
+    def _search_length(self, backend: str, ratio: str) -> dict[str, Any]:
+        plain = self.max_iter == "auto" and self._plain_reference(backend, ratio)
+        return search_length(JULIA_ITERATIONS if plain else self.max_iter)
+
+    def _concentration(self, backend: str, ratio: str) -> dict[str, Any]:
+        plain = self.alpha == "auto" and self._plain_reference(backend, ratio)
+        return concentration(JULIA_ALPHA if plain else self.alpha)
 
     def _family_of_backend(self, missing: bool) -> str:
         """What a backend has to be able to do: the family, or the diagonal kind of Gaussian that data or user want."""
@@ -682,7 +755,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
         short chains."""
         points = choice.read.points
-        first = self._first_clusters(points, choice.prior, seed, backend, ratio)
+        first = self._first_clusters(points, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
         if not own or choice.bins is None or not isinstance(first, int):
             return {"init_clusters": first}
@@ -690,17 +763,17 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
             return {"init_clusters": first}
         several = self._chain_count(backend, choice) > 1
-        if not several and not choice.bins_were_better:
+        if not several and not choice.bins_are_better():
             return {"init_clusters": first}
         bins = bins_to_begin_with(points, choice.bins)
         return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
 
-    def _first_clusters(self, X: Any, prior: Any, seed: int, backend: str, ratio: str) -> int | IntArray:
+    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
         first = self.init_clusters
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
-            splits_suffice = backend == "native" and ratio in FULL_RATIOS and not is_text(X, prior)
+            splits_suffice = ratio in FULL_RATIOS and not is_text(X, prior)
             if first == "auto" and splits_suffice:
                 return 1
             shape_needs = X.shape[1] if prior.family == "full" else 1
@@ -714,10 +787,15 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.outlier_weight == 0:
             return None
         if self.outlier_prior is None:
-            return prior.outliers(read.points)
+            return prior.outliers(read.points[sample_rows(read.points.shape[0], 0)], read.points.shape[0])
         if type(self.outlier_prior) is not type(prior):
             raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
         return self.outlier_prior.shifted(read.offset)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether points are a sparse matrix, here or elsewhere."""
+    return bool(issparse(X) or getattr(X, "is_sparse", False))
 
 
 def is_text(X: Any, prior: Any) -> bool:

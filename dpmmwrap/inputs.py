@@ -10,13 +10,19 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
+from dpmmwrap.bins import sample_rows
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.diagonal import has_missing
 from dpmmwrap.frames import by_name, is_table, word_columns
-from dpmmwrap.redundant import Restored, find_redundant, sentence, without
+from dpmmwrap.redundant import Extremes, Restored, find_redundant, sentence, without
 
 CHUNK = 1 << 16
+NO_GAPS = (
+    "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
+    "or leave out the rows (--skip-missing on the command line)"
+)
+TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
 
 
 class Read(NamedTuple):
@@ -37,7 +43,7 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
     """Rows of numbers. NaN is a missing value where covariances are diagonal."""
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
-    full = covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
+    full = needs_all_values(covariance_type, prior)
     try:
         X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
     except (TypeError, ValueError) as error:
@@ -45,13 +51,15 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
         raise error
     missing = has_missing(X)
     if missing and full:
-        raise ValueError(
-            "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
-            "or leave out the rows (--skip-missing on the command line)"
-        )
+        raise ValueError(NO_GAPS)
     X, restored, notes = useful_columns(X, prior, getattr(estimator, "feature_names_in_", None))
     points, offset = as_float32(X)
     return Read(points, offset, None, int(np.isnan(points).sum()) if missing else 0, restored, notes)
+
+
+def needs_all_values(covariance_type: str, prior: Any) -> bool:
+    """Whether full covariances were asked for, which cannot do with missing values."""
+    return covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
 
 
 class Useful(NamedTuple):
@@ -64,10 +72,12 @@ class Useful(NamedTuple):
     """A sentence about those left out."""
 
 
-def useful_columns(X: FloatArray, prior: Any, names: Any, all_there_is: bool = True) -> Useful:
+def useful_columns(
+    X: FloatArray, prior: Any, names: Any, all_there_is: bool = True, extremes: Extremes | None = None
+) -> Useful:
     """The columns that say something. A prior of one's own is for all columns; and if all columns of data are constant,
-    and these are `all_there_is` of them, they stay."""
-    found = find_redundant(X)
+    and these are `all_there_is` of them, they stay. With `extremes`, X is a sample (`find_redundant`)."""
+    found = find_redundant(X, extremes)
     if all_there_is and len(found.constant) == X.shape[1]:
         return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
     if not found.columns or not (prior is None or isinstance(prior, str)):
@@ -89,16 +99,34 @@ def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
     """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
     if X.dtype == np.float32:
         return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
-    offset = X.mean(axis=0)
+    offset = offset_of(X[sample_rows(len(X), 0)])
+    points = to_float32(X, offset)
+    if np.isinf(points).any():
+        raise ValueError(TOO_WIDE)
+    return points, offset
+
+
+def offset_of(sample: FloatArray) -> Float64Array:
+    """The mean of some rows, as far as they have values: near enough to all rows, wherever these are."""
+    if sample.dtype == np.float32:
+        return np.zeros(sample.shape[1])
+    offset: Float64Array = sample.mean(axis=0)
     if np.isnan(offset).any():
-        present = ~np.isnan(X)
-        offset = np.where(present, X, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+        present = ~np.isnan(sample)
+        offset = np.where(present, sample, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    return offset
+
+
+def to_float32(X: FloatArray, offset: Float64Array) -> Float32Array:
+    """The rows less the offset, in single precision."""
+    if X.dtype == np.float32:
+        return np.asanyarray(X, dtype=np.float32)
     points = np.empty(X.shape, np.float32)
     for begin in range(0, len(X), CHUNK):
-        np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
-    if np.isinf(points).any():
-        raise ValueError("the data span more than single precision holds (about 3e38); rescale them")
-    return points, offset
+        # What is too wide is infinite then.
+        with np.errstate(over="ignore"):
+            np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
+    return points
 
 
 def read_counts(estimator: Any, X: Any, reset: bool) -> Any:

@@ -1,9 +1,11 @@
-"""Ctrl-C that lets the current iteration finish."""
+"""Ctrl-C that lets the current iteration, or what must not be left half done, finish."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -33,3 +35,18 @@ class Interrupt:
     ) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
+
+
+@contextlib.contextmanager
+def postponed() -> Iterator[None]:
+    """Within this context the first Ctrl-C waits until the end, and then does what it would have done; a second raises.
+
+    For steps that call back from C into Python: an exception is lost there, and what it has cut short is used.
+    """
+    interrupt = Interrupt()
+    try:
+        with interrupt:
+            yield
+    finally:
+        if interrupt.requested:
+            signal.raise_signal(signal.SIGINT)

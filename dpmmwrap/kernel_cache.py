@@ -26,6 +26,8 @@ from llvmlite.binding import get_host_cpu_name
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.misc.appdirs import AppDirs
 
+from dpmmwrap.interrupt import postponed
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent
 HAS_LOOPS = re.compile(rb"^(from|import) (numba|dpmmwrap\.special)\b", re.MULTILINE)
@@ -144,8 +146,11 @@ def kept(jit: Any) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         dispatcher: Any = jit(function)
         # With NUMBA_DISABLE_JIT there is nothing to keep.
-        if hasattr(dispatcher, "enable_caching") and folder() is not None:
-            dispatcher._cache = KernelCache(function)
+        if hasattr(dispatcher, "enable_caching"):
+            # Code that is half loaded when Ctrl-C comes would be called all the same, and end the process.
+            dispatcher.compile = postponed()(dispatcher.compile)
+            if folder() is not None:
+                dispatcher._cache = KernelCache(function)
         return cast(Function, dispatcher)
 
     return decorate

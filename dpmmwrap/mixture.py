@@ -16,7 +16,7 @@ from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.files import InputError, read_arrays, write_npz
@@ -101,11 +101,25 @@ class Mixture:
         count = int(labels.max(initial=-1)) + 1
         if not count:
             raise ValueError(f"all {len(labels):,} points are outliers: outlier_weight should be smaller")
+        if outlier_prior is not None:
+            # The outlier component as one cluster more, after the others.
+            labels, count = np.where(labels < 0, count, labels), count + 1
+        statistics = prior.statistics(X, labels, count)
+        return cls.from_statistics(statistics, prior, outlier_weight, outlier_prior, columns)
+
+    @classmethod
+    def from_statistics(
+        cls,
+        statistics: Statistics,
+        prior: Prior,
+        outlier_weight: float = 0.0,
+        outlier_prior: Prior | None = None,
+        columns: Columns | None = None,
+    ) -> Mixture:
+        """The same from the statistics of the clusters, of which outliers, if they have a prior, are the last."""
         if outlier_prior is None:
-            statistics = prior.statistics(X, labels, count)
             return cls(statistics.counts, prior.posterior(statistics), outlier_weight, columns)
-        # The outlier component as one cluster more, after the others.
-        statistics = prior.statistics(X, np.where(labels < 0, count, labels), count + 1)
+        count = len(statistics.counts) - 1
         special = outlier_prior.posterior(type(statistics)(*(array[count:] for array in statistics)))
         posterior = prior.posterior(statistics).replaced(np.array([count]), special)
         return cls(statistics.counts[:count], posterior, outlier_weight, columns)
@@ -338,15 +352,15 @@ class Mixture:
         """With the columns that were left out."""
         return rows if self.restored is None else self.restored.points(rows)
 
-    def groups(self, X: Any, method: str = "demp", cut: float | None = None) -> Groups:
+    def groups(self, X: Any, method: str = "dip", cut: float | None = None) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D)
             Rows with the columns of the fit; of a table they are found by name.
-        method : {"demp", "entropy"}, default="demp"
-            Join the two that are confused most often, or the two whose union lowers the entropy most.
+        method : {"dip", "demp", "entropy"}, default="dip"
+            Which two are joined next, as in `DPMM.groups`.
         cut : float, default=None
             What the suggested cut joins, as in `DPMM.groups`.
 

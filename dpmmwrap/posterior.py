@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.averaging import Averaged
 from dpmmwrap.backends import Result, Settings
+from dpmmwrap.bins import is_remote
 from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, take
@@ -45,8 +46,15 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     """The partition that represents the draws best; without their labels, the best that the search has met."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     draws, prior = result.draws, prior_of(result, settings)
+
+    def found() -> Mixture:
+        """Of the best clustering that the search has met."""
+        if result.statistics is not None:
+            return Mixture.from_statistics(result.statistics, prior, *outliers, columns)
+        return Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+
     if draws is None:
-        mixture = Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+        mixture = found()
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
@@ -57,8 +65,7 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     doubt = disagreement(diagnostics, draws.n_chains)
     said = (diagnostics, () if doubt is None else (doubt,))
     if draws.labels is None:
-        mixture = Mixture.from_labels(X, result.labels, prior, *outliers, columns)
-        return Answer(result.labels, mixture, float(result.log_posterior), alpha, None, *said)
+        return Answer(result.labels, found(), float(result.log_posterior), alpha, None, *said)
     from dpmmwrap.summaries.matching import confidence
     from dpmmwrap.summaries.partitions import representative
 
@@ -118,7 +125,7 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
 def sample_of(points: Points) -> Points:
     """Rows that a fitted model keeps; all of them if they are few."""
     rows = kept_rows(*points.shape)
-    return points if len(rows) == points.shape[0] else points[rows]
+    return points if len(rows) == points.shape[0] and not is_remote(points) else points[rows]
 
 
 def kept_rows(rows: int, columns: int) -> IntArray:
@@ -175,7 +182,7 @@ class PosteriorMixin:
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
-    def groups(self, X: Any = None, *, method: str = "demp", cut: float | None = None) -> Groups:
+    def groups(self, X: Any = None, *, method: str = "dip", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
         A class that is not one Gaussian is found as several clusters; joined, they are one group.
@@ -184,12 +191,13 @@ class PosteriorMixin:
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
-        method : {"demp", "entropy"}, default="demp"
-            "demp" joins the two that are confused most often (Hennig 2010); "entropy" those whose union lowers the
-            entropy most (Baudry et al. 2010).
+        method : {"dip", "demp", "entropy"}, default="dip"
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
+            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
-            What the suggested cut joins: all above this probability of confusion ("demp"; None is 0.025), or drop in
-            entropy in nats a point ("entropy"; None is where the entropy bends).
+            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
 
         Returns
         -------

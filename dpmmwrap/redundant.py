@@ -7,6 +7,7 @@ the other columns says all about them, so that a fitted mixture speaks of all co
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,10 @@ class Restored(NamedTuple):
         return np.asarray(self.matrix @ kept @ self.matrix.T)
 
 
+Extremes = Callable[[list[int]], tuple[Any, Any]]
+"""From the numbers of columns to the least and the greatest value of each."""
+
+
 class Redundant(NamedTuple):
     """What was found: constant columns, and combinations of columns before them (copies, for one)."""
 
@@ -51,11 +56,15 @@ class Redundant(NamedTuple):
         return [*self.constant, *self.combined]
 
 
-def find_redundant(X: FloatArray) -> Redundant:
-    """Constant columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample."""
-    some = X[sample_rows(len(X), 0)]
-    flat = np.flatnonzero(constant_among(some))
-    constant = [int(column) for column in flat if constant_among(X[:, [column]])[0]]
+def find_redundant(X: FloatArray, extremes: Extremes | None = None) -> Redundant:
+    """Constant columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample.
+
+    Of rows that are elsewhere X is the sample, and `extremes` finds what columns range over.
+    """
+    some = X if extremes else X[sample_rows(len(X), 0)]
+    ranges = extremes or (lambda columns: extremes_of(X[:, columns]))
+    flat = np.flatnonzero(is_constant(*extremes_of(some), some.dtype)).tolist()
+    constant = [column for column in flat if is_constant(*ranges([column]), some.dtype)[0]]
     varied = np.array([column for column in range(X.shape[1]) if column not in set(constant)], np.int64)
     rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
     if len(rows) < 2 * ROWS_PER_COLUMN:
@@ -63,13 +72,19 @@ def find_redundant(X: FloatArray) -> Redundant:
     return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)])
 
 
-def constant_among(values: FloatArray) -> Any:
+def extremes_of(values: FloatArray) -> tuple[Any, Any]:
+    """The least and the greatest value of each column."""
+    with warnings.catch_warnings():
+        # A column without any value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+
+
+def is_constant(lowest: Any, highest: Any, dtype: Any) -> Any:
     """Whether each column's values are as alike as rounding leaves them, in the precision of the data: times of day in
     double precision are no constant. A column without any value is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        lowest, highest = np.nanmin(values, axis=0).astype(float), np.nanmax(values, axis=0).astype(float)
-    return highest - lowest <= CONSTANT * np.finfo(values.dtype).eps * np.maximum(abs(lowest), abs(highest))
+    lowest, highest = np.asarray(lowest, float), np.asarray(highest, float)
+    return highest - lowest <= CONSTANT * np.finfo(dtype).eps * np.maximum(abs(lowest), abs(highest))
 
 
 def usual_rows(sample: Float64Array) -> Float64Array:
@@ -98,15 +113,15 @@ def combinations_among(rows: Float64Array) -> list[int]:
 
 def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
     """The columns that are kept, and how to get all of them back."""
-    dim = X.shape[1]
+    dim, some = X.shape[1], X[sample_rows(len(X), 0)]
     kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
     matrix, offset = np.zeros((dim, len(kept))), np.zeros(dim)
     matrix[kept, np.arange(len(kept))] = 1.0
     for column in found.constant:
-        offset[column] = np.nanmean(np.asarray(X[:, column], dtype=np.float64))
+        offset[column] = np.nanmean(np.asarray(some[:, column], dtype=np.float64))
     if found.combined:
         varied = np.concatenate([kept, found.combined])
-        rows = usual_rows(np.asarray(X[sample_rows(len(X), 0)][:, varied], dtype=np.float64))
+        rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
         means, count = rows.mean(axis=0), len(kept)
         explained = np.linalg.lstsq(rows[:, :count] - means[:count], rows[:, count:] - means[count:], rcond=None)[0].T
         matrix[found.combined] = explained

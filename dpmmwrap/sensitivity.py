@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.choice import Asked, choose_model, concentration
+from dpmmwrap.choice import Asked, choose_model, concentration, short_chains
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.inputs import Read
@@ -53,8 +53,6 @@ def sensitivity_of(fitted: Fitted, seed: int = 0) -> list[AtWidth]:
 
 
 def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
-    from dpmmwrap.backends.native import NativeBackend
-
     width = factor * fitted.width
     # The prior is tied to how wide all points are locally, not only those of the sample.
     read = Read(fitted.points, np.zeros(1), fitted.columns)
@@ -79,7 +77,7 @@ def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
         outlier_prior=outlier_prior,
         restart_after=10,
     )
-    found = NativeBackend().fit(points, settings).labels
+    found = short_chains(points, settings).labels
     return AtWidth(factor, width, len(np.unique(found[found >= 0])))
 
 

@@ -259,8 +259,8 @@ def julia_labels(X: np.ndarray, init_clusters: int | np.ndarray = 1) -> np.ndarr
 
     if not julia.is_set_up():
         return None
-    model = DPMM(init="random", init_clusters=init_clusters, max_iter=200, random_state=0, backend="julia")
-    return model.fit_predict(X)
+    options = {"init_clusters": init_clusters, "acceptance_ratio": "reference", "backend": "julia"}
+    return DPMM(init="random", max_iter=200, random_state=0, **options).fit_predict(X)
 
 
 def threads() -> list[Row]:
@@ -323,6 +323,21 @@ def clusters() -> list[Row]:
     return table
 
 
+def dask() -> list[Row]:
+    """Two threads in one process against Dask's workers on the same two cores, D = 10, K = 20: medians of iterations in
+    turn; bytes are of a sweep, for two workers."""
+    import benchmark_dask
+
+    return benchmark_dask.rows()
+
+
+def calls() -> list[Row]:
+    """A call of all workers with as many bytes as a sweep at D = 10, K = 20, and nothing to do."""
+    import benchmark_dask
+
+    return benchmark_dask.calls()
+
+
 TABLES = {
     "start": start,
     "sweep": sweep,
@@ -331,6 +346,8 @@ TABLES = {
     "threads": threads,
     "points": points,
     "clusters": clusters,
+    "dask": dask,
+    "calls": calls,
 }
 
 

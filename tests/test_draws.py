@@ -103,9 +103,11 @@ class TestWhereLabelsAreWritten:
         del part
         assert not file.exists()
 
-    def test_a_full_disk_is_told_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_full_disk_is_told_at_once(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
         with pytest.raises(InputError, match="bytes, but only"):
             labels_array((100, 10**6, 10**9))
+        assert not list(tmp_path.iterdir())
 
     def test_beside_a_checkpoint_they_stay(self, tmp_path: Path) -> None:
         checkpoint = tmp_path / "run.npz"

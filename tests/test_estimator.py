@@ -301,7 +301,7 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"max_iter": 0}, "max_iter should be a whole number of at least 1, not 0"),
         ({"min_cluster_age": 2.5}, "min_cluster_age should be"),
         ({"init": "magic"}, "init should be one of random, kmeans, splitnet or a callable, not 'magic'"),
-        ({"backend": "fortran"}, "backend should be auto, native or julia"),
+        ({"backend": "fortran"}, "backend should be auto, native, julia or dask"),
         ({"prior": NIW.reference(7)}, "the prior has 7 dimensions, but the data have 3"),
         ({"prior": "flat"}, "prior should be data, reference or a prior such as NIW, not 'flat'"),
         ({"prior": NIW.reference(3), "covariance_type": "diag"}, "a prior of the family gaussian, diag, not 'full'"),

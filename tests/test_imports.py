@@ -11,6 +11,8 @@ import dpmmwrap
 
 SLOW = {
     "arviz_stats",
+    "dask",
+    "distributed",
     "juliacall",
     "matplotlib",
     "numba",
@@ -59,6 +61,8 @@ def test_a_bad_option_is_told_without_slow_imports() -> None:
         ("matplotlib", r"plotting/\w+\.py|evaluation/figures\.py"),
         ("torch", r"splitnet/\w+\.py|starts/splitnet\.py"),
         ("juliacall", r"backends/julia\.py"),
+        ("dask", r"backends/dask/\w+\.py"),
+        ("distributed", r"backends/dask/\w+\.py"),
         ("pyarrow", r"files/arrow\.py"),
         ("openpyxl", r"files/excel\.py"),
         ("pandas", r"trace\.py"),

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -38,6 +39,22 @@ def hits(function: Callable[[int], int]) -> int:
 def test_what_is_compiled_is_found_again(own_folder: Path) -> None:
     assert [hits(fresh()), hits(fresh())] == [0, 1]
     assert {path.suffix for path in own_folder.iterdir()} == {".nbc", ".nbi", ".lock"}
+
+
+def test_ctrl_c_waits_for_code_that_is_being_loaded(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in the midst of it leaves code that ends the process when it is called."""
+    load = kernel_cache.FunctionCache.load_overload
+
+    def interrupted(self: kernel_cache.FunctionCache, *args: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return load(self, *args)
+
+    hits(fresh())
+    monkeypatch.setattr(kernel_cache.FunctionCache, "load_overload", interrupted)
+    again = fresh()
+    with pytest.raises(KeyboardInterrupt):
+        again(21)
+    assert hits(again) == 1
 
 
 @pytest.mark.parametrize("damage", [b"", b"no pickle", None], ids=["empty", "nonsense", "a class that has moved"])

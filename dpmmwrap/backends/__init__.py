@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
@@ -18,12 +18,13 @@ from dpmmwrap.trace import Iteration, Trace
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
 first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it. A method `ended` is
-told the number of each chain that has come to its end."""
+told the number of each chain that has come to its end, and a method `waits_for` what is waited for before the first
+iteration, in a few words."""
 
 AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
-JULIA_RATIOS, FULL_RATIOS = ("auto", "reference"), ("auto", "jain-neal")
-"""What the reference package can do; what the built-in sampler takes for counting the probability of a proposal."""
+FULL_RATIOS = ("auto", "jain-neal")
+"""What stands for counting the probability of a proposal."""
 NO_LIMIT = 1 << 60
 SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 2_000_000
 """Chains where nothing is said, of so many points or fewer with no more numbers in all, and of draws: they tell whether
@@ -57,7 +58,7 @@ class Settings:
     outlier_weight: float = 0.0
     outlier_prior: Prior | None = None
     acceptance_ratio: AcceptanceRatio = "auto"
-    """How splits and merges are accepted (see docs/splits-and-merges.md); "auto" is what suits the backend."""
+    """How splits and merges are accepted (see docs/splits-and-merges.md); "auto" is "jain-neal"."""
     restart_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     alpha_prior: tuple[float, float] | None = None
@@ -84,12 +85,17 @@ class Settings:
     workers: int = 0
     """Worker processes of the Julia backend."""
     machines: Path | None = None
-    """One user@host*n per line, for the Julia backend."""
+    """A file of machines for the Julia backend (see `julia_workers.read_machines`)."""
 
     @property
     def full_ratio(self) -> bool:
-        """Whether the built-in sampler counts the chance of proposing a split."""
+        """Whether the probability of proposing a split is counted."""
         return self.acceptance_ratio in FULL_RATIOS
+
+    @property
+    def refine(self) -> bool:
+        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
+        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
 
     @property
     def warm_up(self) -> int:
@@ -130,8 +136,12 @@ class Result:
     traces: list[Trace] = field(default_factory=list)
     """Of all chains."""
     draws: Draws | None = None
+    startup_seconds: float = 0.0
+    """What starting and compiling the sampler took, of Julia and its workers."""
     agreement: tuple[float, ...] = ()
     """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
+    statistics: Statistics = None
+    """Of the clusters, outliers last, from a backend whose points are elsewhere."""
 
 
 def search_length(asked: int | str) -> dict[str, Any]:
@@ -149,6 +159,11 @@ def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> in
     return int(asked)
 
 
+def has_few_numbers(X: Points) -> bool:
+    """Whether data are small enough for steps that look at all clusters for all points at once."""
+    return bool(X.shape[0] * X.shape[1] <= FEW_NUMBERS)
+
+
 class Backend(Protocol):
     """A sampler: the data as their family stores them and the settings in, labels and a trace out."""
 
@@ -157,73 +172,106 @@ class Backend(Protocol):
     def fit(self, X: Points, settings: Settings) -> Result: ...
 
 
-def make_backend(
-    name: str,
-    *,
-    checkpoint: Path | None = None,
-    acceptance_ratio: str = "auto",
-    workers: bool = False,
-    family: str = "gaussian",
-    sparse: bool = False,
-    sampling: bool = False,
-) -> Backend:
-    """The backend of that name; "auto" is Julia where it is set up and can do what is asked, else the built-in sampler.
+class Wanted(NamedTuple):
+    """What is asked of a backend, as far as it decides which one can do it."""
+
+    checkpoint: Path | None = None
+    acceptance_ratio: str = "auto"
+    workers: bool = False
+    """Whether worker processes are asked for."""
+    family: str = "gaussian"
+    """The family, or the kind of covariance that is asked for where that is not full."""
+    sparse: bool = False
+    sampling: bool = False
+    """Whether draws or several chains are asked for."""
+    found_out: str | None = None
+    """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
+    remote: bool = False
+    """Whether the points are on the workers of a Dask cluster."""
+
+
+class Chosen(NamedTuple):
+    """A backend by its name, and why it was taken."""
+
+    name: Literal["native", "julia", "dask"]
+    reason: str
+
+
+def choose_backend(name: str, wanted: Wanted) -> Chosen:
+    """Which backend "auto" is: Dask where the points are there; Julia where it is set up and gives all that was asked;
+    else the built-in sampler."""
+    if name not in ("auto", "native", "julia", "dask"):
+        raise ValueError(f"backend should be auto, native, julia or dask, not {name!r}")
+    if name == "dask" or wanted.remote:
+        return Chosen("dask", "it was asked for" if name == "dask" else "the data are Dask's")
+    if name == "native":
+        if wanted.workers:
+            raise ValueError("worker processes need the Julia backend: backend should be julia")
+        return Chosen("native", "it was asked for")
+    refused = refused_by_julia(wanted)
+    if name == "julia" or wanted.workers:
+        if refused is not None:
+            raise ValueError(f"{refused}: backend should be native, without workers")
+        return Chosen("julia", "it was asked for" if name == "julia" else "worker processes need it")
+    return _chosen_by_auto(wanted, refused)
+
+
+def _chosen_by_auto(wanted: Wanted, refused: str | None) -> Chosen:
+    from dpmmwrap.backends import julia_setup
+
+    missing = julia_setup.missing()
+    if missing is not None:
+        return Chosen("native", f"Julia cannot run here: {missing}")
+    if threading.current_thread() is not threading.main_thread():
+        refused = "Julia works in the main thread only"
+    if wanted.found_out is not None and refused is None:
+        refused = f"{wanted.found_out}, which needs the built-in sampler"
+    if refused is not None:
+        return Chosen("native", f"Julia is set up, but {refused}")
+    return Chosen("julia", "Julia is set up and gives all that was asked")
+
+
+def make_backend(name: str, tell: Callable[[str], None] | None = None, **wanted: Any) -> Backend:
+    """The backend of that name, by `choose_backend`; `tell` hears what is waited for.
 
     To be called before anything imports torch: a Julia that is started after torch may not find its own libraries.
     """
-    if name not in ("auto", "native", "julia"):
-        raise ValueError(f"backend should be auto, native or julia, not {name!r}")
-    if name == "native" and workers:
-        raise ValueError("worker processes need the Julia backend: backend should be julia")
-    if name == "julia" or workers:
-        check_julia_can(checkpoint, acceptance_ratio, family, sparse, sampling)
-    wanted = (checkpoint, acceptance_ratio, family, sparse, sampling)
-    if name == "julia" or workers or (name == "auto" and _julia_serves(*wanted)):
+    return started(choose_backend(name, Wanted(**wanted)), tell)
+
+
+def started(chosen: Chosen, tell: Callable[[str], None] | None = None) -> Backend:
+    """A backend that has been chosen, ready to fit."""
+    if chosen.name == "julia":
         from dpmmwrap.backends.julia import JuliaBackend
 
-        return JuliaBackend()
+        return JuliaBackend(tell)
+    if chosen.name == "dask":
+        from dpmmwrap.backends.dask import DaskBackend
+
+        return DaskBackend()
     from dpmmwrap.backends.native import NativeBackend
 
     return NativeBackend()
 
 
-def check_julia_can(
-    checkpoint: Path | None,
-    acceptance_ratio: str,
-    family: str = "gaussian",
-    sparse: bool = False,
-    sampling: bool = False,
-) -> None:
-    """Refuse what only the built-in sampler can do."""
-    if sampling:
-        raise ValueError(
-            "draws and several chains need the built-in sampler: backend should be native, without workers"
-        )
-    if checkpoint is not None:
-        raise ValueError("a checkpoint needs the built-in sampler: backend should be native, without workers")
-    if acceptance_ratio not in JULIA_RATIOS:
-        raise ValueError(
-            f"acceptance_ratio {acceptance_ratio} needs the built-in sampler: backend should be native, without workers"
-        )
-    if family not in JULIA_FAMILIES:
-        raise ValueError(f"the family {family} needs the built-in sampler: backend should be native, without workers")
-    if sparse:
-        raise ValueError(
-            "sparse counts need the built-in sampler: backend should be native, without workers, or X a dense array"
-        )
+def told_of(progress: Progress | None, verbose: int) -> Callable[[str], None] | None:
+    """Who hears what is waited for before the first iteration."""
+    heard: Callable[[str], None] | None = getattr(progress, "waits_for", None)
+    if heard is None and progress is None and verbose:
+        return lambda words: print(words, flush=True)
+    return heard
 
 
-def _julia_serves(checkpoint: Path | None, acceptance_ratio: str, family: str, sparse: bool, sampling: bool) -> bool:
-    """For "auto": can Julia do what is asked, here and now? It works in the main thread only.
-
-    Counts it can do, too, but leaves more clusters than there are where the built-in sampler does not.
-    """
-    if family != "gaussian":
-        return False
-    try:
-        check_julia_can(checkpoint, acceptance_ratio, family, sparse, sampling)
-    except ValueError:
-        return False
-    from dpmmwrap.backends import julia
-
-    return threading.current_thread() is threading.main_thread() and julia.is_set_up()
+def refused_by_julia(wanted: Wanted) -> str | None:
+    """What only the built-in sampler can do, in a sentence without its end; None if Julia can do it all."""
+    if wanted.sampling:
+        return "draws and several chains need the built-in sampler"
+    if wanted.checkpoint is not None:
+        return "a checkpoint needs the built-in sampler"
+    if wanted.acceptance_ratio == "printed":
+        return "acceptance_ratio printed needs the built-in sampler"
+    if wanted.family not in JULIA_FAMILIES:
+        return f"the family {wanted.family} needs the built-in sampler"
+    if wanted.sparse:
+        return "sparse counts need the built-in sampler, or X as a dense array"
+    return None

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import threading
+import time
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 from scipy.sparse import issparse
 
 from dpmmwrap.arrays import Float32Array, IntArray
-from dpmmwrap.backends import Result, Settings, check_julia_can, julia_setup
+from dpmmwrap.backends import Result, Settings, Wanted, julia_setup, julia_workers, refused_by_julia
+from dpmmwrap.backends.julia_placing import Placing, placing_of
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.starts.random import RandomStart
-from dpmmwrap.trace import Iteration, Trace, nmi_of_table
+from dpmmwrap.trace import Iteration, Trace
 
 MOST_COUNTED = 1 << 24
 """The package counts points, and adds up counts, in float32, which knows no odd number beyond this."""
-GO_ON, STOP, GIVE_UP = 0, 1, 2
+GO_ON, STOP, GIVE_UP, SETTLE = 0, 1, 2, 3
 """What a callback may write into the chain's control word; the bridge knows the same numbers."""
 
 
@@ -39,37 +39,50 @@ class JuliaError(RuntimeError):
 
 def is_set_up() -> bool:
     """Can the Julia backend run here? Found out without starting Julia."""
-    try:
-        return julia_setup.find().missing is None
-    except ValueError:
-        return False
+    return julia_setup.missing() is None
 
 
 class JuliaBackend:
-    """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia."""
+    """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia; `tell` hears what is waited for."""
 
     name = "julia"
 
-    def __init__(self) -> None:
-        self.bridge = start_julia()
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        self.tell = tell
+        begun = time.perf_counter()
+        self.bridge = start_julia(tell)
+        self.startup_seconds = time.perf_counter() - begun
 
     def fit(self, X: Points, settings: Settings) -> Result:
-        check_julia_can(settings.checkpoint, settings.acceptance_ratio, sparse=issparse(X))
+        wanted = Wanted(settings.checkpoint, settings.acceptance_ratio, sparse=issparse(X))
+        refused = refused_by_julia(wanted)
+        if refused is not None:
+            raise ValueError(f"{refused}: backend should be native, without workers")
         # Julia reads whole rows, one after the other; counts may have come column by column.
         X = np.ascontiguousarray(X, dtype=np.float32)
-        counted = X.sum(dtype=np.float64) if settings.prior.family == "multinomial" else len(X)
-        if counted > MOST_COUNTED:
-            things = "counts" if settings.prior.family == "multinomial" else "points"
-            warnings.warn(
-                f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_COUNTED:,} {things}",
-                stacklevel=2,
-            )
-        settings.bind(X, full_ratio=False)
-        with workers(self.bridge, settings), translated():
-            return run(self.bridge, X, settings)
+        warn_of_rounding(X, settings.prior)
+        settings.bind(X, settings.full_ratio)
+        team = julia_workers.team_of(settings.workers, settings.machines)
+        begun = time.perf_counter()
+        with julia_workers.for_a_fit(self.bridge, team, len(X), self.tell) as workers, translated():
+            waited = time.perf_counter() - begun
+            if self.tell is not None and not self.bridge.has_run():
+                self.tell("compiling")
+            result = run(self.bridge, X, settings, workers)
+        result.startup_seconds += self.startup_seconds + waited
+        return result
 
 
-def start_julia() -> Any:
+def warn_of_rounding(X: Float32Array, prior: Prior) -> None:
+    counted, things = (X.sum(dtype=np.float64), "counts") if isinstance(prior, Dirichlet) else (len(X), "points")
+    if counted > MOST_COUNTED:
+        warnings.warn(
+            f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_COUNTED:,} {things}",
+            stacklevel=3,
+        )
+
+
+def start_julia(tell: Callable[[str], None] | None = None) -> Any:
     """The bridge, a Julia module. The first call starts Julia, which takes some seconds."""
     if threading.current_thread() is not threading.main_thread():
         # Julia belongs to the thread that started it, and signals such as Ctrl-C reach the main thread only.
@@ -77,6 +90,8 @@ def start_julia() -> Any:
     missing = julia_setup.find().missing
     if missing is not None:
         raise InputError(f"the Julia backend cannot run: {missing}")
+    if tell is not None and not load_bridge.cache_info().currsize:
+        tell("starting Julia")
     return load_bridge()
 
 
@@ -95,6 +110,14 @@ def load_bridge() -> Any:
     return Main.seval("import DPMMWrapBridge; DPMMWrapBridge")
 
 
+def prepare() -> None:
+    """Start Julia, which compiles what is not compiled yet, and see that a fit works."""
+    from dpmmwrap.starts import make_initializer
+
+    X = np.random.default_rng(0).standard_normal((200, 2)).astype(np.float32)
+    JuliaBackend().fit(X, Settings(1.0, NIW.reference(2), make_initializer("kmeans"), 10, 3, 0))
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Julia's errors as ours: the message in one line, without Julia's own stack."""
@@ -109,64 +132,48 @@ def translated() -> Iterator[None]:
         raise JuliaError(" ".join(message.split())) from None
 
 
-@contextmanager
-def workers(bridge: Any, settings: Settings) -> Iterator[None]:
-    """Worker processes for the time of a fit."""
-    hosts, counts = ([], []) if settings.machines is None else read_machines(settings.machines)
-    if not settings.workers and not hosts:
-        yield
-        return
-    with translated():
-        added = bridge.start_workers(settings.workers, hosts, counts)
-    try:
-        yield
-    finally:
-        bridge.stop_workers(added)
-
-
-def read_machines(path: Path) -> tuple[list[str], list[int]]:
-    """Hosts and the number of processes on each, from a file with one `user@host*n` per line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} should be a text file of machines, but it cannot be read") from error
-    hosts, counts = [], []
-    for number, line in enumerate(lines, start=1):
-        entry = line.split("#")[0].strip()
-        if not entry:
-            continue
-        # No more than a name and a port: these words become arguments of ssh.
-        found = re.fullmatch(r"((?:\w[\w.-]*@)?[A-Za-z0-9][\w.-]*(?::\d+)?)(?:\*([1-9]\d*))?", entry)
-        if found is None:
-            raise InputError(f"{path}, line {number}: a machine should be written user@host*n, not {entry!r}")
-        hosts.append(found.group(1))
-        counts.append(int(found.group(2) or 1))
-    if not hosts:
-        raise InputError(f"{path} should name machines, one user@host*n per line, but it names none")
-    return hosts, counts
-
-
-def run(bridge: Any, X: Float32Array, settings: Settings) -> Result:
+def run(bridge: Any, X: Float32Array, settings: Settings, workers: int) -> Result:
     """One fit, with the worker processes that are there."""
+    placing = placing_of(X, settings.prior)
+    placed = placing.points(X)
     truth = None if settings.truth is None else settings.truth + 1
-    # Julia reads X where it lies: rows of D numbers here are columns of a D×N matrix there.
-    points = bridge.points(X.ctypes.data, X.shape[1], X.shape[0])
-    chain = bridge.Chain(julia_settings(bridge, settings), points, first_labels(settings, len(X)), truth)
+    # Julia reads the points where they lie: rows of D numbers here are columns of a D×N matrix there.
+    points = bridge.points(placed.ctypes.data, placed.shape[1], placed.shape[0])
+    chain = bridge.Chain(julia_settings(bridge, settings, placing), points, first_labels(settings, len(X)), truth)
     try:
         with Interrupt() as interrupt:
-            callbacks = Callbacks(chain, settings, interrupt)
-            # Workers toss the coin themselves, as the package has them do.
-            elsewhere = settings.workers > 0 or settings.machines is not None
-            tossed = elsewhere and isinstance(settings.initializer, RandomStart)
-            outcome = call(bridge.fit, chain, None if tossed else callbacks.start, callbacks.report)
+            callbacks = Callbacks(chain, settings, interrupt, placing.log_volume(len(X)))
+            start = None if tosses_itself(settings, workers) else callbacks.start
+            ended = Ended(*call(bridge.fit, chain, start, callbacks.report))
         if callbacks.error is not None:
             raise callbacks.error
         outliers = int(settings.outlier_weight > 0)
         labels = np.asarray(bridge.labels(chain)) - (1 + outliers)
         sublabels = np.asarray(bridge.sublabels(chain)) - 1
-        return Result(labels.astype(np.int32), sublabels.astype(np.uint8), callbacks.trace, str(outcome) == "stopped")
+        return Result(
+            labels.astype(np.int32),
+            sublabels.astype(np.uint8),
+            callbacks.trace,
+            str(ended.outcome) == "stopped",
+            alpha=callbacks.trace.iterations[-1].alpha,
+            startup_seconds=float(ended.compiling),
+        )
     finally:
         bridge.release(chain)
+
+
+def tosses_itself(settings: Settings, workers: int) -> bool:
+    """Whether the package tosses its coin for random starts: workers do, and the plain reference, which never restarts,
+    so that it does what it always does, label for label."""
+    plain = not settings.full_ratio and settings.restart_after is None
+    return isinstance(settings.initializer, RandomStart) and (workers > 0 or plain)
+
+
+class Ended(NamedTuple):
+    """How a chain has ended: done, stopped or given up, and the seconds that Julia has compiled meanwhile."""
+
+    outcome: Any
+    compiling: float
 
 
 def call(function: Any, *arguments: Any) -> Any:
@@ -183,20 +190,23 @@ def with_lock() -> Any:
     return juliacall.PythonCall.seval("f -> (arguments...) -> GIL.@lock f(arguments...)")
 
 
-def julia_settings(bridge: Any, settings: Settings) -> Any:
+def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
     named = {
         "α": settings.alpha,
-        "prior": julia_prior(bridge, settings.prior),
+        "prior": julia_prior(bridge, placing.prior(settings.prior)),
         "iterations": settings.max_iter,
         "burnout": settings.min_cluster_age,
         "seed": settings.seed,
         "outlier_weight": settings.outlier_weight,
         "fresh_start_after": settings.restart_after or 0,
+        "full_ratio": settings.full_ratio,
     }
+    if settings.alpha_prior is not None:
+        named["α_shape"], named["α_rate"] = settings.alpha_prior
     if settings.max_clusters is not None:
         named["max_clusters"] = settings.max_clusters
     if settings.outlier_prior is not None:
-        named["outlier_prior"] = julia_prior(bridge, settings.outlier_prior)
+        named["outlier_prior"] = julia_prior(bridge, placing.prior(settings.outlier_prior))
     return bridge.Settings(**named)
 
 
@@ -228,8 +238,9 @@ class Callbacks:
     is kept, Julia is asked to give up, and `run` raises it when Julia has tidied up.
     """
 
-    def __init__(self, chain: Any, settings: Settings, interrupt: Interrupt) -> None:
-        self.settings = settings
+    def __init__(self, chain: Any, settings: Settings, interrupt: Interrupt, log_volume: float = 0.0) -> None:
+        """`log_volume` goes from the log density of the data that Julia sees to that of those that came."""
+        self.settings, self.log_volume = settings, log_volume
         self.interrupt = interrupt
         self.rng = generator(settings)
         self.trace = Trace()
@@ -265,18 +276,17 @@ class Callbacks:
         splits_proposed: int,
         merges: int,
         merges_proposed: int,
-        table: Any,
+        nmi: float,
+        alpha: float,
     ) -> None:
-        """What the iteration of that number did; `table` counts points by true and found cluster."""
+        """What the iteration of that number did."""
         with self.guarded():
             moves = splits, splits_proposed, merges, merges_proposed
-            iteration = Iteration(clusters, log_posterior, seconds, *moves, nmi=nmi(table))
+            iteration = Iteration(clusters, log_posterior + self.log_volume, seconds, *moves, nmi=nmi, alpha=alpha)
             self.trace.append(iteration)
             if self.settings.progress is not None:
                 self.settings.progress(number, iteration)
             if self.interrupt.requested:
                 self.control[0] = STOP
-
-
-def nmi(table: Any) -> float:
-    return float("nan") if table is None else nmi_of_table(np.asarray(table))
+            elif self.settings.stop_when_flat and self.trace.is_flat():
+                self.control[0] = SETTLE

@@ -8,13 +8,20 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PACKAGE_VERSION = "0.1.13"
 """Of DPMMSubClusters.jl; juliapkg.json and the bridge's Project.toml pin the same."""
 LEAST_JULIA = (1, 10)
 SETUP = "dpmmwrap julia setup"
+OFFLINE = "PYTHON_JULIAPKG_OFFLINE"
+BRING = (
+    "without a network it has to come in a depot: bring the folder ~/.julia of a machine with a network and the same "
+    f"Julia, set JULIA_DEPOT_PATH to it, and run {SETUP} again"
+)
 
 
 @dataclass(frozen=True)
@@ -29,12 +36,14 @@ class Found:
     dpmmsubclusters: str | None = None
     given: bool = False
     """The user has named Julia and project (PYTHON_JULIACALL_EXE and _PROJECT): they are left as they are."""
+    offline: bool = False
+    """Nothing may be fetched (PYTHON_JULIAPKG_OFFLINE)."""
 
     @property
     def missing(self) -> str | None:
         """What keeps the Julia backend from running, and how to mend it; None if nothing does."""
         if self.juliacall is None:
-            return "juliacall is not installed: pip install 'dpmmwrap[julia]'"
+            return "juliacall, which comes with dpmmwrap, is not installed: pip install juliacall"
         if self.executable is None or self.project is None:
             return f"Julia is not set up yet: {SETUP}"
         if not self.executable.is_file():
@@ -43,10 +52,10 @@ class Found:
             return f"there is no Julia project at {self.project}: {self._mend('')}"
         if self.julia is not None and version_numbers(self.julia) < LEAST_JULIA:
             return f"Julia {self.julia} is too old, {dotted(LEAST_JULIA)} or newer is needed: {self._mend('')}"
-        wanted = {"PythonCall": self.juliacall, "DPMMSubClusters": PACKAGE_VERSION}
-        for (name, version), there in zip(wanted.items(), (self.pythoncall, self.dpmmsubclusters), strict=True):
-            if there != version:
-                instead = f", it has {there}" if there else ""
+        there = {"PythonCall": self.pythoncall, "DPMMSubClusters": self.dpmmsubclusters}
+        for name, version in wanted_packages(self.juliacall).items():
+            if there[name] != version:
+                instead = f", it has {there[name]}" if there[name] else ""
                 add = f'import Pkg; Pkg.add(name="{name}", version="{version}")'
                 return f"the Julia project {self.project} lacks {name} {version}{instead}: {self._mend(add)}"
         return None
@@ -54,10 +63,23 @@ class Found:
     def _mend(self, script: str) -> str:
         """`setup` where the project is ours; for a Julia of the user's own, what they can do themselves."""
         if not self.given:
-            return SETUP
+            return BRING if self.offline and script else SETUP
         if not script:
             return "set PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT to what is there, or unset both"
         return f"{self.executable} --project={self.project} -e '{script}'"
+
+
+def missing() -> str | None:
+    """What keeps the Julia backend from running here; None if nothing does."""
+    try:
+        return find().missing
+    except ValueError as problem:
+        return str(problem)
+
+
+def wanted_packages(juliacall: str) -> dict[str, str]:
+    """The packages that a project needs, by version: PythonCall is juliacall's other half."""
+    return {"PythonCall": juliacall, "DPMMSubClusters": PACKAGE_VERSION}
 
 
 def find() -> Found:
@@ -101,36 +123,47 @@ def from_juliapkg() -> tuple[Path, Path] | None:
 
 def described(juliacall: str, executable: Path, project: Path, *, given: bool) -> Found:
     manifest = read_manifest(project)
+    julia = manifest.get("julia_version")
     return Found(
         juliacall=juliacall,
         executable=executable,
-        julia=first_group(r'^julia_version = "(.*)"', manifest),
+        julia=julia if isinstance(julia, str) else None,
         project=project,
         pythoncall=manifest_version(manifest, "PythonCall"),
         dpmmsubclusters=manifest_version(manifest, "DPMMSubClusters"),
         given=given,
+        offline=is_offline(),
     )
 
 
-def read_manifest(project: Path) -> str:
-    """The text of the project's manifest; from Julia 1.11 on there may be one for each version of Julia."""
+def is_offline() -> bool:
+    """Whether juliapkg has been told that there is no network."""
+    import juliapkg.state
+
+    return bool(juliapkg.state.STATE["offline"])
+
+
+def read_manifest(project: Path) -> dict[str, Any]:
+    """The project's manifest; from Julia 1.11 on there may be one for each version of Julia. Empty if there is none."""
     names = [path.name for path in sorted(project.glob("Manifest-v*.toml"), reverse=True)]
     for name in ("JuliaManifest.toml", *names, "Manifest.toml"):
         path = project / name
         if path.is_file():
-            return path.read_text(encoding="utf-8")
-    return ""
+            try:
+                return tomllib.loads(path.read_text(encoding="utf-8"))
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise ValueError(f"{path} should be a manifest of Julia's, but it cannot be read: {error}") from error
+    return {}
 
 
-def manifest_version(manifest: str, package: str) -> str | None:
-    """The version that a manifest gives a package, in the old format or the new."""
-    section = first_group(rf"^\[\[(?:deps\.)?{package}\]\]\n((?:[^\[\n].*\n|\n|\[[^\[].*\n)*)", manifest + "\n")
-    return first_group(r'^version = "(.*)"', section or "")
-
-
-def first_group(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found.group(1) if found else None
+def manifest_version(manifest: dict[str, Any], package: str) -> str | None:
+    """The version that a manifest gives a package, in the old format, where packages are at the top, or the new."""
+    packages = manifest.get("deps", manifest)
+    entries = packages.get(package) if isinstance(packages, dict) else None
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], dict):
+        return None
+    version = entries[0].get("version")
+    return version if isinstance(version, str) else None
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -147,7 +180,21 @@ def ask_version(executable: Path) -> str | None:
         said = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return first_group(r"(\d+\.\d+\.\S+)", said.stdout)
+    found = re.search(r"\d+\.\d+\.\S+", said.stdout)
+    return found.group() if found else None
+
+
+def depots() -> list[Path]:
+    """The folders in which Julia looks for registries and packages, as far as they are known without asking it."""
+    given = [folder for folder in os.environ.get("JULIA_DEPOT_PATH", "").split(os.pathsep) if folder]
+    return [Path(folder) for folder in given] or [Path.home() / ".julia"]
+
+
+def lacking_in_depots(names: list[str]) -> list[str]:
+    """What an installation from depots alone would not find there: a registry, or packages of these names."""
+    there = depots()
+    lacking = [] if any(any((depot / "registries").glob("*")) for depot in there) else ["a registry"]
+    return lacking + [name for name in names if not any((depot / "packages" / name).is_dir() for depot in there)]
 
 
 def bridge_folder() -> Path:

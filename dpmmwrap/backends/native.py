@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Progress, Result, Settings
+from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.hyperprior import Hyperprior
+from dpmmwrap.families.hyperprior import FIRST, Hyperprior
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.sampler.refinement import refined
+from dpmmwrap.sampler.state import Best
 
 
 class NativeBackend:
@@ -44,7 +47,21 @@ class NativeBackend:
             else:
                 with ThreadPoolExecutor(side_by_side) as pool:
                     found = list(pool.map(run, range(chains)))
-        return result_of(found, labels, settings.hyperprior)
+            result = result_of(found, labels, settings.hyperprior)
+            if settings.refine and has_few_numbers(X) and not result.interrupted:
+                best = refined(X, settings, best_of(result), interrupt)
+                result = replace(with_best(result, best), interrupted=interrupt.requested)
+        return result
+
+
+def best_of(result: Result) -> Best:
+    return Best(result.log_posterior, result.labels, result.sublabels, result.alpha, result.place or FIRST)
+
+
+def with_best(result: Result, best: Best) -> Result:
+    return replace(
+        result, labels=best.labels, sublabels=best.sublabels, log_posterior=best.log_posterior, alpha=best.alpha
+    )
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:
@@ -63,7 +80,12 @@ def tell_end(progress: Progress | None, number: int) -> None:
         ended(number)
 
 
-def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperprior: Hyperprior | None = None) -> Result:
+def result_of(
+    found: list[ChainResult],
+    labels: IntArray | None = None,
+    hyperprior: Hyperprior | None = None,
+    agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
+) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
     # After an interrupt some have not made a step.
     begun = [result for result in found if len(result.trace)] or found
@@ -80,7 +102,7 @@ def result_of(found: list[ChainResult], labels: IntArray | None = None, hyperpri
         place=chain.best.place,
         traces=[result.trace for result in begun],
         draws=draws_of(found, labels, hyperprior),
-        agreement=agreement_of(chain, begun),
+        agreement=(agreement or agreement_of)(chain, begun),
     )
 
 

@@ -49,6 +49,10 @@ def column_options(option: Callable[..., Option]) -> tuple[Option, ...]:
     )
 
 
+def skip_option(option: Callable[..., Option]) -> Option:
+    return option("--skip-missing", is_flag=True, help="Leave out rows with missing values.")
+
+
 def data_options(option: Callable[..., Option]) -> tuple[Option, ...]:
     """The columns, their true labels, and what is done to the rows before the fit."""
     return (
@@ -59,7 +63,7 @@ def data_options(option: Callable[..., Option]) -> tuple[Option, ...]:
             help="True labels, for NMI and ARI: a column of the same file, or a file of one per line (else y of a "
             ".npz).",
         ),
-        option("--skip-missing", is_flag=True, help="Leave out rows with missing values."),
+        skip_option(option),
         option("--scale", is_flag=True, help="Standardise numeric columns first: mean 0, variance 1."),
         option(
             "--pca",

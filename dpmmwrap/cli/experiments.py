@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dpmmwrap.cli.data_options import counting_notes, data_options, selection_of, true_labels
+from dpmmwrap.cli.data_options import column_list, counting_notes, data_options, selection_of, true_labels
 from dpmmwrap.cli.families import ways_without_words
 from dpmmwrap.cli.fit import word_or_number
 
@@ -214,6 +214,12 @@ def of_data(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("data", epilog=METHODS_HELP + DATA)
 @click.argument("file", nargs=-1, required=True)
 @of_data
+@click.option(
+    "--categorical",
+    callback=column_list,
+    metavar="COLS",
+    help="Categorical columns, by names or by numbers from 1: each level becomes a column of zeros and ones.",
+)
 @click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Of each method.")
 @click.option("--name", help="What the report calls the data.  [default: the file's name]")
 @click.option(
@@ -260,12 +266,12 @@ def open_data(options: dict[str, Any], name: str) -> Opened:
     else:
         column, file = true_labels(options["labels"], files_of(paths)[0], options["decimal"])
     selection = selection_of(options, column)
-    asked = (options["skip_missing"], options["scale"], options["pca"])
+    asked = (options["skip_missing"], options["scale"], options["pca"], options["categorical"] or ())
     try:
         return open_file(Reading(paths, None if file is None else str(file), selection, *asked), name)
     except WordsInstead as error:
         ways = "; ".join(ways_without_words(error, "evaluate"))
-        raise InputError(f"{error}, and the methods compare numbers only; {ways}") from error
+        raise InputError(f"{error}; {ways}") from error
     except MissingValues as error:
         raise InputError(f"{error}; --skip-missing leaves out such rows") from error
     except DecimalCommas as error:

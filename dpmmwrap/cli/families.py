@@ -151,8 +151,9 @@ def ways_without_words(error: WordsInstead, family: str) -> list[str]:
     """What can be done about columns of words: they are categories, or they name the rows."""
     categories = [name for name in error.columns if name not in error.distinct]
     ways = []
-    if categories and family == "gaussian":
-        ways.append(f"use --family mixed --categorical {named(categories)}, or --drop {named(categories)}")
+    mixed = {"gaussian": "--family mixed --categorical", "evaluate": "--categorical"}.get(family)
+    if categories and mixed:
+        ways.append(f"use {mixed} {named(categories)}, or --drop {named(categories)}")
     elif categories:
         ways.append(f"use --drop {named(categories)}")
     if error.distinct:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from dpmmwrap.cli.data_options import counting_notes, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
-from dpmmwrap.cli.fit_options import A_PATH, EXAMPLES, SectionedCommand, all_options, check_draws, word_or_number
+from dpmmwrap.cli.fit_options import (
+    A_PATH,
+    EXAMPLES,
+    SectionedCommand,
+    all_options,
+    check_dask,
+    check_draws,
+    word_or_number,
+)
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
@@ -41,16 +51,29 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as
     scipy.sparse.save_npz writes it). NaN, NA and empty fields are missing values.
     Ctrl-C ends after the current iteration and keeps the result so far.
+
+    With --backend dask DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or zarr.
     """
     from dpmmwrap.cli import DONE, INTERRUPTED
 
     settle(ctx, options)
     check_draws(ctx, options)
-    task = read(options)
-    check_places(options, len(task.data), task.data.dim)
-    fitted = fit(task, options)
-    finish(fitted, task, options)
+    check_dask(ctx, options)
+    with cluster_of(options):
+        task = read(options)
+        check_places(options, len(task.data), task.data.dim)
+        fitted = fit(task, options)
+        finish(fitted, task, options)
     return INTERRUPTED if fitted.model.interrupted_ else DONE
+
+
+def cluster_of(options: dict[str, Any]) -> AbstractContextManager[Any]:
+    """Dask's client, as long as it is needed."""
+    if options["backend"] != "dask":
+        return nullcontext()
+    from dpmmwrap.backends.dask.client import connected
+
+    return connected(options["scheduler"], options["local_workers"])
 
 
 class Task(NamedTuple):
@@ -73,7 +96,10 @@ def read(options: dict[str, Any]) -> Task:
     from dpmmwrap.cli.priors import check_dimensions, make_prior
 
     prior = make_prior(options["prior"], options["family"], options["covariance"])
-    task = read_example(prior) if options["example"] else read_points(options, prior)
+    if options["backend"] == "dask":
+        task = read_lazily(options, prior)
+    else:
+        task = read_example(prior) if options["example"] else read_points(options, prior)
     if options["skip_missing"]:
         task = skip_missing(task)
     check_truth(task)
@@ -87,6 +113,19 @@ def read_example(prior: Any) -> Task:
 
     data = datasets.read_example()
     return Task(data, data.y, prior, "the bundled example")
+
+
+def read_lazily(options: dict[str, Any], prior: Any) -> Task:
+    """Points that stay in their files until workers read them; true labels, which do not."""
+    from dpmmwrap.backends.dask.files import open_lazily
+    from dpmmwrap.files import Data, check_classes, files_of, read_labels, source_of
+
+    lazy, files = open_lazily(options["data"]), files_of(options["data"])
+    truth = None
+    if options["labels"] is not None:
+        truth = read_labels(Path(options["labels"]), lazy.X.shape[0])
+        check_classes(truth, f"--labels {options['labels']}")
+    return Task(Data(lazy.X, names=lazy.names), truth, prior, source_of(files))
 
 
 def read_points(options: dict[str, Any], prior: Any) -> Task:
@@ -173,7 +212,9 @@ def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     if options["out"] is not None:
         # And some room for the rest.
         prepare_folder(options["out"], needed=BYTES * n + drawn + 2_000_000)
-    if options["checkpoint"] is not None:
+    if options["checkpoint"] is not None and options["backend"] == "dask":
+        prepare_folder(options["checkpoint"], needed=10 * n * chains)
+    elif options["checkpoint"] is not None:
         there = labels_file(options["checkpoint"]).exists()
         check_writable(options["checkpoint"], needed=5 * n * chains + (0 if there else drawn))
 
@@ -191,12 +232,18 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         progress_line(Plan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
-    seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - start - model.startup_seconds_
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
-    sensitivity = model.sensitivity() if options["sensitivity"] and not model.interrupted_ else None
+    sensitivity = None
+    if options["sensitivity"] and not model.interrupted_:
+        try:
+            sensitivity = model.sensitivity()
+        except KeyboardInterrupt:
+            # The fit itself is kept.
+            notes["the look at other widths of the prior (--sensitivity) was interrupted"] = None
     return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
 
 

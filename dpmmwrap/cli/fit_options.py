@@ -32,6 +32,7 @@ Examples:
   dpmmwrap fit large.npy --checkpoint large.ckpt --out result
   dpmmwrap fit words.npz --family multinomial
   dpmmwrap fit patients.csv --categorical sex,region
+  dpmmwrap fit /shared/parts --backend dask --scheduler tcp://host:8786 --out result
 """
 
 
@@ -259,17 +260,19 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=A_PATH,
         metavar="FILE",
         help="Save the chain here; go on from it if it exists. Further chains and the labels of draws have files "
-        "beside it.",
+        "beside it. On Dask a folder that all workers see.",
     ),
     running("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations or draws between two saves."),
     running(
         "--backend",
-        type=click.Choice(["auto", "native", "julia"]),
+        type=click.Choice(["auto", "native", "julia", "dask"]),
         default="auto",
         show_default=True,
-        help="The built-in sampler or DPMMSubClusters.jl; auto takes Julia where it is set up and can do what is "
-        "asked.",
+        help="The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on Dask's workers; auto takes Julia "
+        "where it is set up and can do what is asked.",
     ),
+    running("--scheduler", metavar="ADDRESS", help="Dask: its scheduler, such as tcp://host:8786."),
+    running("--local-workers", type=POSITIVE, metavar="N", help="Dask: so many worker processes on this machine."),
     running("--workers", type=click.IntRange(min=0), metavar="N", help="Julia: worker processes on this machine."),
     running("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on."),
     click.option("--burnout", type=POSITIVE, hidden=True),
@@ -282,6 +285,35 @@ def all_options(function: Any) -> Any:
     for option in reversed(OPTIONS):
         function = option(function)
     return function
+
+
+ONE_PLACE = (
+    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "categorical", "weights"),
+    *("workers", "machines"),
+)
+"""Options that need all data in one place, or another backend."""
+
+
+def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Refuse what Dask cannot do, and its options without it."""
+    places = [name for name in ("scheduler", "local_workers") if options[name] is not None]
+    if options["backend"] != "dask":
+        for name in places:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --backend dask.", ctx)
+        return
+    if len(places) != 1:
+        raise click.UsageError("--backend dask needs either --scheduler ADDRESS or --local-workers N.", ctx)
+    for name in ONE_PLACE:
+        if options[name]:
+            option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
+            problem = f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
+            raise click.UsageError(problem, ctx)
+    if options["family"] == "mixed":
+        raise click.UsageError(
+            "--family mixed needs one machine: with --backend dask it is gaussian or multinomial.", ctx
+        )
+    if options["draws"] and options["keep_labels"] is not False:
+        raise click.UsageError("--draws with --backend dask needs --no-keep-labels.", ctx)
 
 
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:

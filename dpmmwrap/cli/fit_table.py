@@ -52,8 +52,8 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("family", family_words(summary)),
         *([("prior", prior(summary))] if summary["prior_width"] is not None else []),
         *([("sensitivity", sensitivity(summary))] if summary["sensitivity"] else []),
-        ("time", f"{summary['seconds']:.1f} s, {length(summary)}"),
-        ("sampler", f"{summary['backend']}, {summary['init']} subclusters, seed {summary['seed']}"),
+        ("time", f"{summary['seconds']:.1f} s, {length(summary)}{startup(summary)}"),
+        ("sampler", f"{summary['backend']}{taken(summary)}, {summary['init']} subclusters, seed {summary['seed']}"),
     ]
     if summary["missing"]:
         told.append(("missing", counted(summary["missing"], "value")))
@@ -66,6 +66,18 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["interrupted"]:
         told.append(("interrupted", "this is the result so far"))
     return told
+
+
+def startup(summary: dict[str, Any]) -> str:
+    """What Julia took before it could sample, which is not among the seconds."""
+    seconds = summary["startup_seconds"]
+    return f"; {seconds:.1f} s to start and compile Julia" if seconds else ""
+
+
+def taken(summary: dict[str, Any]) -> str:
+    """Why the sampler was taken, where it could have been another one."""
+    reason = summary["backend_reason"]
+    return f" ({reason})" if reason.startswith("Julia is set up") else ""
 
 
 def prepared(summary: dict[str, Any]) -> str:

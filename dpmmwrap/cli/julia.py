@@ -17,8 +17,8 @@ def command() -> None:
     """Set up, check and describe the Julia backend: DPMMSubClusters.jl, the reference sampler.
 
     \b
-    First: pip install 'dpmmwrap[julia]'
-    Then:  dpmmwrap julia setup
+    Once: dpmmwrap julia setup
+    Then: dpmmwrap fit data.npy --backend julia
     """
 
 
@@ -26,7 +26,9 @@ def command() -> None:
 def setup() -> None:
     """Bring Julia and the packages, and compile them. Needs the network, once.
 
-    A Julia and a project named by PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT are used as they are.
+    A Julia and a project named by PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT are used as they are. With
+    PYTHON_JULIAPKG_OFFLINE=yes nothing is fetched: Julia has to be there, and the packages come from the depot that
+    JULIA_DEPOT_PATH names, a folder brought from another machine.
     """
     from dpmmwrap.backends import julia_setup
 
@@ -37,13 +39,15 @@ def setup() -> None:
         click.echo(f"Using {found.executable} and the project {found.project} as they are.")
     else:
         bring()
+        if julia_setup.is_offline() and julia_setup.find().missing is not None:
+            add_from_depot(found.juliacall)
     found = julia_setup.find()
     if found.missing is not None:
         raise click.ClickException(found.missing)
     click.echo("Starting Julia and compiling what is not compiled yet; the first time takes minutes.")
-    from dpmmwrap.backends.julia import start_julia
+    from dpmmwrap.backends.julia import prepare
 
-    start_julia()
+    prepare()
     describe(found)
 
 
@@ -51,15 +55,49 @@ def bring() -> None:
     """Have juliapkg fetch what juliapkg.json names; it and Julia show their progress themselves."""
     import juliapkg
 
-    click.echo("Bringing Julia and its packages; this needs the network and some minutes.")
+    from dpmmwrap.backends import julia_setup
+
+    offline = julia_setup.is_offline()
+    if not offline:
+        click.echo("Bringing Julia and its packages; this needs the network and some minutes.")
     try:
         juliapkg.resolve()
     except subprocess.CalledProcessError as error:
         raise click.ClickException(
             f"Julia's package manager failed (exit code {error.returncode}); what it said stands above"
         ) from error
-    except OSError as error:
+    except Exception as error:  # juliapkg raises plain exceptions
+        if offline:
+            least = julia_setup.dotted(julia_setup.LEAST_JULIA)
+            raise click.ClickException(
+                f"there is no Julia {least} or newer here, and without a network none can be fetched: unpack one from "
+                "julialang.org and set PYTHON_JULIAPKG_EXE to its bin/julia"
+            ) from error
         raise click.ClickException(f"Julia could not be fetched: {error}") from error
+
+
+def add_from_depot(juliacall: str) -> None:
+    """Without a network: make the project from the packages that a depot has."""
+    import juliapkg
+
+    from dpmmwrap.backends import julia_setup
+
+    wanted = julia_setup.wanted_packages(juliacall)
+    lacking = julia_setup.lacking_in_depots(list(wanted))
+    if lacking:
+        places = " and ".join(map(str, julia_setup.depots()))
+        raise click.ClickException(f"the depot {places} lacks {', '.join(lacking)}: {julia_setup.BRING}")
+    packages = ", ".join(f'Pkg.PackageSpec(name="{name}", version="{version}")' for name, version in wanted.items())
+    script = f"import Pkg; Pkg.offline(true); Pkg.add([{packages}])"
+    click.echo("Making a project from the packages of the depot.")
+    run = [juliapkg.executable(), f"--project={juliapkg.project()}", "--startup-file=no", "-e", script]
+    try:
+        subprocess.run(run, check=True)
+    except subprocess.CalledProcessError as error:
+        named = " and ".join(f"{name} {version}" for name, version in wanted.items())
+        raise click.ClickException(
+            f"the depot does not hold {named} with all they need, as Julia says above: {julia_setup.BRING}"
+        ) from error
 
 
 @command.command("status")

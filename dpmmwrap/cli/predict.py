@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
-from dpmmwrap.cli.data_options import column_options, selection_of
+from dpmmwrap.cli.data_options import column_options, selection_of, skip_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,13 +24,14 @@ Examples:
   dpmmwrap predict result/model.npz new.npy --out labels.npy
   dpmmwrap predict result/model.npz new.csv --id sample --out labels.csv
   dpmmwrap predict result/model.npz new.csv --proba --out probabilities.csv
+  dpmmwrap predict result/model.npz new.csv --skip-missing --out labels.csv
 """
 
 A_PATH = click.Path(path_type=Path)
 
 
 def with_columns(function: Any) -> Any:
-    for option in reversed(column_options(click.option)):
+    for option in reversed((*column_options(click.option), skip_option(click.option))):
         function = option(function)
     return function
 
@@ -45,8 +46,9 @@ def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, 
     """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote.
 
     Printed is one line per point: the number of its cluster, or its probability in each cluster. A .csv file has a
-    header: row (or id), cluster, probability, outlier. DATA is of the same kind as what the model was fitted to; the
-    columns that the model knows are found by their names, in any order and among others.
+    header: row (or id), cluster, probability, outlier; rows that are left out are not in it. DATA is of the same kind
+    as what the model was fitted to; the columns that the model knows are found by their names, in any order and among
+    others.
     """
 
     from dpmmwrap.files import InputError, check_writable, write_atomically
@@ -57,11 +59,14 @@ def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, 
             raise InputError(f"--out should be a .npy or .csv file, not {out}")
         check_writable(out)
     mixture = load(model)
-    points = read_points(mixture, data, selection_of(options))
+    points = read_points(mixture, data, selection_of(options), options["skip_missing"])
+    numbers = None
+    if options["skip_missing"]:
+        points, numbers = without_gaps(points)
     if out is None:
         write_text(sys.stdout.buffer, answers(mixture.predict_proba if proba else mixture.predict, points))
     elif out.suffix.lower() == ".csv":
-        write_atomically(out, lambda file: write_table(file, mixture, points, proba))
+        write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers))
     else:
         found = answers(mixture.predict_proba if proba else mixture.predict, points)
         write_atomically(out, lambda file: write_npy(file, found, len(points)))
@@ -71,8 +76,27 @@ def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, 
         click.echo(f"Written to {out}: {what} of {count}", err=True)
 
 
-def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection) -> Data:
-    """Rows of the kind that the model knows: its columns by name, or by place where the model or the file has none."""
+def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
+    """The rows in which nothing is missing, and their numbers from 0; how many are left out is said."""
+    import numpy as np
+
+    from dpmmwrap.files import InputError
+
+    kept = np.flatnonzero(data.complete())
+    if not len(kept):
+        raise InputError(f"values are missing in all of the {len(data):,} rows: none is left to label")
+    left_out = len(data) - len(kept)
+    if left_out:
+        rows = "1 row" if left_out == 1 else f"{left_out:,} rows"
+        click.echo(f"dpmmwrap: note: {rows} with missing values left out", err=True)
+    return (data.only(kept) if left_out else data), kept
+
+
+def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, gaps: bool = False) -> Data:
+    """Rows of the kind that the model knows: its columns by name, or by place where the model or the file has none.
+
+    With `gaps` values may be missing, whatever the model.
+    """
     from dataclasses import replace
 
     from dpmmwrap.files import InputError, MissingValues, SparseInstead, files_of, read_data, source_of
@@ -84,13 +108,13 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection) -> Da
     family = mixture.family
     kinds: dict[str, Any] = {"multinomial": "counts", "mixed": "table"}
     whole = mixture.preparation is not None and mixture.preparation.components is not None
-    gaps = family in ("diag", "spherical") and not whole
+    gaps = gaps or (family in ("diag", "spherical") and not whole)
     words = word_columns(mixture, names or asked.columns)
     try:
         data = read_data(files, at_least=1, kind=kinds.get(family, "numbers"), gaps=gaps, words=words, wanted=wanted)
     except MissingValues as error:
         needing = "principal components need" if whole else f"a model of the family {family} needs"
-        raise InputError(f"{error}; {needing} every value") from error
+        raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
     except SparseInstead as error:
         raise InputError(f"{error}; the model is of the family {family}, not multinomial") from error
     if data.dim != mixture.n_inputs:
@@ -137,9 +161,11 @@ def answers(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterat
         yield answer(data.rows(rows))
 
 
-def write_table(file: IO[bytes], mixture: Mixture, data: Data, proba: bool) -> None:
-    """A header, and a line for each point."""
-    names = row_names(len(data), data.ids)
+def write_table(
+    file: IO[bytes], mixture: Mixture, data: Data, proba: bool, numbers: np.ndarray[Any, Any] | None = None
+) -> None:
+    """A header, and a line for each point; `numbers` are those of the rows, where some were left out."""
+    names = row_names(len(data), data.ids, numbers)
     if proba:
         found = answers(mixture.predict_proba, data)
         write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)

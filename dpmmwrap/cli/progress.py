@@ -93,6 +93,9 @@ class Chains:
     def ended(self, chain: int) -> None:
         self.over.add(chain)
 
+    def waits_for(self, words: str) -> None:
+        self.tell(waiting=words)
+
     def hear(self, chain: int, number: int, iteration: Iteration) -> None:
         """What a chain says may come from any thread."""
         self.reached[chain] = number
@@ -112,7 +115,9 @@ class Lines:
         self.seconds, self.clock = seconds, clock
         self.due = clock() + seconds
 
-    def tell(self, place: str = "", description: str = "", **news: Any) -> None:
+    def tell(self, place: str = "", description: str = "", waiting: str = "", **news: Any) -> None:
+        if waiting:
+            click.echo(f"dpmmwrap: {waiting}", err=True)
         now = self.clock()
         if place and now >= self.due:
             self.due = now + self.seconds
@@ -145,7 +150,11 @@ def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iterati
     )
     with Progress(*columns, console=console, transient=True) as line:
         task = line.add_task("getting ready", total=plan.steps, place=plan.place(0))
-        yield Chains(plan, lambda **news: line.update(task, **news))
+
+        def tell(waiting: str = "", **news: Any) -> None:
+            line.update(task, **(news | {"description": waiting} if waiting else news))
+
+        yield Chains(plan, tell)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from dpmmwrap import plotting
+from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
@@ -48,6 +49,22 @@ class Fitted(NamedTuple):
         labels = self.model.labels_
         return labels if self.groups is None else self.groups.of_points(labels)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Points of each cluster, without outliers."""
+        if is_lazy(self.model.labels_):
+            return [int(count) for count in self.model.mixture_.counts]
+        return sizes(self.model.labels_)
+
+    @property
+    def group_sizes(self) -> list[int]:
+        """Points of each group."""
+        if not is_lazy(self.model.labels_):
+            return sizes(self.point_groups)
+        own = np.array(self.sizes)
+        groups = np.arange(len(own)) if self.groups is None else self.groups.of_points(np.arange(len(own)))
+        return [int(count) for count in np.bincount(groups, weights=own)]
+
 
 def groups_of(model: DPMM) -> Groups | None:
     """Clusters that overlap, joined; None where there is only one."""
@@ -65,11 +82,13 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "groups": 1 if fitted.groups is None else fitted.groups.suggested,
         "log_posterior": float(model.log_posterior_),
         "seconds": round(fitted.seconds, 3),
+        "startup_seconds": round(model.startup_seconds_, 3),
         "iterations": int(model.n_iter_),
         "stopped_by": model.stopped_by_,
         "chains": len(model.traces_),
         "draws": 0 if model.draws_ is None else model.draws_.n_draws,
         "backend": str(model.backend_),
+        "backend_reason": str(model.backend_reason_),
         "family": model.family,
         "covariance_type": covariance_of(model),
         "covariance_reason": None if model.family == "multinomial" else model.covariance_reason_,
@@ -89,17 +108,18 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "scaled": task.preparation is not None and task.preparation.scales,
         "components": components(task),
         "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
-        "outliers": int((model.labels_ < 0).sum()),
-        "sizes": sizes(model.labels_),
-        "group_sizes": sizes(fitted.point_groups),
+        "outliers": len(model.labels_) - sum(fitted.sizes),
+        "sizes": fitted.sizes,
+        "group_sizes": fitted.group_sizes,
         "notes": list(fitted.notes),
         "version": __version__,
     }
     if truth is not None:
         from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-        summary["nmi"] = float(normalized_mutual_info_score(truth, model.labels_))
-        summary["ari"] = float(adjusted_rand_score(truth, model.labels_))
+        labels = np.asarray(model.labels_)
+        summary["nmi"] = float(normalized_mutual_info_score(truth, labels))
+        summary["ari"] = float(adjusted_rand_score(truth, labels))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
 
@@ -168,10 +188,13 @@ def finite(value: Any) -> Any:
 def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> str:
     """Fill the folder; one sentence says with what."""
     model, there = fitted.model, {path.name for path in folder.iterdir()}
-    written = write_arrays(folder, fitted, task)
+    lazy = is_lazy(model.labels_)
+    written = (write_lazily if lazy else write_arrays)(folder, fitted, task)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
+    if lazy:
+        return f"Written to {folder}: {', '.join(written)}"
     if page(folder / "report.html", fitted, summary, task):
         written.append("report.html")
     pictures = draw(folder, fitted, task) if plotting.available() else []
@@ -199,6 +222,25 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
         return written
     model.draws_.save(folder / "draws.npz")
     return [*written, "draws.npz"]
+
+
+def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
+    """Labels, from one worker after the other, model and draws; the names of the files."""
+    model = fitted.model
+    labels: Any = model.labels_
+
+    def write_blocks(file: IO[bytes]) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(labels.dtype), "fortran_order": False, "shape": labels.shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in labels.blocks:
+            file.write(np.asarray(block).tobytes())
+
+    write_atomically(folder / "labels.npy", write_blocks)
+    model.mixture_.save(folder / "model.npz")
+    if model.draws_ is None:
+        return ["labels.npy", "model.npz"]
+    model.draws_.save(folder / "draws.npz")
+    return ["labels.npy", "model.npz", "draws.npz"]
 
 
 def write_labels(path: Path, model: DPMM, task: Task) -> None:

@@ -70,6 +70,8 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
         max_iter=settings.iterations,
         prior=prior,
         backend=backend,
+        # On Julia it is the reference that the paper's table is about.
+        acceptance_ratio="reference" if backend == "julia" else "auto",
         init_clusters=settings.init_clusters,
         n_chains=1,
         n_jobs=1,

@@ -19,11 +19,14 @@ from dpmmwrap.files import (
     InputError,
     MissingValues,
     Selection,
+    WordsInstead,
     check_classes,
     files_of,
+    find_columns,
     read_data,
     source_of,
 )
+from dpmmwrap.files.columns import gaps_in
 from dpmmwrap.preparation import Preparation
 
 IMAGE_COMPONENTS = 20
@@ -67,6 +70,8 @@ class Reading(NamedTuple):
     scale: bool = False
     components: int | None = None
     """Principal components to project on where there are more features, 0 for never; None: for images only."""
+    categorical: tuple[str, ...] = ()
+    """Columns of which each level becomes a column of zeros and ones: all methods but ours know numbers only."""
 
     @property
     def images(self) -> bool:
@@ -88,7 +93,7 @@ class Reading(NamedTuple):
         if self.labels is not None:
             prints.append(fingerprint(Path(self.labels)))
         if self._replace(paths=(), labels=None, components=None) != Reading(()):
-            asked = repr((self.selection, self.skip_missing, self.scale))
+            asked = repr((self.selection, self.skip_missing, self.scale, *self.categorical))
             prints.append(hashlib.sha256(asked.encode()).hexdigest()[:12])
         return "-".join(prints)
 
@@ -174,11 +179,36 @@ def read_labelled(reading: Reading) -> Labelled:
 
 
 def read_rows(reading: Reading) -> Data:
-    if not reading.images:
+    if reading.images:
+        if reading.selection.narrows or reading.categorical:
+            raise InputError(f"{reading.paths[0]} holds images, which have no columns to choose from")
+        return read_images(reading.paths[0])
+    if not reading.categorical:
         return read_data(reading.paths, gaps=reading.skip_missing, wanted=reading.selection)
-    if reading.selection.narrows:
-        raise InputError(f"{reading.paths[0]} holds images, which have no columns to choose from")
-    return read_images(reading.paths[0])
+    table = read_data(reading.paths, kind="table", words=reading.categorical, wanted=reading.selection)
+    if not (reading.skip_missing or table.complete().all()):
+        raise MissingValues(f"{source_of(files_of(reading.paths))} should hold every value, but some are missing")
+    return with_indicators(table, reading)
+
+
+def with_indicators(table: Data, reading: Reading) -> Data:
+    """The columns of a table as numbers: a categorical one becomes a column of zeros and ones for each level."""
+    source = source_of(files_of(reading.paths))
+    chosen = find_columns(reading.categorical, tuple(table.X), source)
+    words = [name for name, column in table.X.items() if column.dtype.kind == "U" and name not in chosen]
+    if words:
+        raise WordsInstead(f"{source} should hold numbers, but its column {words[0]!r} holds words", words)
+    columns: dict[str, Any] = {}
+    for name, column in table.X.items():
+        if name not in chosen:
+            columns[name] = column
+            continue
+        gaps = gaps_in(column)
+        for level in np.unique(column[~gaps]):
+            columns[f"{name}={level}"] = np.where(gaps, np.nan, column == level)
+    note = f"each level of {', '.join(chosen)} is a column of zeros and ones, as the methods compare numbers"
+    X = np.column_stack([*columns.values()]).astype(np.float32)
+    return replace(table, X=X, names=tuple(columns), notes=(*table.notes, note))
 
 
 def prepared(X: Any, reading: Reading) -> Any:

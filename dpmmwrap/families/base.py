@@ -62,8 +62,8 @@ class Prior(Protocol):
     def embedder(self, X: Points) -> Embedder:
         """From rows of the data to coordinates (dense or sparse) in which k-means makes sense."""
 
-    def outliers(self, X: Points) -> Any:
-        """A broad prior for a component that collects outliers."""
+    def outliers(self, X: Points, n_rows: int | None = None) -> Any:
+        """A broad prior for a component that collects outliers; of so many rows X is a sample, if it is one."""
 
 
 def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:

@@ -113,10 +113,10 @@ class CategoricalDirichlet:
         made.__dict__.update(levels=self.levels, concentration=put_rows(self.concentration, rows, other.concentration))
         return made
 
-    def outliers(self, codes: IntArray) -> CategoricalDirichlet:
+    def outliers(self, codes: IntArray, n_rows: int | None = None) -> CategoricalDirichlet:
         """The proportions of all data, as sure of it as of the data."""
-        whole = self.statistics(codes)
-        return CategoricalDirichlet(self.levels, self.concentration + whole.sums[0])
+        share = len(codes) / (n_rows or len(codes))
+        return CategoricalDirichlet(self.levels, self.concentration + self.statistics(codes).sums[0] / share)
 
 
 @compiled

@@ -166,13 +166,13 @@ class NIG:
         """Each feature by its deviation over the data."""
         return standardiser(X[sample_rows(len(X), 0)])
 
-    def outliers(self, X: FloatArray) -> Any:
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> Any:
         """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
         whole = numeric_statistics(X, None, 1, missing=True)
         n, total, squares = (whole.sums[0, i * self.dim : (i + 1) * self.dim] for i in (2, 0, 1))
         means = total / np.maximum(n, 1)
         variances = np.maximum(squares / np.maximum(n, 1) - means**2, 1e-6 * np.broadcast_to(self.scale, self.dim))
-        strength = float(len(X))
+        strength = float(n_rows or len(X))
         return type(self)(means, strength, self.pooled(4 * strength * variances), strength + 2)
 
     def pooled(self, scales: Float64Array) -> Float64Array:
@@ -181,7 +181,10 @@ class NIG:
 
 
 def has_missing(X: FloatArray) -> bool:
-    """Whether any value is missing; NaN stands for it."""
+    """Whether any value is missing; NaN stands for it. Points that are elsewhere know it of themselves."""
+    known = getattr(X, "missing", None)
+    if known is not None:
+        return bool(known)
     return any(bool(np.isnan(X[begin : begin + CHUNK_ROWS]).any()) for begin in range(0, len(X), CHUNK_ROWS))
 
 

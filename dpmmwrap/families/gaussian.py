@@ -33,6 +33,14 @@ def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int
     if n_clusters is None:
         n_clusters = int(labels.max(initial=-1)) + 1
     shift = np.asarray(X[:CHUNK_ROWS], dtype=np.float64).mean(axis=0) if rows else np.zeros(dim)
+    return statistics_from_sums(*plain_sums(X, labels, n_clusters, shift), shift)
+
+
+def plain_sums(
+    X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)'."""
+    rows, dim = X.shape
     counts = np.zeros(n_clusters)
     sums = np.zeros((n_clusters, dim))
     squares = np.zeros((n_clusters, dim, dim))
@@ -44,7 +52,7 @@ def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int
             counts[k] += len(members)
             sums[k] += members.sum(axis=0)
             squares[k] += members.T @ members
-    return statistics_from_sums(counts, sums, squares, shift)
+    return counts, sums, squares
 
 
 def statistics_from_sums(
@@ -294,9 +302,9 @@ class NIW:
         """Each feature by its deviation over the data."""
         return standardiser(X[sample_rows(len(X), 0)])
 
-    def outliers(self, X: FloatArray) -> NIW:
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> NIW:
         """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
         whole = statistics_of(X)
         covariance = whole.scatters[0] / len(X) + np.diag(np.diagonal(self.scale)) * 1e-6
-        strength = float(len(X))
+        strength = float(n_rows or len(X))
         return NIW(whole.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)

@@ -126,5 +126,5 @@ class Mixed:
 
         return embed
 
-    def outliers(self, X: MixedPoints) -> Mixed:
-        return Mixed(self.numeric.outliers(X.numeric), self.categorical.outliers(X.codes))
+    def outliers(self, X: MixedPoints, n_rows: int | None = None) -> Mixed:
+        return Mixed(self.numeric.outliers(X.numeric, n_rows), self.categorical.outliers(X.codes, n_rows))

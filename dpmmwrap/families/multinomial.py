@@ -151,9 +151,10 @@ class Dirichlet:
         """Roots of each row's proportions: then distances are Hellinger's."""
         return root_proportions
 
-    def outliers(self, X: Points) -> Dirichlet:
+    def outliers(self, X: Points, n_rows: int | None = None) -> Dirichlet:
         """The proportions of all data, as sure of it as of the data, so that it stays so whatever it collects."""
-        return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() + self.concentration)
+        share = X.shape[0] / (n_rows or X.shape[0])
+        return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / share + self.concentration)
 
 
 SAMPLED_LENGTH = 100

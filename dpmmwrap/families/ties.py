@@ -33,13 +33,24 @@ def tied_columns(X: FloatArray, variances: Float64Array) -> tuple[Float64Array, 
     return steps, int((steps > 0).sum())
 
 
-def spread_ties(X: Float32Array, steps: Float64Array) -> Float32Array:
-    """A copy with uniform noise of half a step to either side; always the same for the same data."""
-    rng = np.random.default_rng(0)
+def spread_ties(X: Float32Array, steps: Float64Array, first_row: int = 0) -> Float32Array:
+    """A copy with uniform noise of half a step to either side; always the same for the same data, of which X may be the
+    rows from `first_row` on."""
     spread = np.array(X, dtype=np.float32)
     columns = np.flatnonzero(steps)
+    rng = noise_from(first_row * len(columns))
     for begin in range(0, len(X), CHUNK_ROWS):
         rows = slice(begin, begin + CHUNK_ROWS)
         noise = rng.random((len(spread[rows]), len(columns)), dtype=np.float32) - np.float32(0.5)
         spread[rows, columns] += noise * steps[columns].astype(np.float32)
     return spread
+
+
+def noise_from(place: int) -> np.random.Generator:
+    """The generator of the noise, as it is after so many float32 numbers: two of them are made from one output."""
+    bits = np.random.PCG64(0)
+    bits.advance(place // 2)
+    rng = np.random.Generator(bits)
+    if place % 2:
+        rng.random(1, dtype=np.float32)
+    return rng

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,3 +104,36 @@ def pyarrow_for(path: Path) -> tuple[Any, Any]:
         message = f"{path} is read by pyarrow, which is not installed (pip install 'dpmmwrap[files]')"
         raise InputError(message) from error
     return pyarrow, pyarrow.types
+
+
+class RowGroups(NamedTuple):
+    """The pieces in which a Parquet file can be read."""
+
+    names: Names
+    rows: tuple[int, ...]
+    """Of each piece."""
+    narrow: bool
+    """Whether single precision holds all columns."""
+
+
+def numeric_row_groups(path: Path) -> RowGroups:
+    """From the end of a Parquet file alone: its pieces, if all columns hold numbers."""
+    pyarrow, kinds = pyarrow_for(path)
+    names = arrow_names(path)
+    with arrow_problems(path):
+        metadata, schema = pyarrow.parquet.read_metadata(path), pyarrow.parquet.read_schema(path)
+    types = [schema.field(name).type for name in names]
+    for name, kind in zip(names, types, strict=True):
+        if not (kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind)):
+            raise InputError(f"{path} should hold numbers, but its column {name!r} is of type {kind}")
+    rows = tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+    return RowGroups(names, rows, all(kinds.is_float32(kind) for kind in types))
+
+
+def read_row_group(path: str, number: int, names: Sequence[str], kind: Any) -> Any:
+    """One piece of a Parquet file as an array; what is missing is NaN."""
+    pyarrow, _ = pyarrow_for(Path(path))
+    with arrow_problems(Path(path)):
+        table = pyarrow.parquet.ParquetFile(path).read_row_group(number, columns=list(names))
+    wide = [table.column(name).cast(pyarrow.float64(), safe=False).to_numpy() for name in names]
+    return np.column_stack(wide).astype(kind, copy=False)

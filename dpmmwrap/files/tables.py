@@ -366,6 +366,12 @@ def blame_field(
     below = {at: [row[at] for row in rows if at < len(row)] for at in places}
     if not holds_words(below[column], numbers_above, layout.decimal):
         raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+    for at in places if layout.decimal == "." else ():
+        # First the commas: behind them columns of numbers look like words.
+        held = [text for text in below[at] if text not in GAPS]
+        if held and all(map(has_decimal_comma, held)):
+            place = called(at - layout.start, layout.names, layout.start)
+            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {held[0]!r}") from error
     words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
     distinct = [at for at in words if all_different(below[at])]
     message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"

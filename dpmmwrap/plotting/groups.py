@@ -86,7 +86,7 @@ def _tree(groups: Groups) -> Tree:
 
 def _heights(groups: Groups) -> Float64Array:
     """What is rarely confused is far away: probabilities on a logarithmic scale; shares of the entropy as they are."""
-    if groups.method != "demp":
+    if groups.method == "entropy":
         return groups.merges[:, 2]
     return np.asarray(_far(np.minimum.accumulate(groups.criterion)))
 
@@ -141,7 +141,7 @@ def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> Non
 
 
 def _name_heights(axes: Axes, groups: Groups) -> None:
-    if groups.method != "demp":
+    if groups.method == "entropy":
         axes.set_xlabel("share of the entropy that is gone")
         number_ticks(axes.xaxis)
         return
@@ -158,7 +158,7 @@ def _name_heights(axes: Axes, groups: Groups) -> None:
 
 def _draw_cut(axes: Axes, groups: Groups, tree: Tree) -> None:
     """Dashes at the threshold, or halfway between the last union that is made and the first that is not."""
-    if groups.threshold is not None and groups.method == "demp":
+    if groups.threshold is not None and groups.method != "entropy":
         place, name = float(_far(groups.threshold)), f"suggested cut: {groups.threshold:g}"
     else:
         made = groups.n_components - groups.suggested

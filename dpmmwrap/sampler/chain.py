@@ -10,7 +10,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.bins import Embedder
+from dpmmwrap.bins import Embedder, is_remote
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import Place
@@ -18,7 +18,6 @@ from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.sampler.moves import concentration, hyperparameters, restarts, single_points, split_merge, subclusters
 from dpmmwrap.sampler.moves import exact as exact_moves
 from dpmmwrap.sampler.moves.restarts import start_subclusters
@@ -46,11 +45,12 @@ class Chain:
     def __init__(self, X: Points, settings: Settings, number: int = 0, labels: IntArray | None = None) -> None:
         """`number` is the chain's among several; the labels of its draws are written to `labels` (draws, N)."""
         model = Model(settings.prior, settings.outlier_weight, settings.outlier_prior)
-        self.context = Context(make_data(X, settings), model, settings)
-        rows = self.context.data.n_rows
+        # Points that are elsewhere bring their own loops.
+        data = X.data_of_chain(number, settings) if is_remote(X) else make_data(X, settings)
+        self.context = Context(data, model, settings)
+        rows = 0 if is_remote(X) else data.n_rows
         first, sides = np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
-        nothing = settings.prior.statistics(X[:0], first[:0], 0)
-        self.state = State(settings.alpha, first, sides, nothing, np.zeros(0, RECORD))
+        self.state = State(settings.alpha, first, sides, data.nothing(model), np.zeros(0, RECORD))
         self.state.exact_due = self.state.exact_wait = EXACT_WAIT
         if settings.hyperprior is not None:
             self.state.place = settings.hyperprior.start
@@ -106,6 +106,7 @@ class Chain:
             happened = self.iterate()
             self.trace.append(happened)
             self.keep_best(happened.log_posterior)
+            self.context.data.end_iteration(self.state.iteration)
             self.report(self.state.iteration, happened)
             if settings.stop_when_flat and self.last == settings.max_iter and self.trace.is_flat():
                 self.last = min(self.last, self.state.iteration + self.greedy_steps)
@@ -121,8 +122,7 @@ class Chain:
         settings = self.context.settings
         late = self.state.iteration >= (EARLY if settings.stop_when_flat else settings.max_iter / 2)
         if late and (self.best is None or log_posterior > self.best.log_posterior):
-            state = self.state
-            self.best = Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, state.place)
+            self.best = self.context.data.best_of(self.state, log_posterior)
 
     def report(self, number: int, happened: Iteration) -> None:
         progress = self.context.settings.progress
@@ -149,6 +149,7 @@ class Chain:
             self.sampled += 1
             if self.sampled % LEARN_EVERY == 0 and self.learn_prior_of(self.partition):
                 tools = tools.with_context(self.context)
+            self.context.data.end_iteration(settings.max_iter + self.sampled)
             self.record.moved += moves
             if self.sampled == first:
                 self.record.moved[:] = 0
@@ -168,8 +169,7 @@ class Chain:
         best = self.best
         if best is None:
             # Interrupted early, perhaps before the first iteration.
-            state = self.state
-            best = Best(self.log_posterior, state.labels, state.sublabels, state.alpha, state.place)
+            best = self.context.data.best_of(self.state, self.log_posterior)
         return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
 
     def begin(self) -> None:
@@ -177,16 +177,19 @@ class Chain:
         state, data = self.state, self.context.data
         settings = self.context.settings
         other = settings.other_start if self.number % 2 else None
-        labels, count = first_labels(settings.init_clusters if other is None else other, data.n_rows, self.rng)
-        first = self.context.model.outliers
-        state.labels[:] = labels + first
-        count += first
-        counts = np.bincount(state.labels, minlength=count).astype(np.float64)
+        first = settings.init_clusters if other is None else other
+        drawn = isinstance(first, (int, np.integer)) and first > 1
+        found = data.begin_labels(state, first, next_key(self.rng) if drawn else np.uint64(0))
+        # From 0 without gaps, after the outliers.
+        present = found > 0
+        outliers = self.context.model.outliers
+        data.map_labels(state, np.cumsum(present, dtype=np.int32) - 1 + outliers)
+        count = int(present.sum()) + outliers
         state.records = state.new_records(count)
-        members = data.members(state, np.arange(count), counts)
         # Many are there to merge: good starts for all of them would cost more than the first hundred sweeps.
         at_random = np.full(count, count > MANY_CLUSTERS)
-        state.subclusters = start_subclusters(state, self.context, members, at_random, generator(next_key(self.rng)))
+        rng = generator(next_key(self.rng))
+        state.subclusters = start_subclusters(state, self.context, np.arange(count), at_random, rng)
         state.posteriors = data.compute_posteriors(self.context.model, state.subclusters)
 
     def iterate(self) -> Iteration:
@@ -269,9 +272,7 @@ class Chain:
         truth = self.context.settings.truth
         if truth is None:
             return float("nan")
-        table = np.zeros((int(truth.max()) + 1, self.state.n_clusters), np.int64)
-        contingency(truth, self.state.labels, table)
-        return nmi_of_table(table)
+        return nmi_of_table(self.context.data.table_with(self.state, truth))
 
 
 class ChainResult(NamedTuple):
@@ -292,11 +293,3 @@ def make_data(X: Points, settings: Settings) -> Data:
     from dpmmwrap.sampler.linear import LinearData
 
     return LinearData(X, settings.prior, settings.n_jobs)
-
-
-def first_labels(init_clusters: int | IntArray, rows: int, rng: Generator) -> tuple[IntArray, int]:
-    """Labels to begin with, from 0 without gaps, and how many there are."""
-    if isinstance(init_clusters, (int, np.integer)):
-        init_clusters = rng.integers(0, int(init_clusters), rows, dtype=np.int32)
-    present = np.bincount(init_clusters) > 0
-    return (np.cumsum(present, dtype=np.int32) - 1)[init_clusters], int(present.sum())

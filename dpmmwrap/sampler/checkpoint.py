@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmmwrap.bins import NearestCentre
 from dpmmwrap.draws import labels_file
 from dpmmwrap.families.base import Prior
 from dpmmwrap.families.hyperprior import Hyperprior, Place
@@ -41,9 +42,9 @@ def save(chain: Chain) -> None:
     """Write the chain to its checkpoint file."""
     path, state = path_of(chain.context.settings, chain.number), chain.state
     assert path is not None
+    data = chain.context.data
     arrays: dict[str, Any] = {
-        "labels": state.labels,
-        "sublabels": state.sublabels,
+        **data.saved_labels(state, chain.best, path),
         "records": state.records,
         "alpha": np.float64(state.alpha),
         "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last, *state.place]),
@@ -54,10 +55,11 @@ def save(chain: Chain) -> None:
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
     if chain.best is not None:
         numbers = np.array([chain.best.log_posterior, chain.best.alpha, *chain.best.place])
-        arrays |= dict(zip(BEST, (chain.best.labels, chain.best.sublabels, numbers), strict=True))
+        arrays["best_numbers"] = numbers
     if chain.partition is not None:
         arrays |= sampled_arrays(chain, chain.partition)
     write_npz(path, arrays)
+    data.have_saved(path)
 
 
 def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
@@ -125,8 +127,7 @@ def resume(chain: Chain) -> bool:
 def restore(chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...]) -> None:
     """Put the state of the search and what it has found back as they were."""
     state = chain.state
-    state.labels[:] = arrays["labels"]
-    state.sublabels[:] = arrays["sublabels"]
+    best_labels, best_sublabels = chain.context.data.restored_labels(state, arrays)
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
     state.records, state.alpha = arrays["records"], float(arrays["alpha"])
     state.iteration, state.exact_due, state.exact_wait, chain.last, *place = map(int, arrays["counters"])
@@ -135,10 +136,10 @@ def restore(chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...]) -
     chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
-    if "best_labels" in arrays:
+    if "best_numbers" in arrays:
         log_posterior, alpha, *place = arrays["best_numbers"].tolist()
         its_place = Place(*(int(number) for number in place))
-        chain.best = Best(log_posterior, arrays["best_labels"], arrays["best_sublabels"], alpha, its_place)
+        chain.best = Best(log_posterior, best_labels, best_sublabels, alpha, its_place)
 
 
 def read_clusters(chain: Chain, path: Path) -> Any:
@@ -213,14 +214,21 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
         "keep_labels": settings.keep_labels,
         "min_cluster_age": settings.min_cluster_age,
         "seed": settings.seed,
-        "first clusters": first if isinstance(first, int) else digest(np.ascontiguousarray(first)),
-        "other start": None if settings.other_start is None else digest(np.ascontiguousarray(settings.other_start)),
+        "first clusters": first_identity(first),
+        "other start": None if settings.other_start is None else first_identity(settings.other_start),
         "max_clusters": settings.max_clusters,
         "outlier weight": settings.outlier_weight,
         "outlier prior": None if settings.outlier_prior is None else prior_digest(settings.outlier_prior),
         "acceptance ratio": settings.acceptance_ratio,
         "restart_after": settings.restart_after,
     }
+
+
+def first_identity(first: Any) -> int | str:
+    """A number of clusters to begin with, or a word for the labels, or for the centres by which points have theirs."""
+    if isinstance(first, (int, np.integer)):
+        return int(first)
+    return digest(np.ascontiguousarray(first.centres if isinstance(first, NearestCentre) else first))
 
 
 def grid_identity(hyperprior: Hyperprior | None) -> list[list[float]] | None:

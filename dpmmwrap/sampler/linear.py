@@ -16,16 +16,17 @@ from dpmmwrap.bins import thread_pools
 from dpmmwrap.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.families.base import Points, concatenate, take
 from dpmmwrap.families.linear import LinearStatistics, with_unions
-from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels import linear as kernels
 from dpmmwrap.sampler.kernels.collapsed import MixedClusters, MixedRows
 from dpmmwrap.sampler.kernels.labels import sort_by_label
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules, accept_splits
+from dpmmwrap.sampler.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.parts import make_parts, parts_of
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
-from dpmmwrap.sampler.whitened import with_outlier_weight
+from dpmmwrap.sampler.whitened import side_by_side, with_outlier_weight
 from dpmmwrap.variates import derived_key
 
 PAIRS_PER_CLUSTER = 8
@@ -51,10 +52,14 @@ class Tables(NamedTuple):
 class LinearData(Data):
     """Points of a linear family."""
 
-    def __init__(self, X: Points, prior: Any, n_jobs: int) -> None:
+    def __init__(
+        self, X: Points, prior: Any, n_jobs: int, stretch: Stretch | None = None, missing: bool | None = None
+    ) -> None:
+        """`missing` says whether values are missing anywhere, where these are only some of the rows."""
         self.X = X
-        self.parts = make_parts(X, prior)
-        super().__init__(X.shape[0], sum(part.bytes_per_row for part in self.parts), n_jobs)
+        self.parts = make_parts(X, prior, missing)
+        bytes_per_row = sum(part.bytes_per_row for part in self.parts)
+        super().__init__(stretch or Stretch.whole(X.shape[0], bytes_per_row), n_jobs)
         edges = [0, *itertools.accumulate(part.width for part in self.parts)]
         self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
         self.width = edges[-1]
@@ -119,26 +124,28 @@ class LinearData(Data):
         log_peaks = (with_outlier_weight(model, log_weights) + constants).astype(np.float32)
         return Tables(log_peaks, np.empty(0, np.float32), tuple(tables))
 
-    def sweep_labels(self, partition: Partition, tables: Tables, key: Any) -> LinearStatistics:
-        count = len(tables.log_peaks)
-        groups = self.groups(count * (self.width + 1))
-        parts, by_label = len(groups) - 1, self.sort(partition)
-        counts, sums = np.zeros((parts, count)), np.zeros((parts, count, self.width))
+    def label_groups(self, partition: Partition, tables: Tables, key: Any) -> Nodes:
+        count, groups = len(tables.log_peaks), self.stretch.groups
+        by_label, its_key = self.sort(partition), derived_key(key, self.stretch.first_row)
 
-        def sweep_part(first: int, last: int) -> None:
+        def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work = Workspace.of(self.bounds, count)
-            for group in range(first, last):
-                for chunk in range(groups[group], groups[group + 1]):
+            counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
+            for place in range(last - first):
+                for chunk in range(groups[first + place], groups[first + place + 1]):
                     begin, end = self.bounds[chunk], self.bounds[chunk + 1]
                     rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
-                    self._draw_chunk_labels(partition, tables, derived_key(key, int(begin)), False, chunk, work)
+                    self._draw_chunk_labels(partition, tables, derived_key(its_key, int(begin)), False, chunk, work)
                     sort_by_label(partition.labels[begin:end], starts, rows)
-                    counts[group] += np.diff(starts)
-                    for part, place in zip(self.parts, self.slices, strict=True):
-                        part.add_statistics(begin, end, rows, starts, sums[group][:, place])
+                    counts[place] += np.diff(starts)
+                    for part, columns in zip(self.parts, self.slices, strict=True):
+                        part.add_statistics(begin, end, rows, starts, sums[place][:, columns])
+            return counts, sums
 
-        self.run(sweep_part, parts, 4 * self.n_jobs)
-        return LinearStatistics(counts.sum(axis=0), sums.sum(axis=0))
+        return self.sum_groups(sweep_part, count * (self.width + 1))
+
+    def finish_labels(self, total: tuple[Any, ...], tables: Tables) -> LinearStatistics:
+        return LinearStatistics(*total)
 
     def _draw_chunk_labels(
         self, state: State | Partition, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
@@ -204,24 +211,23 @@ class LinearData(Data):
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
-    def sweep(self, state: State, tables: Tables, key: Any, greedy: bool) -> tuple[LinearStatistics, Float64Array]:
-        count = len(tables.log_peaks)
-        by_label = self.sort(state)
-        groups = self.groups(2 * count * (self.width + 1))
-        parts = len(groups) - 1
-        counts, sums = np.zeros((parts, 2 * count)), np.zeros((parts, 2 * count, self.width))
-        log_probs = np.zeros((parts, count))
+    def sweep_groups(self, state: State, tables: Tables, key: Any, greedy: bool) -> Nodes:
+        count, groups = len(tables.log_peaks), self.stretch.groups
+        by_label, its_key = self.sort(state), derived_key(key, self.stretch.first_row)
 
-        def sweep_part(first: int, last: int) -> None:
-            work = Workspace.of(self.bounds, count)
-            for group in range(first, last):
-                for chunk in range(groups[group], groups[group + 1]):
-                    self._sweep_chunk(
-                        state, tables, key, greedy, chunk, by_label, work, counts[group], sums[group], log_probs[group]
-                    )
+        def sweep_part(first: int, last: int) -> tuple[Any, ...]:
+            work, n = Workspace.of(self.bounds, count), last - first
+            sums = np.zeros((n, 2 * count)), np.zeros((n, 2 * count, self.width)), np.zeros((n, count))
+            for place in range(n):
+                own = [array[place] for array in sums]
+                for chunk in range(groups[first + place], groups[first + place + 1]):
+                    self._sweep_chunk(state, tables, its_key, greedy, chunk, by_label, work, *own)
+            return sums
 
-        self.run(sweep_part, parts, 4 * self.n_jobs)
-        return LinearStatistics(counts.sum(axis=0), sums.sum(axis=0)), log_probs.sum(axis=0)
+        return self.sum_groups(sweep_part, 2 * count * (self.width + 1))
+
+    def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[LinearStatistics, Float64Array]:
+        return LinearStatistics(*total[:2]), total[2]
 
     def _sweep_chunk(
         self, state: State, tables: Tables, key: Any, greedy: bool, chunk: int, by_label: Any, work: Workspace,
@@ -243,57 +249,64 @@ class LinearData(Data):
         for part, place in zip(self.parts, self.slices, strict=True):
             part.add_statistics(begin, end, work.rows, work.side_starts, sums[:, place])
 
-    def add_reverse_proposal_log_prob(
-        self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
-    ) -> Float64Array:
-        counts = state.known.clusters.counts
-        found: Float64Array = margins.copy()
+    def pair_groups(self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array) -> Nodes:
+        found = np.zeros((len(self.stretch.groups) - 1, len(one)))
 
         def look_at(begin: int, end: int) -> None:
             for pair in range(begin, end):
-                found[pair] += self._pair_log_prob(
-                    state, tables, int(one[pair]), int(other[pair]), counts, margins[pair]
-                )
+                found[:, pair] = self._pair_log_probs(state, tables, int(one[pair]), int(other[pair]), margins[pair])
 
         self.sort(state)
         self.run(look_at, len(one), len(one))
+        return reduce_groups(self.stretch.first_group, (found,))
+
+    def _pair_log_probs(self, state: State, tables: Tables, one: int, other: int, margin: float) -> Float64Array:
+        """For each group, the log probability that its points of two clusters got the one of these two labels that they
+        have; once it is surely below -margin it is minus infinity, and no more is looked at."""
+        edges = self.group_rows()
+        found, least, before = np.zeros(len(edges) - 1), -margin - 1e-6 * (1.0 + abs(margin)), 0.0
+        odds = float(tables.log_peaks[other]) - float(tables.log_peaks[one])
+        both = [(rows, np.searchsorted(rows, edges)) for rows in self.members(state, np.array([one, other]))]
+        for group in range(len(found)):
+            for number, (rows, at) in enumerate(both):
+                for begin in range(at[group], at[group + 1], ROWS_AT_ONCE):
+                    if before + found[group] < least:
+                        found[group] = -np.inf
+                        return found
+                    some = rows[begin : min(begin + ROWS_AT_ONCE, at[group + 1])]
+                    logs = np.zeros((len(some), 2), np.float32)
+                    for part, its_tables in zip(self.parts, tables.parts, strict=True):
+                        part.add_pair_scores(some, one, other, its_tables, logs)
+                    found[group] += kernels.pair_log_prob(logs, len(some) if number == 0 else 0, odds)
+            before += found[group]
         return found
 
-    def _pair_log_prob(
-        self, state: State, tables: Tables, one: int, other: int, counts: Float64Array, margin: float
-    ) -> float:
-        """log probability that the points of two clusters got the one of these two labels that they have; once it is
-        below -margin, no more is looked at."""
-        total = 0.0
-        odds = float(tables.log_peaks[other]) - float(tables.log_peaks[one])
-        for number, rows in enumerate(self.members(state, np.array([one, other]), counts)):
-            for begin in range(0, len(rows), ROWS_AT_ONCE):
-                if total + margin < 0:
-                    return total
-                some = rows[begin : begin + ROWS_AT_ONCE]
-                logs = np.zeros((len(some), 2), np.float32)
-                for part, its_tables in zip(self.parts, tables.parts, strict=True):
-                    part.add_pair_scores(some, one, other, its_tables, logs)
-                total += kernels.pair_log_prob(logs, len(some) if number == 0 else 0, odds)
-        return total
+    def side_groups(self, state: State, members: list[IntArray], sides: list[UInt8Array], origins: Any) -> Nodes:
+        edges = self.group_rows()
+        blocks = list(itertools.pairwise(self.blocks(2 * (self.width + 1))))
+        tasks = [(cluster, *block) for cluster in range(len(members)) for block in blocks]
+        found: list[list[Nodes]] = [[] for _ in members]
 
-    def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> LinearStatistics:
-        counts, sums = np.zeros(2 * len(members)), np.zeros((2 * len(members), self.width))
+        def start(first: int, last: int) -> None:
+            for cluster, begin, end in tasks[first:last]:
+                counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
+                at = np.searchsorted(members[cluster], edges[begin : end + 1])
+                for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
+                    rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
+                    state.sublabels[rows] = its_sides
+                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]])
+                    left = int(np.count_nonzero(its_sides == 0))
+                    counts[place] = left, len(rows) - left
+                    starts = np.array([0, left, len(rows)])
+                    for part, columns in zip(self.parts, self.slices, strict=True):
+                        part.add_statistics(0, self.n_rows, in_order, starts, sums[place][:, columns])
+                found[cluster].append(self._reduced(begin, (counts, sums)))
 
-        def start(begin: int, end: int) -> None:
-            for number in range(begin, end):
-                rows, its_sides = members[number], sides[number]
-                state.sublabels[rows] = its_sides
-                in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]])
-                left = int(np.count_nonzero(its_sides == 0))
-                starts = np.array([0, left, len(rows)])
-                place = slice(2 * number, 2 * number + 2)
-                counts[place] = np.diff(starts)
-                for part, columns in zip(self.parts, self.slices, strict=True):
-                    part.add_statistics(0, self.n_rows, in_order, starts, sums[place, columns])
+        self.run(start, len(tasks), len(tasks))
+        return side_by_side(found)
 
-        self.run(start, len(members), len(members))
-        return LinearStatistics(counts, sums)
+    def finish_sides(self, total: tuple[Any, ...], origins: Any) -> LinearStatistics:
+        return LinearStatistics(*total)
 
 
 class Workspace(NamedTuple):

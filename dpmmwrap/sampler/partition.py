@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.base import Statistics
-from dpmmwrap.sampler.kernels.exact import copy_clusters
+from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ class Partition:
     """Clusters, none of them empty but that of outliers, which comes first if there is one."""
     by_label: LabelOrder | None = None
     """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
+    before: IntArray | None = None
+    """Labels that changes are looked for against (`Data.remember`)."""
 
     @property
     def counts(self) -> Any:
@@ -46,5 +50,12 @@ def with_room(partition: Partition, context: Context, births: int) -> None:
     needed = partition.n_clusters + births
     if needed > places:
         clusters = context.data.empty_clusters(context.model, needed + births)
-        copy_clusters(partition.clusters, partition.n_clusters, clusters)
+        exact.copy_clusters(partition.clusters, partition.n_clusters, clusters)
         partition.clusters = clusters
+
+
+def close_ranks(partition: Partition, context: Context, used: int) -> None:
+    """Move clusters into the empty ones among the first `used` places, and their points' labels with them."""
+    to_label = np.arange(used, dtype=np.int32)
+    partition.n_clusters = exact.close_ranks(partition.clusters, used, context.model.outliers, to_label)
+    context.data.map_labels(partition, to_label)

@@ -61,9 +61,13 @@ class Part(Protocol):
         """A word that no other data have."""
 
 
-def make_parts(X: Points, prior: Any) -> list[Part]:
-    """The kinds of columns that a family's points have."""
-    return PARTS[prior.family](X, prior)
+def make_parts(X: Points, prior: Any, missing: bool | None = None) -> list[Part]:
+    """The kinds of columns that a family's points have; of some rows, `missing` says whether any of all have gaps."""
+    parts = PARTS[prior.family](X, prior)
+    for part in parts:
+        if missing is not None and isinstance(part, NumericPart):
+            part.expect(missing)
+    return parts
 
 
 def parts_of(posterior: Any) -> list[Any]:
@@ -85,9 +89,13 @@ class NumericPart:
 
     def __init__(self, X: Float32Array) -> None:
         self.X = read_only(X)
-        self.missing = has_missing(X)
-        self.width = (3 if self.missing else 2) * X.shape[1]
         self.bytes_per_row = 4 * max(X.shape[1], 1)
+        self.expect(has_missing(X))
+
+    def expect(self, missing: bool) -> None:
+        """Whether values are missing: then those that are observed are counted."""
+        self.missing = missing
+        self.width = (3 if missing else 2) * self.X.shape[1]
 
     def digest(self) -> str:
         return rows_digest(self.X)

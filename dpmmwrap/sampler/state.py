@@ -86,6 +86,8 @@ class State:
     """What the statistics say: computed again whenever they change, never saved."""
     by_label: LabelOrder | None = None
     """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
+    before: IntArray | None = None
+    """Labels that changes are looked for against (`Data.remember`)."""
 
     @property
     def n_clusters(self) -> int:

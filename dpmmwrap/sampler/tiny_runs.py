@@ -22,6 +22,7 @@ from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.row_loops import nearest_centres, project
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.context import Context
@@ -100,11 +101,19 @@ def search(kind: str) -> None:
     if kind == "mixed":
         # A part's rows of a table of one cluster lie close together, of others not.
         chain_of(kind, first=1, exact_moves=False).run()
+    label_rows()
     (data, model, _), state = chain.context, chain.state
     # Merges are seldom so likely that this is asked for.
     if state.n_clusters > 1:
         tables = data.draw_parameters(model, state, KEY)
         data.add_reverse_proposal_log_prob(state, tables, np.array([0]), np.array([1]), np.array([1e9]))
+
+
+def label_rows() -> None:
+    """The loops of bins and of 2-means."""
+    points = numbers()
+    project(points, np.ones(DIM))
+    nearest_centres(points, np.ones((DIM, 3), np.float32), np.zeros(3, np.float32), np.zeros(ROWS, np.int32))
 
 
 def sweep() -> None:
@@ -122,7 +131,7 @@ def sweep() -> None:
     whitened_loops.sweep(
         X, np.zeros(0, np.int32), np.zeros(0, np.uint8), i8(1), i8(1), by_label, tables, KEY, False, sums
     )
-    pairs.add_reverse_proposal_log_prob(X, i8(1), by_label, tables, i8(0), i8(0), f8(0), f8(0))
+    pairs.reverse_proposal_log_prob(X, i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
 
 
 def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, Tools]:
@@ -141,7 +150,7 @@ def sides_of_clusters(kind: str) -> None:
     chain = chain_of(kind)
     chain.begin()
     data, state = chain.context.data, chain.state
-    rows = data.members(state, np.array([0]), state.counts)[0]
+    rows = data.members(state, np.array([0]))[0]
     for members in (rows, rows.astype(np.int64)):
         data.set_sublabels(state, [members], [np.zeros(len(members), np.uint8)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,32 +13,36 @@ from dpmmwrap.families import wishart
 from dpmmwrap.families.base import concatenate, take
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.wishart import Computed, Statistics
-from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.digests import rows_digest
 from dpmmwrap.sampler.kernels import exact, pairs
 from dpmmwrap.sampler.kernels import whitened as kernels
 from dpmmwrap.sampler.kernels.collapsed import WhitenedClusters
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, Sums, Tables
+from dpmmwrap.sampler.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
+from dpmmwrap.variates import derived_key
 
 
 class WhitenedData(Data):
     """Points of full-covariance Gaussians."""
 
-    def __init__(self, X: Float32Array, n_jobs: int) -> None:
-        super().__init__(len(X), 4 * X.shape[1], n_jobs)
+    def __init__(self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None) -> None:
+        super().__init__(stretch or Stretch.whole(len(X), 4 * X.shape[1]), n_jobs)
         # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
         self.X = X.view(np.ndarray)
         self.X.setflags(write=False)
 
     @property
     def loop_points(self) -> Float32Array:
-        return self.X
+        points: Float32Array = self.X
+        return points
 
     def take(self, rows: IntArray) -> Float32Array:
-        return self.X[rows]
+        points: Float32Array = self.X[rows]
+        return points
 
     def empty_clusters(self, model: Model, places: int) -> WhitenedClusters:
         return empty_clusters(prior_fields(model), places)
@@ -84,6 +89,10 @@ class WhitenedData(Data):
         return found
 
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> tuple[ClusterTables, Neighbours]:
+        return cluster_tables(*self.drawn_clusters(model, partition, key))
+
+    def drawn_clusters(self, model: Model, partition: Partition, key: Any) -> tuple[Any, ...]:
+        """The same as they are drawn, from which the kernels' tables are made."""
         clusters, count, dim = partition.clusters, partition.n_clusters, self.X.shape[1]
         factors = np.ascontiguousarray(np.moveaxis(clusters.factors[:count], 0, 2))
         posterior = wishart.Posteriors(
@@ -93,31 +102,25 @@ class WhitenedData(Data):
         log_weights, _, drawn = wishart.draw_parameters(
             key, partition.alpha, clusters.counts[model.outliers : count], np.empty((0, 2)), posterior
         )
-        own, origins, offsets, radii = pairs.neighbour_tables(
+        return (
             with_outlier_weight(model, log_weights), drawn.means, drawn.precision_factors, drawn.log_peak_densities
-        )
-        return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+        )  # fmt: skip
 
-    def sweep_labels(self, partition: Partition, tables: tuple[ClusterTables, Neighbours], key: Any) -> Statistics:
+    def label_groups(self, partition: Partition, tables: tuple[ClusterTables, Neighbours], key: Any) -> Nodes:
         count, dim = tables[1].origins.shape
-        by_label = self.sort(partition)
-        groups = self.groups(count * (dim * dim + dim + 1))
-        parts = len(groups) - 1
-        sums = (
-            np.zeros((parts, count, 1), np.int64),
-            np.zeros((parts, count, 1, dim)),
-            np.zeros((parts, count, 1, dim, dim)),
-        )
+        by_label, groups, its_key = self.sort(partition), self.stretch.groups, derived_key(key, self.stretch.first_row)
 
-        def sweep_part(begin: int, end: int) -> None:
+        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
+            sums = new_sums(end - begin, count, 1, dim)
             kernels.sweep_labels(
-                self.X, partition.labels, self.bounds, groups[begin : end + 1], by_label, *tables, key,
-                *(total[begin:end] for total in sums),
-            )  # fmt: skip
+                self.X, partition.labels, self.bounds, groups[begin : end + 1], by_label, *tables, its_key, *sums
+            )
+            return sums
 
-        self.run(sweep_part, parts, 4 * self.n_jobs)
-        statistics: Statistics = kernels.collect_statistics(*sums, tables[1].origins)
-        return statistics
+        return self.sum_groups(sweep_part, count * (dim * dim + dim + 1))
+
+    def finish_labels(self, total: tuple[Any, ...], tables: tuple[ClusterTables, Neighbours]) -> Statistics:
+        return statistics_from(total, tables[1].origins)
 
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         counts, means, scatters = statistics
@@ -148,70 +151,101 @@ class WhitenedData(Data):
     def draw_parameters(self, model: Model, state: State, key: Any) -> Tables:
         """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their
         normal-inverse-Wishart posteriors."""
+        return pairs.kernel_tables(*self.drawn_parameters(model, state, key))
+
+    def drawn_parameters(self, model: Model, state: State, key: Any) -> tuple[Any, ...]:
+        """The same as they are drawn, O(K D^2) numbers, from which the kernels' tables are made."""
         known = state.known
         log_weights, log_subweights, gaussians = wishart.draw_parameters(
             key, state.alpha, known.clusters.counts[model.outliers :], known.sides, known.posterior.batch
         )
-        return pairs.kernel_tables(with_outlier_weight(model, log_weights), log_subweights, gaussians)
+        return with_outlier_weight(model, log_weights), log_subweights, gaussians
 
-    def sweep(self, state: State, tables: Tables, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
+    def sweep_groups(self, state: State, tables: Tables, key: Any, greedy: bool) -> Nodes:
         count, dim = tables.neighbours.origins.shape
-        by_label = self.sort(state)
-        groups = self.groups(2 * count * (dim * dim + dim + 1))
-        parts = len(groups) - 1
-        sums = Sums(
-            np.zeros((parts, count, 2), np.int64), np.zeros((parts, count, 2, dim)),
-            np.zeros((parts, count, 2, dim, dim)), np.zeros((parts, count)),
-        )  # fmt: skip
+        by_label, groups, its_key = self.sort(state), self.stretch.groups, derived_key(key, self.stretch.first_row)
 
-        def sweep_part(begin: int, end: int) -> None:
-            own = sums if end - begin == parts else Sums(*(total[begin:end] for total in sums))
+        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
+            counts, totals, squares = new_sums(end - begin, count, 2, dim)
+            sums = Sums(counts, totals, squares, np.zeros((end - begin, count)))
             kernels.sweep(
-                self.X, state.labels, state.sublabels, self.bounds, groups[begin : end + 1], by_label, tables, key,
-                greedy, own,
+                self.X, state.labels, state.sublabels, self.bounds, groups[begin : end + 1], by_label, tables, its_key,
+                greedy, sums,
             )  # fmt: skip
+            return sums
 
-        self.run(sweep_part, parts, 4 * self.n_jobs)
-        statistics = kernels.collect_statistics(sums.counts, sums.sums, sums.squares, tables.neighbours.origins)
-        return statistics, sums.proposal_log_probs.sum(axis=0)
+        return self.sum_groups(sweep_part, 2 * count * (dim * dim + dim + 1))
 
-    def add_reverse_proposal_log_prob(
-        self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
-    ) -> Float64Array:
+    def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[Statistics, Float64Array]:
+        return statistics_from(total[:3], tables.neighbours.origins), total[3]
+
+    def pair_groups(self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array) -> Nodes:
         by_label = self.sort(state)
-        found = np.empty(len(one))
+        found = np.zeros((len(one), len(self.stretch.groups) - 1))
 
         def look_at(begin: int, end: int) -> None:
-            pairs.add_reverse_proposal_log_prob(
-                self.X, self.bounds, by_label, tables, one[begin:end], other[begin:end], margins[begin:end],
-                found[begin:end],
+            pairs.reverse_proposal_log_prob(
+                self.X, self.bounds, self.stretch.groups, by_label, tables, one[begin:end], other[begin:end],
+                margins[begin:end], found[begin:end],
             )  # fmt: skip
 
         self.run(look_at, len(one), len(one))
-        return found
+        return reduce_groups(self.stretch.first_group, (found.T,))
 
-    def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> Statistics:
-        dim = self.X.shape[1]
-        # A point of each cluster (any will do), about which sums are taken.
-        near = np.array([self.X[rows[0]] if len(rows) else self.X[0] for rows in members])
-        rows, sides_of_rows = np.concatenate(members), np.concatenate(sides)
-        bounds = np.array([0, *itertools.accumulate(len(part) for part in members)])
-        sums_of = (
-            np.zeros((len(members), 2), np.int64),
-            np.zeros((len(members), 2, dim)),
-            np.zeros((len(members), 2, dim, dim)),
-        )
+    def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
+        return np.array([self.X[rows[0]] if len(rows) else self.X[0] for rows in members])
 
-        def start(begin: int, end: int) -> None:
-            kernels.start_subclusters(
-                self.X, state.sublabels, rows, sides_of_rows, bounds[begin : end + 1], near[begin:end],
-                *(total[begin:end] for total in sums_of),
-            )  # fmt: skip
-
+    def side_groups(
+        self, state: State, members: list[IntArray], sides: list[UInt8Array], origins: Float32Array
+    ) -> Nodes:
+        dim, edges = self.X.shape[1], self.group_rows()
+        blocks = list(itertools.pairwise(self.blocks(2 * (dim * dim + dim + 1))))
         # Clusters differ in size: many parts, so that no thread waits long for another.
-        self.run(start, len(members), len(members))
-        statistics: Statistics = kernels.collect_statistics(*(total[None] for total in sums_of), near)
-        return statistics
+        tasks = [(cluster, *block) for cluster in range(len(members)) for block in blocks]
+        found: list[list[Nodes]] = [[] for _ in members]
+
+        def start(first: int, last: int) -> None:
+            for cluster, begin, end in tasks[first:last]:
+                rows, sums = members[cluster], new_sums(end - begin, 1, 2, dim)
+                bounds = np.searchsorted(rows, edges[begin : end + 1])
+                kernels.start_subclusters(
+                    self.X, state.sublabels, rows, sides[cluster], bounds,
+                    np.repeat(origins[cluster : cluster + 1], end - begin, axis=0),
+                    *(total.reshape(end - begin, *total.shape[2:]) for total in sums),
+                )  # fmt: skip
+                found[cluster].append(self._reduced(begin, sums))
+
+        self.run(start, len(tasks), len(tasks))
+        return side_by_side(found)
+
+    def finish_sides(self, total: tuple[Any, ...], origins: Float32Array) -> Statistics:
+        return statistics_from(total, origins)
+
+
+def cluster_tables(
+    log_weights: Float64Array, means: Any, precision_factors: Any, log_peak_densities: Any
+) -> tuple[ClusterTables, Neighbours]:
+    """Drawn parameters of clusters as the kernels take them."""
+    own, origins, offsets, radii = pairs.neighbour_tables(log_weights, means, precision_factors, log_peak_densities)
+    return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+
+
+def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, ...]:
+    """Zeros for counts, sums and squares."""
+    shape = (groups, clusters, sides)
+    return np.zeros(shape, np.int64), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
+
+
+def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics:
+    """From counts, sums and squares about the clusters' origins."""
+    statistics: Statistics = kernels.collect_statistics(*(array[None] for array in total), origins)
+    return statistics
+
+
+def side_by_side(found: list[list[Nodes]]) -> Nodes:
+    """The sums of several clusters, each in pieces, as sums of all of them."""
+    every = [{node: sums for piece in pieces for node, sums in piece.items()} for pieces in found]
+    return {node: tuple(map(np.concatenate, zip(*(own[node] for own in every), strict=True))) for node in every[0]}
 
 
 def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:

@@ -18,8 +18,9 @@ from torch import Tensor
 from dpmmwrap.arrays import UInt8Array
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.splitnet.features import Features, StoredFeatures
-from dpmmwrap.splitnet.labelling import label_members_by_feature, label_uploaded
+from dpmmwrap.splitnet.labelling import label_uploaded
 from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+from dpmmwrap.starts.rules import ByFeature, Rows
 
 STANDARD_ERRORS = 4.5
 """Covariances that differ from the family's by less do not stand out, of the hundreds that are looked at."""
@@ -189,8 +190,12 @@ class DiagonalLabeller(NamedTuple):
         if isinstance(X, Tensor):
             odds = partial(self.log_odds, cluster)
             return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
+        return self.rule(cluster)(Rows(X, rows))
+
+    def rule(self, cluster: int) -> ByFeature:
+        """For one cluster, without torch."""
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
-        return label_members_by_feature(X, rows, centre, float(constant), *others)
+        return ByFeature(centre, float(constant), *others)
 
     def log_odds(self, cluster: int, d: Tensor) -> Tensor:
         terms = self.offsets[cluster] + d * (self.linear[cluster] + d * self.quadratic[cluster])

@@ -27,8 +27,9 @@ from dpmmwrap.splitnet.features import (
     triangle_features,
 )
 from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
-from dpmmwrap.splitnet.labelling import label_members, label_uploaded
+from dpmmwrap.splitnet.labelling import label_uploaded
 from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+from dpmmwrap.starts.rules import Quadratic, Rows
 
 LARGEST_WHITENED_DIM = 20
 """In more dimensions a context is few points for a covariance: its features are only standardised, and candidates are
@@ -160,8 +161,12 @@ class FullLabeller(NamedTuple):
         if isinstance(X, Tensor):
             odds = partial(self.log_odds, cluster)
             return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
+        return self.rule(cluster)(Rows(X, rows))
+
+    def rule(self, cluster: int) -> Quadratic:
+        """For one cluster, without torch."""
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
-        return label_members(X, rows, centre, float(constant), *others)
+        return Quadratic(centre, float(constant), *others)
 
     def log_odds(self, cluster: int, d: Tensor) -> Tensor:
         odds = d @ self.linear[cluster] + ((d @ self.quadratic[cluster]) * d).sum(dim=1)

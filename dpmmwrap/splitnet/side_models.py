@@ -15,6 +15,7 @@ from dpmmwrap.families.base import Prior
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.splitnet.features import Features
+from dpmmwrap.starts.rules import Rule
 
 
 class View(NamedTuple):
@@ -75,6 +76,9 @@ class Labeller(Protocol):
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
         """1 where the log odds of the rows of X, members of that cluster of the batch, are positive."""
+
+    def rule(self, cluster: int) -> Rule:
+        """The same for one cluster of the batch, without torch."""
 
 
 def make_side_model(prior: Prior, X: Tensor, present: Tensor, observed: Tensor | None) -> SideModel:

@@ -10,8 +10,7 @@ from numpy.random import Generator
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Points
 from dpmmwrap.starts import SplitCriterion
-
-CHUNK = 1 << 16
+from dpmmwrap.starts.rules import Plane, Rows, Rule, Together, nearer
 
 
 class KMeansStart:
@@ -39,24 +38,19 @@ class KMeansStart:
         self.embed = criterion.prior.embedder(X)
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
-        return [self.start(rows, rng) for rows in members]
+        return [rule(Rows(self.X, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)]
 
-    def start(self, rows: IntArray, rng: Generator) -> UInt8Array:
+    def rules(self, members: list[IntArray], rng: Generator) -> list[Rule]:
+        """Which of two centres is nearer, for each cluster."""
+        return [self.rule(rows, rng) for rows in members]
+
+    def rule(self, rows: IntArray, rng: Generator) -> Rule:
         if len(rows) < 2:
-            return np.zeros(len(rows), np.uint8)
-        few = rows if len(rows) <= self.sample else rng.choice(rows, self.sample, replace=False)
-        centres = two_means(self.embed(self.X[np.sort(few)]), self.iterations, rng)
-        sides = np.empty(len(rows), np.uint8)
-        for begin in range(0, len(rows), CHUNK):
-            sides[begin : begin + CHUNK] = nearer(self.embed(self.X[rows[begin : begin + CHUNK]]), centres)
-        return sides
-
-
-def nearer(points: Any, centres: Float64Array) -> UInt8Array:
-    """1 for points (dense or sparse) nearer to the second centre than to the first."""
-    axis = centres[1] - centres[0]
-    middle = (centres[1] + centres[0]) / 2
-    return np.asarray(points @ axis > middle @ axis, dtype=np.uint8)
+            return Together()
+        # The places are drawn, not the rows: these may be elsewhere.
+        few = len(rows) <= self.sample
+        places = np.arange(len(rows)) if few else rng.choice(len(rows), self.sample, replace=False)
+        return Plane(self.embed, two_means(self.embed(self.X[np.sort(rows[places])]), self.iterations, rng))
 
 
 def two_means(points: Any, iterations: int, rng: Generator) -> Float64Array:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.families.base import Points
 from dpmmwrap.starts import SplitCriterion
+from dpmmwrap.starts.rules import Coin, Rows, Rule
 
 
 class RandomStart:
@@ -17,6 +17,8 @@ class RandomStart:
         """Nothing to see: the coin does not look at the data."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
-        ends = np.cumsum([len(rows) for rows in members])
-        tosses = rng.integers(0, 2, ends[-1] if len(ends) else 0, dtype=np.uint8)
-        return [tosses[end - len(rows) : end] for rows, end in zip(members, ends, strict=True)]
+        return [rule(Rows(None, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)]
+
+    def rules(self, members: list[IntArray], rng: Generator) -> list[Rule]:
+        """A coin for each cluster."""
+        return [Coin.of(rng) for _ in members]

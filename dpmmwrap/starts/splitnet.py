@@ -17,7 +17,7 @@ from numpy.random import Generator
 from torch import Tensor
 
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.bins import sample_rows
+from dpmmwrap.bins import is_remote, sample_rows
 from dpmmwrap.families.diagonal import has_missing
 from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import Context
@@ -30,6 +30,7 @@ from dpmmwrap.splitnet.search import SearchSettings, find_splits
 from dpmmwrap.splitnet.side_models import SideModel, View, make_side_model
 from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
+from dpmmwrap.starts.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 
 FEWEST_POINTS = 4
 """Smaller clusters begin at random."""
@@ -91,7 +92,8 @@ class SplitNetStart:
         """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
         self.X, self.prior = X, criterion.prior
         dim = int(X.shape[1])
-        self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if self.device.type == "cuda" else None
+        here = self.device.type == "cuda" and not is_remote(X)
+        self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if here else None
         if self.own_network is not None and self.own_network.dim not in (None, dim, min(dim, LARGEST_DIM)):
             raise ValueError(f"the weights are for {self.own_network.dim} dimensions, but the data have {dim}")
         if self.with_network and self.own_network is None:
@@ -107,14 +109,15 @@ class SplitNetStart:
         )
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
-        """Sublabels of each cluster, all clusters in batches; tiny clusters begin at random."""
-        labels: list[UInt8Array] = [np.empty(0, dtype=np.uint8)] * len(members)
-        large = []
-        for i, rows in enumerate(members):
-            if len(rows) < FEWEST_POINTS:
-                labels[i] = rng.integers(0, 2, size=len(rows), dtype=np.uint8)
-            else:
-                large.append(i)
+        """Sublabels of each cluster."""
+        return [
+            sides_by(rule, Rows(self.X, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)
+        ]
+
+    def rules(self, members: list[IntArray], rng: Generator) -> list[Rule]:
+        """A rule for each cluster, all clusters in batches; tiny clusters begin at random."""
+        found: list[Rule] = [Coin.of(rng) for _ in members]
+        large = [i for i, rows in enumerate(members) if len(rows) >= FEWEST_POINTS]
         # Clusters of like size go together: contexts are padded to the longest of their batch.
         large.sort(key=lambda i: len(members[i]))
         per_batch = max(1, BATCH_NUMBERS // self._numbers())
@@ -122,9 +125,9 @@ class SplitNetStart:
             batch = large[begin : begin + per_batch]
             with one_thread():
                 split = self._split([members[i] for i in batch], rng)
-            for i, found in zip(batch, split, strict=True):
-                labels[i] = found
-        return labels
+            for i, rule in zip(batch, split, strict=True):
+                found[i] = OrElse(rule, found[i])
+        return found
 
     def _numbers(self) -> int:
         """Numbers that are kept of a context: features of EM and the probabilities of some candidates."""
@@ -132,7 +135,7 @@ class SplitNetStart:
         return self.context * ((triangle_count(dim) if stored else 6 * dim) + 64)
 
     @torch.inference_mode()
-    def _split(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
+    def _split(self, members: list[IntArray], rng: Generator) -> list[Rule]:
         context = self._context(members, rng)
         weights = halves(context.model, rng)
         searched = self._worth_a_search(context, rng)
@@ -140,12 +143,10 @@ class SplitNetStart:
             part = context.take(searched)
             sides = find_splits(part, self.settings, rng)
             weights.index_copy_(0, searched, part.model.log_odds(sides.sums, part.strength)[:, 0])
-        label, X = context.model.labeller(weights), self.X if self.uploaded is None else self.uploaded
-        found = [label(X, cluster, rows) for cluster, rows in enumerate(members)]
-        return [
-            sides if sides.any() and not sides.all() else rng.integers(0, 2, size=len(sides), dtype=np.uint8)
-            for sides in found
-        ]
+        label, X = context.model.labeller(weights), self.uploaded
+        if X is None:
+            return [label.rule(cluster) for cluster in range(len(members))]
+        return [Given(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
 
     def _worth_a_search(self, context: Context, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""

@@ -1,8 +1,12 @@
 """Components that overlap, joined step by step: a tree from the components of a mixture to groups of them.
 
-Hennig (2010), "Methods for merging Gaussian mixture components", joins the two that are confused most often; Baudry et
-al. (2010), "Combining mixture components for clustering", the two whose union lowers the entropy most. Both look at
-nothing but each point's probabilities of the components.
+Hennig (2010), "Methods for merging Gaussian mixture components", joins the two that are confused most often ("demp"),
+or that have one mode between them; Baudry et al. (2010), "Combining mixture components for clustering", the two whose
+union lowers the entropy most. Here all look at nothing but each point's probabilities of the components.
+
+The default takes two of these together. Pieces of a cluster that is not Gaussian are confused with one another, but so
+are two clusters that overlap. What tells them apart are the points themselves: along the log ratio of the two
+densities, which for equal covariances is the best line between them, those of two clusters lie in two heaps.
 """
 
 from __future__ import annotations
@@ -16,10 +20,14 @@ import numpy as np
 from scipy.special import entr
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.summaries.modes import has_two_modes
 
-METHODS = ("demp", "entropy")
-CONFUSED = 0.025
-"""Probability of confusion above which components are joined: the default of R's fpc."""
+METHODS = ("dip", "demp", "entropy")
+CONFUSED = {"dip": 0.01, "demp": 0.025}
+"""Probability of confusion above which components are joined: for "demp" the default of R's fpc; for "dip", where it
+need not tell two clusters apart, less."""
+SMALLEST = 1e-300
+"""Probabilities below this count as this where their logarithms are taken."""
 NEGLIGIBLE = 1e-7
 """Probabilities below this are left out of the entropy: a drop is wrong by 2e-6 nats a point at most."""
 
@@ -43,9 +51,11 @@ class Groups:
 
     merges: Float64Array
     """The steps (K - 1, 4) as scipy's linkage has them: one, other, height, components in the union. Heights grow: one
-    less the probability of confusion ("demp"), or the share of the entropy that is gone ("entropy")."""
+    less the probability of confusion ("dip", "demp"), or the share of the entropy that is gone ("entropy")."""
     criterion: Float64Array
-    """By step, the probability of confusion, or the drop in entropy in nats a point; not always falling."""
+    """By step, the probability of confusion, or the drop in entropy in nats a point; not always falling. With "dip",
+    that of components with two modes is at most the threshold of the suggested cut: they are joined after all
+    others."""
     method: str
     suggested: int
     """Groups at the suggested cut."""
@@ -88,7 +98,7 @@ class Groups:
         Parameters
         ----------
         threshold : float
-            A probability of confusion ("demp"), or a drop in entropy in nats a point ("entropy").
+            A probability of confusion ("dip", "demp"), or a drop in entropy in nats a point ("entropy").
 
         Returns
         -------
@@ -123,7 +133,7 @@ class Groups:
 
 
 def group_components(
-    tau: FloatArray, method: str = "demp", cut: float | None = None, weights: FloatArray | None = None
+    tau: FloatArray, method: str = "dip", cut: float | None = None, weights: FloatArray | None = None
 ) -> Groups:
     """Join the components of a mixture into groups, down to one.
 
@@ -131,12 +141,13 @@ def group_components(
     ----------
     tau : array (N, K)
         Each point's probability of each component. An outlier component, which belongs to no group, should be left out.
-    method : {"demp", "entropy"}, default="demp"
-        Join the two that are confused most often, or the two whose union lowers the entropy most.
+    method : {"dip", "demp", "entropy"}, default="dip"
+        Join the two that are confused most often and whose points have one mode; the two that are confused most often;
+        or the two whose union lowers the entropy most.
     cut : float, default=None
         Join as long as the criterion is above this: the probability of confusion, or the drop in entropy in nats a
-        point. None is 0.025 for "demp"; for "entropy" it is where a broken stick, fitted to the entropy against the
-        number of points in the unions, breaks.
+        point. None is 0.01 for "dip" and 0.025 for "demp"; for "entropy" it is where a broken stick, fitted to the
+        entropy against the number of points in the unions, breaks.
     weights : array (N,), default=None
         How often each point counts; None is once.
 
@@ -148,11 +159,12 @@ def group_components(
         raise ValueError(f"cut should be a number of at least 0, or None, not {cut!r}")
     columns, counts = checked(tau, weights)
     uncertainty = float(entr(columns).sum(axis=0) @ counts / counts.sum())
-    table = Confusion(columns, counts) if method == "demp" else Entropy(columns, counts)
+    if method != "entropy":
+        cut = CONFUSED[method] if cut is None else cut
+    table = table_of(method, columns, counts, cut)
     steps = [table.step() for _ in range(len(columns) - 1)]
     criterion = np.array([step.criterion for step in steps])
-    if method == "demp":
-        cut = CONFUSED if cut is None else cut
+    if method != "entropy":
         heights = 1.0 - np.minimum.accumulate(criterion)
     else:
         removed = np.cumsum(criterion)
@@ -287,6 +299,46 @@ class Confusion(Table):
             self.sums[k] = self.summed(np.flatnonzero(self.best == k))
 
 
+class OneMode(Confusion):
+    """Confusion of components whose points have one mode; the others are joined after all of these."""
+
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float) -> None:
+        super().__init__(columns, counts)
+        self.cut = cut
+        # Pairs that were looked at, and have two modes.
+        self.apart = np.zeros((len(columns), len(columns)), dtype=bool)
+        self.only_apart = False
+
+    def step(self) -> Step:
+        step = super().step()
+        return step._replace(criterion=min(step.criterion, self.cut)) if self.only_apart else step
+
+    def scores(self) -> Float64Array:
+        found = super().scores()
+        found[~self.alive] = found[:, ~self.alive] = -1.0
+        np.fill_diagonal(found, -1.0)
+        while not self.only_apart:
+            open_pairs = np.where(self.apart, -1.0, found)
+            one, other = divmod(int(open_pairs.argmax()), len(open_pairs))
+            if open_pairs[one, other] <= self.cut:
+                self.only_apart = True
+            elif self.has_two_modes(one, other):
+                self.apart[one, other] = self.apart[other, one] = True
+            else:
+                return open_pairs
+        return found
+
+    def has_two_modes(self, one: int, other: int) -> bool:
+        """Of the points that are taken for either, along the log ratio of their densities."""
+        points = np.flatnonzero((self.best == one) | (self.best == other))
+        first, second = (np.log(np.maximum(self.columns[k, points], SMALLEST)) for k in (one, other))
+        return has_two_modes(first - second, self.counts[points])
+
+    def join(self, kept: int, gone: int) -> None:
+        super().join(kept, gone)
+        self.apart[kept] = self.apart[:, kept] = False
+
+
 class Entropy(Table):
     """How much less uncertain the points' components are when two of them need not be told apart."""
 
@@ -322,6 +374,13 @@ class Entropy(Table):
         self.probability = np.concatenate([self.probability[others], self.columns[kept, union]])
         self.entropy = np.concatenate([self.entropy[others], entr(self.columns[kept, union])])
         self.drops[kept] = self.drops[:, kept] = self.drops_with(kept)
+
+
+def table_of(method: str, columns: Float64Array, counts: Float64Array, cut: float | None) -> Table:
+    if method == "dip":
+        assert cut is not None
+        return OneMode(columns, counts, cut)
+    return (Confusion if method == "demp" else Entropy)(columns, counts)
 
 
 def steps_above(criterion: Float64Array, threshold: float) -> int:

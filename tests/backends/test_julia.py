@@ -19,11 +19,14 @@ from processes import running
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from dpmmwrap import DPMM, load
+import dpmmwrap
+from dpmmwrap import DPMM, cli, load
 from dpmmwrap.backends import Result, Settings, julia_setup, make_backend
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
+from dpmmwrap.backends.julia_placing import placing_of
 from dpmmwrap.bins import many_clusters
+from dpmmwrap.datasets import generate
 from dpmmwrap.dirichlet_process import log_joint, log_merge_ratio, split_ratios
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
@@ -42,6 +45,14 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def bridge() -> Any:
     return backend.start_julia()
+
+
+@pytest.fixture(scope="module")
+def ratios(bridge: Any) -> Any:
+    """Single numbers of the package, a module of the bridge's tests."""
+    import juliacall
+
+    return juliacall.Main.include(str(julia_setup.bridge_folder() / "test" / "ratios.jl"))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +92,8 @@ def chain_for(bridge: Any, X: np.ndarray, **changes: Any) -> Any:
     settings = settings_for(X, **changes)
     points = bridge.points(X.ctypes.data, X.shape[1], X.shape[0])
     labels = backend.first_labels(settings, len(X))
-    return bridge.Chain(backend.julia_settings(bridge, settings), points, labels, None)
+    own = backend.julia_settings(bridge, settings, placing_of(X, settings.prior))
+    return bridge.Chain(own, points, labels, None)
 
 
 def address(view: Any) -> int:
@@ -137,19 +149,94 @@ def widest_gap(points: np.ndarray) -> np.ndarray:
     return values > ordered[np.diff(ordered).argmax()]
 
 
-# From one cluster a random start does not get far on five groups in a ring: there merges have to do the work.
-@pytest.mark.parametrize(("init", "first"), [("random", "auto"), ("kmeans", 1), ("splitnet", 1), (widest_gap, 1)])
-def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, first: Any) -> None:
+# By the reference's ratio a random start does not get far from one cluster: there merges have to do the work.
+@pytest.mark.parametrize(
+    ("init", "ratio"),
+    [("random", "auto"), ("random", "reference"), ("kmeans", "auto"), ("splitnet", "auto"), (widest_gap, "auto")],
+)
+def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, ratio: str) -> None:
     X, truth = data
-    model = DPMM(backend="julia", init=init, init_clusters=first, max_iter=60, random_state=0)
+    model = DPMM(backend="julia", init=init, acceptance_ratio=ratio, max_iter=60, random_state=0)
     model.fit(X, truth=truth)
     assert model.backend_ == "julia"
     assert normalized_mutual_info_score(truth, model.labels_) > 0.95
     assert model.trace_.nmi[-1] == pytest.approx(normalized_mutual_info_score(truth, model.labels_))
     assert model.trace_.n_clusters[-1] == model.n_clusters_ == len(np.unique(model.labels_))
-    assert (model.trace_.merges if first == "auto" else model.trace_.splits).sum() >= 4
+    assert (model.trace_.merges if ratio == "reference" else model.trace_.splits).sum() >= 4
     assert (model.trace_.splits <= model.trace_.splits_proposed).all()
     assert (model.predict(X) == model.labels_).mean() > 0.99
+    assert model.startup_seconds_ >= 0
+
+
+def test_clusters_that_overlap_are_found_from_one(bridge: Any) -> None:
+    """What the whole Hastings ratio is for; by the reference's, the same chain stays with too few."""
+    crowded = generate(2, 10, 3000, 50, 1)
+    found = {
+        ratio: DPMM(
+            backend="julia", acceptance_ratio=ratio, init="kmeans", init_clusters=1, max_iter=100, random_state=0
+        ).fit(crowded.X)
+        for ratio in ("jain-neal", "reference")
+    }
+    built_in = DPMM(backend="native", covariance_type="full", init="kmeans", random_state=0).fit(crowded.X)
+    best = normalized_mutual_info_score(crowded.y, built_in.labels_)
+    by_ratio = {ratio: normalized_mutual_info_score(crowded.y, model.labels_) for ratio, model in found.items()}
+    assert by_ratio["jain-neal"] > best - 0.03
+    assert by_ratio["reference"] < by_ratio["jain-neal"]
+
+
+def test_the_concentration_is_learned_and_the_search_ends_when_it_is_flat(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, _ = data
+    model = DPMM(backend="julia", init="kmeans", random_state=0).fit(X)
+    assert model.stopped_by_ == "flat" and model.n_iter_ < 200
+    assert model.alpha_ == model.trace_.alpha[-1] != 10.0
+    assert len(np.unique(model.trace_.alpha)) > 10
+    fixed = DPMM(backend="julia", init="kmeans", alpha=3.0, max_iter=8, random_state=0).fit(X)
+    assert fixed.alpha_ == 3.0 and (fixed.trace_.alpha == 3.0).all() and fixed.n_iter_ == 8
+    plain = DPMM(backend="julia", init="kmeans", acceptance_ratio="reference", random_state=0).fit(X)
+    assert plain.alpha_ == 10.0 and plain.n_iter_ == 100
+
+
+def test_the_truth_changes_nothing_but_the_trace(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, truth = data
+    with_truth, without = (fit(X, truth=known, max_iter=15) for known in (truth, None))
+    assert (with_truth.labels == without.labels).all()
+    assert (with_truth.sublabels == without.sublabels).all()
+    assert np.isnan(without.trace.nmi).all() and not np.isnan(with_truth.trace.nmi).any()
+
+
+def test_the_command_line_gives_the_same_labels(data: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    X, truth = data
+    np.savez(tmp_path / "data.npz", X=X, y=truth)
+    out = tmp_path / "out"
+    options = ["--backend", "julia", "--init", "kmeans", "--iterations", "20", "--seed", "7", "--quiet"]
+    assert cli.run(["fit", str(tmp_path / "data.npz"), *options, "--out", str(out)]) == 0
+    model = DPMM(backend="julia", init="kmeans", max_iter=20, random_state=7).fit(X)
+    assert (np.load(out / "labels.npy") == model.labels_).all()
+
+
+@pytest.mark.parametrize("deviations", [140, 200, 1e4, 1e6])
+def test_data_far_from_the_origin(data: tuple[np.ndarray, np.ndarray], deviations: float) -> None:
+    X, truth = data
+    shift = np.array([1.0, -0.5]) * deviations * X.std()
+    far = (X + shift).astype(np.float32)
+    model = DPMM(backend="julia", init="kmeans", max_iter=40, random_state=0).fit(far)
+    assert normalized_mutual_info_score(truth, model.labels_) > 0.95
+    near = DPMM(backend="julia", init="kmeans", max_iter=40, random_state=0).fit(X)
+    # Single precision itself has a step of a tenth of a deviation there.
+    assert model.log_posterior_ == pytest.approx(near.log_posterior_, rel=0.05)
+    exact = DPMM(backend="julia", init="kmeans", max_iter=40, random_state=0).fit(X.astype(np.float64) + shift)
+    assert normalized_mutual_info_score(truth, exact.labels_) > 0.95
+    assert np.abs(exact.means_ - shift).max() < 100
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+def test_data_of_any_size(data: tuple[np.ndarray, np.ndarray], size: float) -> None:
+    X, truth = data
+    tiny = X * np.float32([size, 1.0])
+    model = DPMM(backend="julia", init="kmeans", max_iter=40, random_state=0).fit(tiny)
+    plain = DPMM(backend="julia", init="kmeans", max_iter=40, random_state=0).fit(X)
+    assert normalized_mutual_info_score(truth, model.labels_) > 0.95
+    assert model.log_posterior_ == pytest.approx(plain.log_posterior_ - len(X) * np.log(size), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +262,10 @@ def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
     assert nmi(with_labels, truth) > 0.99
     with_number = fit(X, init_clusters=12, max_iter=1, min_cluster_age=5)
     assert with_number.trace.n_clusters[0] <= 12
-    auto = DPMM(backend="julia", init_clusters="auto", max_iter=60, random_state=0).fit(X)
-    assert auto.trace_.n_clusters[0] > 50
-    assert normalized_mutual_info_score(truth, auto.labels_) > 0.95
+    for ratio, begins in (("auto", 1), ("reference", 50)):
+        auto = DPMM(backend="julia", acceptance_ratio=ratio, max_iter=2, random_state=0).fit(X)
+        assert (auto.trace_.n_clusters[0] == 1) == (begins == 1)
+        assert auto.trace_.n_clusters[0] >= begins
 
 
 def test_same_seed_same_labels_and_other_parameters_between(data: tuple[np.ndarray, np.ndarray]) -> None:
@@ -201,7 +289,7 @@ def test_outliers_get_minus_one(data: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize(("family", "dim"), [("full", 2), ("full", 7), ("multinomial", 12)])
-def test_the_numbers_agree_with_our_own(bridge: Any, family: str, dim: int) -> None:
+def test_the_numbers_agree_with_our_own(bridge: Any, ratios: Any, family: str, dim: int) -> None:
     """The marginal likelihood directly; the Hastings ratios where the package's decision flips."""
     rng = np.random.default_rng(dim)
     prior: Any
@@ -219,17 +307,17 @@ def test_the_numbers_agree_with_our_own(bridge: Any, family: str, dim: int) -> N
 
     def cluster(shift: float) -> Any:
         left, right = (as_julia(bridge, side) for side in sides(shift))
-        return bridge.divided_cluster(theirs, left, right)
+        return ratios.divided_cluster(theirs, left, right)
 
     for side in sides(1.0):
-        got = bridge.log_marginal_likelihood(theirs, as_julia(bridge, side))
+        got = ratios.log_marginal_likelihood(theirs, as_julia(bridge, side))
         assert got == pytest.approx(prior.log_marginal_likelihood(prior.statistics(side))[0], rel=1e-5)
-    for decide, our_ratio in ((bridge.splits, our_split_ratio), (bridge.merges, our_merge_ratio)):
+    for decide, our_ratio in ((ratios.splits, our_split_ratio), (ratios.merges, our_merge_ratio)):
         shift = flip(lambda shift, decide=decide: bool(decide(cluster(shift), ALPHA, SEED)))
         logs = np.array([prior.log_marginal_likelihood(prior.statistics(side))[0] for side in sides(shift)])
         whole = float(prior.log_marginal_likelihood(prior.statistics(np.concatenate(sides(shift))))[0])
         got = our_ratio(np.array([250.0, 150.0]), whole, logs)
-        assert got == pytest.approx(bridge.log_threshold(SEED), abs=1e-5 * abs(whole))
+        assert got == pytest.approx(ratios.log_threshold(SEED), abs=1e-5 * abs(whole))
 
 
 def as_julia(bridge: Any, X: np.ndarray) -> Any:
@@ -279,7 +367,7 @@ def test_an_exception_in_a_start_comes_out_once_and_leaves_nothing_behind(
     shown = "".join(traceback.format_exception(caught.value))
     assert shown.count("a start of mine\n") == 1
     assert "in broken" in shown
-    assert not bridge.hooked()
+    assert not bridge.running()
     assert nmi(fit(X), truth) > 0.95
 
 
@@ -345,7 +433,8 @@ def test_what_the_package_cannot_do_is_said(data: tuple[np.ndarray, np.ndarray],
         fit(data[0], **changes)
 
 
-def test_a_start_is_told_that_the_package_charges_for_every_label(data: tuple[np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("ratio", ["auto", "reference"])
+def test_a_start_is_told_by_what_its_splits_are_accepted(data: tuple[np.ndarray, np.ndarray], ratio: Any) -> None:
     told: list[SplitCriterion] = []
 
     class Listening:
@@ -355,9 +444,9 @@ def test_a_start_is_told_that_the_package_charges_for_every_label(data: tuple[np
         def __call__(self, members: list[np.ndarray], rng: Any) -> list[np.ndarray]:
             return make_initializer("random")(members, rng)
 
-    settings = settings_for(data[0], initializer=Listening(), max_iter=2)
+    settings = settings_for(data[0], initializer=Listening(), max_iter=2, acceptance_ratio=ratio)
     JuliaBackend().fit(data[0], settings)
-    assert told == [SplitCriterion(settings.prior, settings.alpha, full_ratio=False)]
+    assert told == [SplitCriterion(settings.prior, settings.alpha, full_ratio=ratio == "auto")]
 
 
 def test_another_family_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:
@@ -373,7 +462,7 @@ def most_varied(rows: np.ndarray) -> np.ndarray:
     return values > values.mean()
 
 
-@pytest.mark.parametrize("first", [1, "auto"])
+@pytest.mark.parametrize("first", [1, "many"])
 @pytest.mark.parametrize("init", ["random", "kmeans", most_varied])
 def test_counts_are_found_by_every_start(
     counts: tuple[np.ndarray, np.ndarray], init: Any, first: Any, tmp_path: Path
@@ -382,7 +471,7 @@ def test_counts_are_found_by_every_start(
     model = DPMM(family="multinomial", backend="julia", init=init, init_clusters=first, max_iter=60, random_state=0)
     model.fit(X, truth=truth)
     assert model.backend_ == "julia"
-    # With "auto" the labels of many small cells go to Julia.
+    # With "many" the labels of small cells go to Julia.
     assert model.trace_.n_clusters[0] == 1 if first == 1 else model.trace_.n_clusters[0] > 20
     assert model.n_clusters_ == model.trace_.n_clusters[-1]
     # What remains of many may be a cluster of a few points more.
@@ -440,7 +529,7 @@ def test_counts_that_single_precision_cannot_add_up_are_told(counts: tuple[np.nd
 
 def test_sparse_counts_are_refused(counts: tuple[np.ndarray, np.ndarray]) -> None:
     X = counts[0]
-    refused = r"sparse counts need the built-in sampler: backend should be native, .* or X a dense array$"
+    refused = r"sparse counts need the built-in sampler, or X as a dense array: backend should be native"
     for options in ({"backend": "julia"}, {"workers": 2}):
         with pytest.raises(ValueError, match=refused):
             DPMM(family="multinomial", **options).fit(csr_array(X))
@@ -448,13 +537,63 @@ def test_sparse_counts_are_refused(counts: tuple[np.ndarray, np.ndarray]) -> Non
         fit(csr_array(X), prior=Dirichlet.from_data(X))
 
 
-def test_auto_leaves_counts_to_the_built_in_sampler(counts: tuple[np.ndarray, np.ndarray]) -> None:
-    for rows in (counts[0], csr_array(counts[0])):
-        assert DPMM(family="multinomial", max_iter=2).fit(rows).backend_ == "native"
-
-
-def test_auto_means_julia_here() -> None:
+def test_auto_means_julia_where_it_gives_all_that_is_asked(
+    data: tuple[np.ndarray, np.ndarray], counts: tuple[np.ndarray, np.ndarray]
+) -> None:
     assert make_backend("auto").name == "julia"
+    model = DPMM(prior="reference", n_chains=1, max_iter=2).fit(data[0])
+    assert (model.backend_, model.backend_reason_) == ("julia", "Julia is set up and gives all that was asked")
+    assert DPMM(family="multinomial", n_chains=1, max_iter=2).fit(counts[0]).backend_ == "julia"
+    sparse = DPMM(family="multinomial", n_chains=1, max_iter=2).fit(csr_array(counts[0]))
+    assert sparse.backend_reason_.startswith("Julia is set up, but sparse counts need the built-in sampler")
+
+
+def test_what_is_waited_for_is_told(data: tuple[np.ndarray, np.ndarray]) -> None:
+    command = [sys.executable, "-c", WAITING]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.splitlines()
+    assert said[:2] == ["starting Julia", "compiling"]
+    assert said[2:4] == ["1", "2"]
+    assert 0.1 < float(said[4]) < 120
+
+
+WAITING = """
+import numpy as np
+from dpmmwrap import DPMM
+
+class Told:
+    def __call__(self, number, iteration):
+        print(number)
+
+    def waits_for(self, words):
+        print(words)
+
+X = np.random.default_rng(0).standard_normal((100, 2)).astype(np.float32)
+model = DPMM(backend="julia", init="kmeans", max_iter=2, random_state=0).fit(X, progress=Told())
+print(model.startup_seconds_)
+"""
+
+
+def test_workers_are_kept_between_fits(data: tuple[np.ndarray, np.ndarray]) -> None:
+    import juliacall
+
+    X, truth = data
+    processes = juliacall.Main.seval("import Distributed; () -> Distributed.workers()")
+    with dpmmwrap.julia_workers(2):
+        numbers = list(processes())
+        assert len(numbers) == 2
+        for workers in (0, 2):
+            model = DPMM(init="kmeans", workers=workers, max_iter=30, random_state=0).fit(X)
+            assert (model.backend_, model.backend_reason_) == ("julia", "worker processes need it")
+            assert normalized_mutual_info_score(truth, model.labels_) > 0.95
+            assert list(processes()) == numbers
+        with pytest.raises(ValueError, match="2 workers of Julia are kept, so that a fit cannot have 3 others"):
+            fit(X, workers=3)
+        with pytest.raises(ValueError, match="kept already"), dpmmwrap.julia_workers(2):
+            pass
+    assert juliacall.Main.seval("Distributed.nprocs()") == 1
+    with pytest.raises(ValueError, match="4 workers need at least as many points, but there are 3"):
+        fit(X[:3], workers=4, prior=NIW.reference(2))
+    assert juliacall.Main.seval("Distributed.nprocs()") == 1
 
 
 def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
@@ -489,7 +628,7 @@ def test_a_killed_worker_gives_a_clear_error(bridge: Any, data: tuple[np.ndarray
 
     with pytest.raises(JuliaError, match=r"worker process \d+ of Julia ended during the fit"):
         fit(data[0], workers=2, progress=kill, max_iter=1000)
-    assert not bridge.hooked()
+    assert not bridge.running()
     assert juliacall.Main.seval("Distributed.nprocs()") == 1
 
 

@@ -199,6 +199,8 @@ def test_what_is_said_of_columns(run, tmp_path: Path) -> None:
     said = run("fit", commas, "--columns", "width,height").sentence
     assert "column 'width' holds" in said and said.endswith("for decimal commas use --decimal ,")
     assert "for decimal commas use" in run("fit", commas, "--categorical", "species").sentence
+    said = run("fit", commas).sentence
+    assert "column 'width' holds" in said and said.endswith("for decimal commas use --decimal ,")
     points = written(tmp_path / "points.csv", ["a;b", "1.234,5;1", "2,5;3"])
     assert "column 'a' holds '1.234,5'" in run("fit", points, "--decimal", ",").sentence
     nothing = run("fit", tmp_path / "*.npy").sentence
@@ -251,13 +253,32 @@ def test_evaluate_reads_as_fit_does(run, tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", [*lines(), "f120,,1,setosa,x"])
     methods = ("--methods", "K-means", "--runs", 1, "--out", tmp_path / "out")
     said = run("evaluate", "data", path, "--labels", "species", *methods).sentence
-    assert "the methods compare numbers only; use --drop id,found, or --id id" in said
+    assert "holds words, such as 'f000' in line 2; use --drop id,found, or --id id" in said
     assert "--skip-missing leaves out such rows" in run("evaluate", "data", path, *OPTIONS, *methods).sentence
     done = run("evaluate", "data", path, *OPTIONS, "--skip-missing", "--scale", *methods)
     assert done.code == 0, done.err
     assert "note: 1 row with missing values left out" in done.err
     (row,) = table_of(tmp_path / "out" / "results.csv")
     assert (row["points"], row["dim"], row["clusters"], row["labels"]) == ("120", "2", "3", "species")
+
+
+def test_evaluate_takes_categories_as_indicators(run, tmp_path: Path) -> None:
+    kinds = ["a", "b", "c"]
+    rows = [f"{a},{kinds[TRUTH[i]]},{i % 2},{SPECIES[TRUTH[i]]}" for i, (a, _) in enumerate(X.tolist())]
+    path = written(tmp_path / "x.csv", ["width,kind,sex,species", *rows])
+    given = ("evaluate", "data", path, "--labels", "species", "--methods", "K-means", "--runs", 1)
+    assert "use --categorical kind, or --drop kind" in run(*given, "--out", tmp_path / "a").sentence
+    assert "use --categorical kind" in run(*given, "--categorical", "sex", "--out", tmp_path / "a").sentence
+    done = run(*given, "--categorical", "kind,sex", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "note: each level of kind, sex is a column of zeros and ones" in done.err
+    (row,) = table_of(tmp_path / "out" / "results.csv")
+    assert (row["points"], row["dim"]) == ("120", "6")
+    assert float(row["ari"]) == 1.0, "width alone does not tell"
+    gap = written(tmp_path / "gap.csv", ["width,kind,sex,species", *rows, "1.5,,0,setosa"])
+    given = ("evaluate", "data", gap, *given[3:], "--categorical", "kind,sex", "--out", tmp_path / "gap")
+    assert "some are missing; --skip-missing leaves out such rows" in run(*given).sentence
+    assert "note: 1 row with missing values left out" in run(*given, "--skip-missing").err
 
 
 def test_a_pipe_from_a_shell(tmp_path: Path) -> None:

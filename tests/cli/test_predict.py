@@ -17,7 +17,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     X = generate(dim=2, clusters=3, points=300, spread=500, seed=1).X
     path = tmp_path_factory.mktemp("model") / "model.npz"
-    DPMM(init="kmeans", init_clusters=1, max_iter=20, backend="native", random_state=0).fit(X).save(path)
+    options = {"init": "kmeans", "init_clusters": 1, "max_iter": 20, "backend": "native", "random_state": 0}
+    DPMM(**options, covariance_type="full").fit(X).save(path)
     return path
 
 
@@ -79,6 +80,22 @@ def test_predictions_are_averaged_over_draws(run, points: Path, tmp_path: Path) 
         found = np.array([line.split(",") for line in done.out.splitlines()], dtype=float)
         np.testing.assert_allclose(found, mixture.predict_proba(np.load(points)), rtol=1e-5, atol=1e-12)
         np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-4)
+
+
+def test_rows_with_gaps_are_left_out_where_that_is_asked_for(run, model: Path, points: Path, tmp_path: Path) -> None:
+    X = np.load(points)
+    X[[0, 40]] = np.nan
+    np.save(tmp_path / "gaps.npy", X)
+    given = ("predict", model, tmp_path / "gaps.npy", "--out", tmp_path / "labels.csv")
+    assert run(*given).sentence.endswith("needs every value; --skip-missing leaves out such rows")
+    done = run(*given, "--skip-missing")
+    assert done.code == 0 and "note: 2 rows with missing values left out" in done.err
+    with (tmp_path / "labels.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [int(line["row"]) for line in lines] == [row + 1 for row in range(100) if row not in (0, 40)]
+    assert [int(line["cluster"]) for line in lines] == load(model).predict(np.delete(X, [0, 40], axis=0)).tolist()
+    np.save(tmp_path / "gaps.npy", np.full((3, 2), np.nan))
+    assert "values are missing in all of the 3 rows" in run(*given, "--skip-missing").sentence
 
 
 def test_one_point_is_enough(run, model: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 
 from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.partition import Partition
@@ -26,8 +27,7 @@ def without_log_q(*arguments: Any) -> float:
 
 def emptying_sweep(key: Any, partition: Partition, context: Context, room: int = 0) -> Any:
     """Points may leave a cluster that they are the last of, which is then gone."""
-    nobody = np.empty((0, 2), np.int64)
-    with patch.object(restricted_sweep, "refuse_to_empty", lambda *arguments: nobody):
+    with patch.object(Data, "refuse_to_empty", lambda *arguments: []):
         partition, info = SWEEP(key, partition, context, room)
     fixed = context.model.outliers
     partition.n_clusters = exact.close_ranks(partition.clusters, partition.n_clusters, fixed, partition.labels)

@@ -30,7 +30,7 @@ from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.files import InputError
-from dpmmwrap.sampler.chain import Chain, first_labels
+from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.pairs import kernel_tables
 from dpmmwrap.sampler.moves import subclusters
 from dpmmwrap.sampler.state import next_key
@@ -311,8 +311,15 @@ def test_labels_to_start_from(easy: Any) -> None:
 
 
 def test_more_first_clusters_than_points() -> None:
-    labels, count = first_labels(50, 10, np.random.default_rng(0))
-    assert count <= 10 and set(labels) == set(range(count))
+    X = np.random.default_rng(0).normal(size=(10, 2)).astype(np.float32)
+    settings = Settings(
+        1.0, NIW.reference(2), make_initializer("random"), max_iter=1, min_cluster_age=1, seed=0, init_clusters=50
+    )
+    settings.bind(X, settings.full_ratio)
+    chain = Chain(X, settings)
+    chain.begin()
+    count = chain.state.n_clusters
+    assert 1 < count <= 10 and set(chain.state.labels) == set(range(count))
 
 
 @pytest.mark.parametrize(("restart_after", "starts_anew"), [(None, False), (3, True)])

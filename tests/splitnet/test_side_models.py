@@ -14,11 +14,11 @@ from sklearn.mixture import GaussianMixture
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.row_loops import label_members_by_feature
 from dpmmwrap.splitnet import refine
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.features import OuterFeatures, triangle_features
 from dpmmwrap.splitnet.full_sides import FullSides
-from dpmmwrap.splitnet.labelling import label_members_by_feature
 from dpmmwrap.splitnet.side_models import make_side_model
 from dpmmwrap.splitnet.synthesis import draw_test_sets
 

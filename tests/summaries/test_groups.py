@@ -71,13 +71,13 @@ def partition_of(names: np.ndarray) -> set[frozenset[int]]:
 
 
 def test_confusion_by_hand() -> None:
-    groups = group_components(BY_HAND)
+    groups = group_components(BY_HAND, "demp")
     # Of the second's 1.7, 0.8 lie where the first is taken: more than 0.2 of the first's 1.4.
     # Then 0.1 of the union's 3.1 lie at the fourth point, and nothing of the third elsewhere.
     np.testing.assert_allclose(groups.criterion, [0.8 / 1.7, 0.1 / 3.1])
     np.testing.assert_allclose(groups.merges, [[0, 1, 1 - 0.8 / 1.7, 2], [2, 3, 1 - 0.1 / 3.1, 3]])
     assert groups.suggested == 1 and groups.threshold == 0.025
-    assert group_components(BY_HAND, cut=0.1).component_groups.tolist() == [0, 0, 1]
+    assert group_components(BY_HAND, "demp", cut=0.1).component_groups.tolist() == [0, 0, 1]
     assert groups.cut(0.5).tolist() == [0, 1, 2]
     assert groups.cut(0.1).tolist() == [0, 0, 1]
     assert groups.cut(0.0).tolist() == [0, 0, 0]
@@ -94,7 +94,7 @@ def test_entropy_by_hand() -> None:
     assert group_components(BY_HAND, "entropy", cut=0.1).component_groups.tolist() == [0, 0, 1]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["demp", "entropy"])
 @pytest.mark.parametrize("seed", range(4))
 def test_steps_are_those_computed_from_scratch(method: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tau = some_tau(seed)
@@ -112,7 +112,7 @@ def test_steps_are_those_computed_from_scratch(method: str, seed: int, monkeypat
 def test_points_change_to_unions() -> None:
     """The check above would miss an arg max that is never updated if no point ever changed."""
     tau = some_tau(0)
-    groups = group_components(tau)
+    groups = group_components(tau, "demp")
     names = groups.labels_at(4)
     union = np.array([tau[:, names == k].sum(axis=1) for k in range(4)])
     assert (union.argmax(axis=0) != names[tau.argmax(axis=1)]).any()
@@ -140,7 +140,7 @@ def test_three_overlapping_and_one_apart(method: str) -> None:
     assert groups.suggested == 2
     # Neighbours first: 0 and 2, or 2 and 3.
     assert groups.labels_at(3).tolist() in ([0, 1, 0, 2], [0, 1, 2, 2])
-    if method == "demp":
+    if method != "entropy":
         found = norm.cdf(-0.75)
         # Two alone are confused as often as the tail says; a third takes from that.
         assert 0.5 * found < groups.criterion[0] < found + 0.02
@@ -210,6 +210,37 @@ def test_points_go_to_the_groups_of_their_components() -> None:
         groups.of_points(np.array([0, 3]))
 
 
+def of_normals(X: Float64Array, centres: list[float], widths: list[float]) -> Float64Array:
+    density = norm.pdf(X[:, None], centres, widths)
+    return np.asarray(density / density.sum(axis=1, keepdims=True))
+
+
+def test_two_clusters_that_overlap_stay_apart_and_pieces_of_one_do_not() -> None:
+    """Confused about as often, but the points of two clusters lie in two heaps."""
+    rng = np.random.default_rng(0)
+    two = rng.normal(np.repeat([0.0, 3.0], 500))
+    flat = 6.0 * rng.beta(1.5, 1.5, 1000)
+    pieces = np.concatenate([two, flat + 50.0])
+    tau = of_normals(pieces, [0.0, 3.0, 51.5, 54.5], [1.0, 1.0, 0.9, 0.9])
+    assert group_components(tau, "demp").component_groups.tolist() == [0, 0, 1, 1]
+    groups = group_components(tau)
+    assert groups.component_groups.tolist() == [0, 1, 2, 2]
+    assert groups.threshold == 0.01
+    # The rest of the tree: those with two modes, and what is not confused at all.
+    assert groups.criterion[0] > 0.01 >= groups.criterion[1:].max()
+    assert groups.labels_at(2).tolist() == [0, 0, 1, 1]
+    # In a sample, too, however large.
+    many = np.tile(tau, (30, 1))
+    assert group_components(many).component_groups.tolist() == [0, 1, 2, 2]
+    assert group_components(tau, weights=np.full(len(tau), 30)).component_groups.tolist() == [0, 1, 2, 2]
+
+
+def test_heavy_tails_are_one_mode() -> None:
+    """A narrow and a wide component about the same centre."""
+    X = np.random.default_rng(0).standard_t(2, size=2000)
+    assert group_components(of_normals(X, [0.0, 0.0], [0.8, 4.0])).suggested == 1
+
+
 def test_where_a_stick_breaks() -> None:
     # Flat up to four groups, then steep; as many points in each union.
     entropies = np.array([9.0, 7.0, 5.0, 3.0, 1.0, 0.9, 0.8, 0.7])
@@ -229,7 +260,7 @@ def test_where_a_stick_breaks() -> None:
 
 def test_the_tree_is_there_whatever_the_cut() -> None:
     tau = some_tau(1)
-    found: list[Groups] = [group_components(tau, cut=cut) for cut in (0.0, 0.05, 0.2, 1.0)]
+    found: list[Groups] = [group_components(tau, "demp", cut=cut) for cut in (0.0, 0.05, 0.2, 1.0)]
     assert [groups.suggested for groups in found] == sorted(groups.suggested for groups in found)
     assert found[0].suggested == 1 and found[-1].suggested == tau.shape[1]
     for groups in found:
@@ -253,7 +284,7 @@ def test_what_is_given_stays() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"tau": BY_HAND, "method": "ward"}, "method should be one of demp, entropy, not 'ward'"),
+        ({"tau": BY_HAND, "method": "ward"}, "method should be one of dip, demp, entropy, not 'ward'"),
         ({"tau": BY_HAND, "cut": -0.1}, "cut should be a number of at least 0"),
         ({"tau": BY_HAND, "cut": float("nan")}, "cut should be a number of at least 0"),
         ({"tau": np.ones(3)}, "tau should be an array of points by components"),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.special import compiled
+from dpmmwrap.variates import random_bits
 
 
 class LabelOrder(NamedTuple):
@@ -42,6 +43,13 @@ def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
     for chunk in range(len(bounds) - 1):
         begin, end = bounds[chunk], bounds[chunk + 1]
         sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
+
+
+@compiled
+def random_labels(key: Any, first_row: Any, count: Any, labels: Any) -> None:
+    """Draw a label below `count` for each row; the rows' numbers begin with `first_row`. O(n)."""
+    for row in range(len(labels)):
+        labels[row] = random_bits(key, first_row + row) % np.uint64(count)
 
 
 @compiled

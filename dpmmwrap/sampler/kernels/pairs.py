@@ -132,13 +132,14 @@ def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any) -> Tables:
 
 
 @compiled
-def add_reverse_proposal_log_prob(
-    X: Any, bounds: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any, total_margin: Any
+def reverse_proposal_log_prob(
+    X: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any, found: Any
 ) -> None:
-    """Add to each pair's margin the log probability that the points of the two clusters got the one of these two labels
-    that they have.
+    """For each pair and each group of chunks, the log probability that the points of the two clusters got the one of
+    these two labels that they have.
 
-    By the sweep's own parameters and order. A sum that has fallen below zero is not gone on with. O(n D^2) a pair.
+    By the sweep's own parameters and order. A sum that has surely fallen below -margin, whatever rounding and the other
+    groups do, is not gone on with, and minus infinity. O(n D^2) a pair.
     """
     factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
@@ -150,29 +151,34 @@ def add_reverse_proposal_log_prob(
     # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
-        total = margin[pair]
-        for step in range(2 * (len(bounds) - 1)):
-            if total < 0.0:
+        least = -margin[pair] - 1e-6 * (1.0 + abs(margin[pair]))
+        before = 0.0
+        for group in range(len(groups) - 1):
+            total = 0.0
+            for step in range(2 * groups[group], 2 * groups[group + 1]):
+                chunk = step // 2
+                c = one[pair] if step % 2 == 0 else other[pair]
+                rival = one[pair] + other[pair] - c
+                part = X[bounds[chunk] : bounds[chunk + 1]]
+                its_rows = rows_in_order[bounds[chunk] : bounds[chunk + 1]]
+                for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
+                    if before + total < least:
+                        break
+                    n = min(LANES, starts[chunk, c + 1] - first)
+                    gather(part, its_rows, first, n, origins[c], rows, block)
+                    for side in range(2):
+                        k = rival if side else c
+                        log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, logs[side])
+                    for b in range(LANES):
+                        t = logs[1, b] - logs[0, b]
+                        logs[0, b] = t
+                        logs[1, b] = np.float32(1) + exp_float32(-abs(t))
+                    total += proposal_log_prob(shown, logs[0], logs[1], n)
+            before += total
+            found[pair, group] = total
+            if before < least:
+                found[pair, group] = -np.inf
                 break
-            chunk = step // 2
-            c = one[pair] if step % 2 == 0 else other[pair]
-            rival = one[pair] + other[pair] - c
-            part = X[bounds[chunk] : bounds[chunk + 1]]
-            its_rows = rows_in_order[bounds[chunk] : bounds[chunk + 1]]
-            for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
-                if total < 0.0:
-                    break
-                n = min(LANES, starts[chunk, c + 1] - first)
-                gather(part, its_rows, first, n, origins[c], rows, block)
-                for side in range(2):
-                    k = rival if side else c
-                    log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, logs[side])
-                for b in range(LANES):
-                    t = logs[1, b] - logs[0, b]
-                    logs[0, b] = t
-                    logs[1, b] = np.float32(1) + exp_float32(-abs(t))
-                total += proposal_log_prob(shown, logs[0], logs[1], n)
-        total_margin[pair] = total
 
 
 @compiled

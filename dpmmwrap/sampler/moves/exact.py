@@ -13,13 +13,13 @@ import numpy as np
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.base import nothing_like, put, take
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.sampler.moves import single_points, split_merge
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.moves.split_merge import SplitMergeInfo, Tools
 from dpmmwrap.sampler.moves.subclusters import MIN_SPLIT_SIDE
 from dpmmwrap.sampler.partition import partition_of
 from dpmmwrap.sampler.state import State, generator
+from dpmmwrap.starts.rules import AsBefore, CameFrom, Rule
 from dpmmwrap.variates import derived_key
 
 POINTS_KEY, STARTS_KEY = 1 << 58, 1 << 59
@@ -32,20 +32,19 @@ def step(
     key: Any, state: State, context: Context, tools: Tools, proposals: int, points: int
 ) -> tuple[State, SplitMergeInfo]:
     """Splits and merges that grow from two points, and single points."""
-    before = state.labels.copy()
+    context.data.remember(state)
     partition = partition_of(context, state.alpha, state.labels, state.known.clusters, proposals + points)
     partition, info = split_merge.step(key, partition, context, tools, proposals)
     partition, single = single_points.step(derived_key(key, POINTS_KEY), partition, context, points)
     if info.splits + info.merges + single.moved:
-        follow(derived_key(key, STARTS_KEY), state, context, before, partition.n_clusters)
+        follow(derived_key(key, STARTS_KEY), state, context, partition.n_clusters)
     return state, info
 
 
-def follow(key: Any, state: State, context: Context, before: IntArray, count: int) -> None:
-    """Bring subclusters and records in line with labels that have changed since `before`."""
+def follow(key: Any, state: State, context: Context, count: int) -> None:
+    """Bring subclusters and records in line with labels that have changed since they were remembered."""
     data, every = context.data, np.arange(count)
-    table = np.zeros((state.n_clusters, count), np.int64)
-    contingency(before, state.labels, table)
+    table = data.changes(state, state.n_clusters, count)
     sizes_before, sizes = table.sum(axis=1), table.sum(axis=0)
     source = table.argmax(axis=0)
     shared = table[source, every]
@@ -60,17 +59,12 @@ def follow(key: Any, state: State, context: Context, before: IntArray, count: in
     merged = ~kept & (shared < SAME * sizes)
     known_sides, new = np.flatnonzero((kept & ~untouched) | merged), np.flatnonzero(~kept & ~merged)
     if len(known_sides):
-        members = data.members(state, known_sides, sizes.astype(np.float64))
         # Two that merge become the subclusters of the merged cluster; other clusters' points keep their sides.
-        sides = [
-            (before[rows] != source[k]).astype(np.uint8) if merged[k] else state.sublabels[rows]
-            for k, rows in zip(known_sides, members, strict=True)
-        ]
-        state.replace(known_sides, data.set_sublabels(state, members, sides))
+        rules: list[Rule] = [CameFrom(int(source[k])) if merged[k] else AsBefore() for k in known_sides]
+        state.replace(known_sides, data.divide(state, known_sides, data.members(state, known_sides), rules))
     if len(new):
-        members = data.members(state, new, sizes.astype(np.float64))
         tiny = sizes[new] < MIN_SPLIT_SIDE
-        state.replace(new, start_subclusters(state, context, members, tiny, generator(key)))
+        state.replace(new, start_subclusters(state, context, new, tiny, generator(key)))
     state.posteriors = data.compute_posteriors(context.model, state.subclusters)
 
 

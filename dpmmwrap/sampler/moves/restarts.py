@@ -14,6 +14,7 @@ from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.labels import find_stalled
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
+from dpmmwrap.starts.rules import Rule, Together, rules_of
 
 EVERY = 20
 """Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
@@ -43,21 +44,24 @@ def step(key: Any, state: State, context: Context) -> tuple[State, RestartInfo]:
     stalled[: context.model.outliers] = False
     which = stalled.nonzero()[0]
     if len(which):
-        members = context.data.members(state, which, known.clusters.counts)
-        fresh = start_subclusters(state, context, members, np.zeros(len(which), bool), generator(key))
+        fresh = start_subclusters(state, context, which, np.zeros(len(which), bool), generator(key))
         state.begin_subclusters(which, fresh)
         state.posteriors = context.data.compute_posteriors(context.model, state.subclusters)
     return state, RestartInfo(which)
 
 
 def start_subclusters(
-    state: State, context: Context, members: list[IntArray], at_random: Any, rng: Generator
+    state: State, context: Context, clusters: IntArray, at_random: Any, rng: Generator, count: int | None = None
 ) -> Statistics:
-    """Subclusters for these clusters, by the initializer or at random; the subclusters' statistics."""
-    sides = [np.zeros(len(rows), np.uint8) for rows in members]
+    """Subclusters for these clusters, by the initializer or at random; the subclusters' statistics.
+
+    `count` is the number of all clusters, if it is no longer the state's.
+    """
+    members = context.data.members(state, clusters, count)
+    rules: list[Rule] = [Together()] * len(members)
     for initializer, chosen in ((RandomStart(), at_random), (context.settings.initializer, ~at_random)):
         several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
-        proposed = initializer([members[number] for number in several], rng) if several else []
-        for number, found in zip(several, proposed, strict=True):
-            sides[number] = np.asarray(found, np.uint8)
-    return context.data.set_sublabels(state, members, sides)
+        proposed = rules_of(initializer, [members[number] for number in several], rng) if several else []
+        for number, rule in zip(several, proposed, strict=True):
+            rules[number] = rule
+    return context.data.divide(state, clusters, members, rules)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.exact import refuse_to_empty
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.sweep import LABELS_KEY
 from dpmmwrap.variates import derived_key
@@ -24,14 +23,11 @@ def step(key: Any, partition: Partition, context: Context, room: int = 0) -> tup
     """Draw weights and parameters from their posteriors, then all labels. Leaves room for so many births."""
     data, model = context.data, context.model
     tables = data.draw_clusters(model, partition, key)
-    before = partition.labels.copy()
+    data.remember(partition)
     clusters = data.sweep_labels(partition, tables, derived_key(key, LABELS_KEY))
-    drawn = partition.labels
-    refused = refuse_to_empty(before, drawn, partition.n_clusters, model.outliers)
-    for row, wanted in refused:
+    refused = data.refuse_to_empty(partition, model.outliers)
+    for row, stays, wanted in refused:
         data.add_to_statistics(clusters, wanted, row, -1)
-        data.add_to_statistics(clusters, before[row], row, 1)
-    if len(refused):
-        partition.by_label = None
+        data.add_to_statistics(clusters, stays, row, 1)
     partition.clusters = data.collapsed(model, clusters, partition.n_clusters + room)
     return partition, RestrictedSweepInfo(len(refused))

@@ -12,8 +12,8 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.exact import close_ranks, draw_rows, founding_probabilities, gibbs_points
-from dpmmwrap.sampler.partition import Partition, with_room
+from dpmmwrap.sampler.kernels.exact import draw_rows, founding_probabilities, gibbs_points
+from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
 from dpmmwrap.sampler.state import generator
 
 SEARCHED = 50_000
@@ -46,10 +46,10 @@ def likely_founders(key: Any, partition: Partition, context: Context) -> Founder
     if n_rows > SEARCHED:
         rows = np.sort(generator(key).choice(n_rows, SEARCHED, replace=False))
     with_room(partition, context, 1)
+    some = context.data.some_rows(rows)
     shares = founding_probabilities(
-        partition.clusters, partition.n_clusters, context.model.outliers, context.data.loop_points, rows,
-        partition.alpha,
-    )  # fmt: skip
+        partition.clusters, partition.n_clusters, context.model.outliers, some.points, some.rows, partition.alpha
+    )
     return Founders(rows, np.cumsum(shares) / shares.sum())
 
 
@@ -63,11 +63,12 @@ def step(
     data, fixed = context.data, context.model.outliers
     with_room(partition, context, points)
     rows, uniforms = draw_rows(key, points, data.n_rows, *founders)
+    some = data.some_rows(rows, partition)
     used, moved = gibbs_points(
-        partition.clusters, partition.n_clusters, fixed, context.settings.cluster_limit, data.loop_points, rows,
-        uniforms, partition.alpha, partition.labels,
+        partition.clusters, partition.n_clusters, fixed, context.settings.cluster_limit, some.points, some.rows,
+        uniforms, partition.alpha, some.labels,
     )  # fmt: skip
     if moved:
-        partition.n_clusters = close_ranks(partition.clusters, used, fixed, partition.labels)
-        partition.by_label = None
+        data.put_labels(partition, some)
+        close_ranks(partition, context, used)
     return partition, SinglePointsInfo(points, moved)

@@ -16,10 +16,10 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.bins import Embedder, thread_pools
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.data import Data, Unions
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves.single_points import Founders
-from dpmmwrap.sampler.partition import Partition, with_room
+from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
 from dpmmwrap.variates import derived_key, standard_exponentials
 
 ANCHORS, NEIGHBOURS = 2000, 20
@@ -35,19 +35,19 @@ ORDER_KEY, DIVISION_KEY, UNIFORM_KEY = 1 << 48, 1 << 49, 1 << 50
 class Proposal(Protocol):
     """A way to divide points between two of them, with a probability that is known."""
 
-    def divide(self, data: Data, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
         """log probability of `sides` for `rows`, the first two of which found the two sides; with `draw` they are drawn
         first. The sides' statistics are left in the first two places of `scratch`.
 
-        It may look at the data, the rows and the key, never at labels.
+        It may look at the points, the rows and the key, never at labels.
         """
 
 
 class SequentialAllocation:
     """One point after the other by the predictive of the sides so far, then in blocks that double."""
 
-    def divide(self, data: Data, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
-        return float(exact.allocate(scratch, data.loop_points, rows, sides, key, draw, exact.ONE_BY_ONE))
+    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+        return float(exact.allocate(scratch, points, rows, sides, key, draw, exact.ONE_BY_ONE))
 
 
 class Near(NamedTuple):
@@ -134,14 +134,12 @@ class SplitMergeInfo(NamedTuple):
 class Round(NamedTuple):
     """Pairs whose clusters are different, and the points of those clusters."""
 
-    pairs: IntArray
     one: IntArray
     other: IntArray
     log_uniforms: Any
     gains: Any
     """Of merges: log ratio but for the probability of the way back."""
-    starts: IntArray
-    rows: IntArray
+    unions: Unions
 
 
 def step(
@@ -152,7 +150,7 @@ def step(
         return partition, SplitMergeInfo()
     with_room(partition, context, proposals)
     these, info = plan(key, partition, context, tools, proposals)
-    count = len(these.pairs)
+    count = len(these.one)
     accepted = np.zeros(count, bool)
 
     def look_at(begin: int, end: int) -> None:
@@ -166,10 +164,8 @@ def step(
     else:
         look_at(0, count)
     if accepted.any():
-        used = partition.n_clusters + count
-        fixed = context.model.outliers
-        partition.n_clusters = exact.close_ranks(partition.clusters, used, fixed, partition.labels)
-        partition.by_label = None
+        context.data.put_labels(partition, these.unions)
+        close_ranks(partition, context, partition.n_clusters + count)
         split = these.one == these.other
         info = info._replace(splits=int((accepted & split).sum()), merges=int((accepted & ~split).sum()))
     return partition, info
@@ -179,12 +175,14 @@ def plan(
     key: Any, partition: Partition, context: Context, tools: Tools, proposals: int
 ) -> tuple[Round, SplitMergeInfo]:
     """The pairs of a round that need a look at their points; how many were proposed."""
-    clusters, labels, counts = partition.clusters, partition.labels, partition.counts
-    pairs = exact.draw_pairs(key, proposals, context.data.n_rows, tools.near)
-    chosen = exact.disjoint_pairs(pairs, labels, counts, context.model.outliers, LARGEST_UNION)
-    pairs = pairs[chosen]
+    clusters, data = partition.clusters, context.data
+    pairs = exact.draw_pairs(key, proposals, data.n_rows, tools.near)
+    labels = data.labels_at(partition, pairs.ravel())
+    places = np.arange(pairs.size).reshape(pairs.shape)
+    chosen = exact.disjoint_pairs(places, labels, partition.counts, context.model.outliers, LARGEST_UNION)
+    pairs, places = pairs[chosen], places[chosen]
     log_uniforms = -standard_exponentials(derived_key(key, UNIFORM_KEY), proposals)[chosen]
-    one, other = labels[pairs[:, 0]].astype(np.int64), labels[pairs[:, 1]].astype(np.int64)
+    one, other = labels[places[:, 0]].astype(np.int64), labels[places[:, 1]].astype(np.int64)
     scratch = tools.scratches.get()
     gains = exact.merge_gains(clusters, scratch, one, other, partition.alpha)
     tools.scratches.put(scratch)
@@ -192,25 +190,24 @@ def plan(
     info = SplitMergeInfo(splits_proposed=int(split.sum()), merges_proposed=int((~split).sum()))
     # The probability of the way back is at most 1: most merges are refused without looking at a point.
     hopeful = split | (gains >= log_uniforms)
-    starts, rows = exact.collect_unions(labels, counts, one, other, hopeful)
-    these = Round(pairs[hopeful], one[hopeful], other[hopeful], log_uniforms[hopeful], gains[hopeful], starts, rows)
-    return these, info
+    unions = data.unions(partition, pairs, one, other, hopeful)
+    return Round(one[hopeful], other[hopeful], log_uniforms[hopeful], gains[hopeful], unions), info
 
 
 def propose(
     key: Any, number: int, these: Round, partition: Partition, context: Context, proposal: Proposal, scratch: Any
 ) -> bool:
     """Propose to split the cluster of two points, or to merge their clusters; whether it was accepted."""
-    clusters, labels, alpha = partition.clusters, partition.labels, partition.alpha
+    clusters, unions, alpha = partition.clusters, these.unions, partition.alpha
     one, other, log_uniform = int(these.one[number]), int(these.other[number]), float(these.log_uniforms[number])
-    rows = these.rows[these.starts[number] : these.starts[number + 1]]
+    rows, labels = unions.rows[unions.starts[number] : unions.starts[number + 1]], unions.labels
     sides = np.empty(len(rows), np.int64)
-    exact.shuffle(rows, *these.pairs[number], derived_key(key, ORDER_KEY + (number << 32)))
+    exact.shuffle(rows, *unions.pairs[number], derived_key(key, ORDER_KEY + (number << 32)))
     split = one == other
     if not split:
         exact.present_sides(rows, labels, other, sides)
     its_key = derived_key(key, DIVISION_KEY + (number << 32))
-    log_q = proposal.divide(context.data, scratch, rows, sides, its_key, split)
+    log_q = proposal.divide(unions.points, scratch, rows, sides, its_key, split)
     if not split:
         if these.gains[number] + log_q < log_uniform:
             return False

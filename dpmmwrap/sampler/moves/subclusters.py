@@ -100,7 +100,7 @@ def apply_moves(key: Any, state: State, context: Context, moves: AcceptedMoves) 
     staying = counts > 0
     staying[: context.model.outliers] = True
     staying[absorbed] = False
-    kept, born = np.count_nonzero(staying), len(left)
+    kept, born = int(np.count_nonzero(staying)), len(left)
     place = np.zeros(len(counts), np.int32)
     place[staying] = np.arange(kept)
     labels, sides = np.array([place, place]).T, np.zeros((len(counts), 2), np.uint8)
@@ -111,13 +111,13 @@ def apply_moves(key: Any, state: State, context: Context, moves: AcceptedMoves) 
         state.merge(merge_into, take(known.clusters, merge_into), take(known.clusters, absorbed))
     if born:
         labels[left, 1] = np.arange(kept, kept + born)
-        members = data.halves(state, data.members(state, left, counts))
     data.relabel(state, labels, sides)
     state.keep(staying)
     if born:
         tiny = known.sides[left].min(axis=1) < MIN_SPLIT_SIDE
         rng = generator(derived_key(key, STARTS_KEY))
-        fresh = start_subclusters(state, context, members, np.concatenate([tiny, tiny]), rng)
+        halves = np.concatenate([place[left], np.arange(kept, kept + born)])
+        fresh = start_subclusters(state, context, halves, np.concatenate([tiny, tiny]), rng, kept + born)
         state.split(place[left], fresh)
     state.posteriors = data.compute_posteriors(context.model, state.subclusters)
     return state

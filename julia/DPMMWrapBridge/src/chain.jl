@@ -15,23 +15,28 @@ Base.@kwdef struct Settings
     outlier_prior::Union{Prior,Nothing} = nothing
     "Iterations without progress after which subclusters begin anew; 0 for never, as the package does."
     fresh_start_after::Int = 0
+    "Whether splits and merges are accepted by all of the Hastings ratio (hastings.jl), or as in the package."
+    full_ratio::Bool = false
+    "Shape and rate of the concentration's Gamma prior; a rate of 0 where it is fixed."
+    α_shape::Float64 = 0.0
+    α_rate::Float64 = 0.0
 end
 
-"What a callable wants of the chain; it writes one of these into `Chain.control[1]`."
-const GO_ON, STOP, GIVE_UP = 0, 1, 2
+"What a callable wants of the chain; it writes one of these into `Chain.control[1]`. `SETTLE` is to come to an end in good order."
+const GO_ON, STOP, GIVE_UP, SETTLE = 0, 1, 2, 3
 
 "A callable has asked to give up: it failed, and keeps its own account of why."
 struct GivenUp <: Exception end
 
-"A chain over one data set. `control` is shared with the callables; `born` are clusters whose subclusters have to begin."
+"A chain over one data set. `control` is shared with the callables."
 struct Chain
     settings::Settings
     data::Matrix{Float32}
     model::dp_parallel_sampling
     processes::Vector{Int}
-    truth::Union{DArray{Int32,1,Vector{Int32}},Nothing}
+    "True labels, from 1, which nothing but the report looks at."
+    truth::Union{Vector{Int64},Nothing}
     control::Vector{Int64}
-    born::Vector{Int64}
     "For clusters that may split: the best likelihood of their subclusters, and the iterations since then."
     waiting::IdDict{Any,Tuple{Float64,Int}}
 end
@@ -69,7 +74,6 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
     count >= length(processes) || error("fewer points ($count) than worker processes ($(length(processes)))")
     clusters = maximum(labels)
     settings.outlier_weight > 0 && (labels .+= 1)
-    set_globals(settings, clusters)
     hyperparameters = model_hyper_params(settings.prior, Float32(settings.α), count)
     group = local_group(
         hyperparameters,
@@ -79,14 +83,15 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         local_cluster[],
         Float32[],
     )
+    # Last, because every task that is made until then takes from the random numbers.
+    set_globals(settings, clusters)
     return Chain(
         settings,
         data,
         dp_parallel_sampling(hyperparameters, group),
         processes,
-        truth === nothing ? nothing : spread(Vector{Int32}(truth), processes),
+        truth === nothing ? nothing : Vector{Int64}(truth),
         [GO_ON],
-        Int64[],
         IdDict{Any,Tuple{Float64,Int}}(),
     )
 end
@@ -136,6 +141,5 @@ whole(chain::Chain, array::DArray) = chain.processes == [myid()] ? localpart(arr
 function release(chain::Chain)
     group = chain.model.group
     foreach(close, (group.points, group.labels, group.labels_subcluster))
-    chain.truth === nothing || close(chain.truth)
     return
 end

@@ -1,24 +1,39 @@
 # Worker processes: starting them, waiting for them, and saying which one was lost.
 
-"""
-    start_workers(count, hosts, counts)
+"Where workers are to run over SSH; what is empty is as on this machine."
+Base.@kwdef struct Machine
+    host::String
+    processes::Int = 1
+    exename::String = ""
+    dir::String = ""
+    depot::String = ""
+    project::String = ""
+    bridge::String = ""
+    ssh_config::String = ""
+    environment::Vector{String} = String[]
+end
 
-Start `count` processes on this machine and `counts[i]` on each `hosts[i]` over SSH; the numbers they got.
-They have this process's project and load path, and load this package.
+"On which machine a worker runs, for those that are not on this one."
+const PLACES = Dict{Int,String}()
+
+place_of(worker::Int) = haskey(PLACES, worker) ? " on $(PLACES[worker])" : ""
+
 """
-function start_workers(count::Integer, hosts = String[], counts = Int[])
-    machines = [(String(host), Int(number)) for (host, number) in zip(hosts, counts)]
-    flags = `--startup-file=no --threads=1 --project=$(dirname(Base.active_project()))`
-    environment = ["JULIA_LOAD_PATH" => join(LOAD_PATH, Sys.iswindows() ? ';' : ':')]
+    start_workers(count, machines)
+
+Start `count` processes on this machine and those that each of `machines` is to have; the numbers they got.
+They have this process's project and load path, unless a machine has its own, and load this package.
+"""
+function start_workers(count::Integer, machines = Machine[])
     added = Int[]
     try
-        count > 0 && append!(added, addprocs(count; exeflags = flags, env = environment))
-        # The connection goes through SSH itself: only that port needs to be open.
-        isempty(machines) ||
-            append!(added, addprocs(machines; exeflags = flags, env = environment, tunnel = true))
+        if count > 0
+            append!(added, addprocs(count; exeflags = flags(""), env = ["JULIA_LOAD_PATH" => load_path("")]))
+        end
+        foreach(machine -> append!(added, start_on(machine)), machines)
         identity = Base.PkgId(@__MODULE__)
         @sync for worker in added
-            @async remotecall_wait(Base.require, worker, identity)
+            @async load_on(worker, identity)
         end
     catch
         stop_workers(added)
@@ -27,10 +42,63 @@ function start_workers(count::Integer, hosts = String[], counts = Int[])
     return added
 end
 
+flags(project::String) =
+    `--startup-file=no --threads=1 --project=$(isempty(project) ? dirname(Base.active_project()) : project)`
+
+"This process's load path, with another place for this package if there is one."
+function load_path(bridge::String)
+    own = pkgdir(@__MODULE__)
+    folders = [isempty(bridge) || folder != own ? folder : bridge for folder in LOAD_PATH]
+    return join(folders, Sys.iswindows() ? ';' : ':')
+end
+
+function start_on(machine::Machine)
+    environment = ["JULIA_LOAD_PATH" => load_path(machine.bridge)]
+    isempty(machine.depot) || push!(environment, "JULIA_DEPOT_PATH" => machine.depot)
+    append!(environment, [name => value for (name, value) in split.(machine.environment, '='; limit = 2)])
+    # Nobody is there to type a password, and a machine that does not answer is not waited for.
+    ssh = `-o BatchMode=yes -o ConnectTimeout=20`
+    isempty(machine.ssh_config) || (ssh = `$ssh -F $(machine.ssh_config)`)
+    own = Dict{Symbol,Any}()
+    isempty(machine.exename) || (own[:exename] = machine.exename)
+    isempty(machine.dir) || (own[:dir] = machine.dir)
+    added = try
+        # The connection goes through SSH itself: only that port needs to be open.
+        options = (; exeflags = flags(machine.project), env = environment, tunnel = true, sshflags = ssh)
+        addprocs([(machine.host, machine.processes)]; options..., own...)
+    catch error
+        error isa InterruptException && rethrow()
+        throw(ErrorException("no worker could be started on $(machine.host): $(first_line(error))"))
+    end
+    length(added) == machine.processes ||
+        throw(ErrorException("$(length(added)) of $(machine.processes) workers could be started on $(machine.host)"))
+    foreach(worker -> PLACES[worker] = machine.host, added)
+    return added
+end
+
+function load_on(worker::Int, identity::Base.PkgId)
+    try
+        remotecall_wait(Base.require, worker, identity)
+    catch error
+        error isa InterruptException && rethrow()
+        throw(ErrorException("worker process $worker of Julia$(place_of(worker)) cannot load the sampler: $(first_line(error))"))
+    end
+end
+
+"The first line of what an error says, of the error at its root."
+first_line(error) = String(first(split(sprint(showerror, root(error)), '\n')))
+
+root(error) = error
+root(error::RemoteException) = root(error.captured)
+root(error::CapturedException) = root(error.ex)
+root(error::TaskFailedException) = root(error.task.exception)
+root(error::CompositeException) = isempty(error.exceptions) ? error : root(first(error.exceptions))
+
 "End these processes; those that have died already are no trouble."
 function stop_workers(added::Vector{Int})
     alive = intersect(added, workers())
     isempty(alive) || rmprocs(alive; waitfor = 30)
+    foreach(worker -> delete!(PLACES, worker), added)
     return
 end
 
@@ -50,9 +118,7 @@ end
 "The number of the worker whose death caused this error, or `nothing` if that was not the cause."
 lost_worker(error) = nothing
 lost_worker(error::ProcessExitedException) = error.worker_id
-lost_worker(error::RemoteException) = lost_worker(error.captured)
-lost_worker(error::CapturedException) = lost_worker(error.ex)
-lost_worker(error::TaskFailedException) = lost_worker(error.task.exception)
+lost_worker(error::Union{RemoteException,CapturedException,TaskFailedException}) = lost_worker(root(error))
 function lost_worker(error::CompositeException)
     found = filter(!isnothing, map(lost_worker, error.exceptions))
     return isempty(found) ? nothing : first(found)

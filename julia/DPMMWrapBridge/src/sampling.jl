@@ -9,59 +9,71 @@ const Happened = @NamedTuple{
     splits_proposed::Int,
     merges::Int,
     merges_proposed::Int,
+    nmi::Float64,
+    α::Float64,
 }
 
 """
     fit(chain, start, report)
 
 Run the chain. `start` divides new clusters (see [`begin_subclusters!`](@ref)); with `nothing` subclusters begin as
-in the package. After each iteration `report(number, happened..., table)` is called (see
-[`Happened`](@ref)), where `table` counts points by true and found cluster if a truth was given. Either may set
+in the package. After each iteration `report(number, happened...)` is called (see [`Happened`](@ref)). Either may set
 `chain.control[1]`.
 
-Returns one of `:done`, `:stopped` and `:given_up`.
+Returns one of `:done`, `:stopped` and `:given_up`, and the seconds that Julia has compiled meanwhile.
 """
 function fit(chain::Chain, start, report)
-    setglobal!(DPMMSubClusters, :use_smart_splits, start !== nothing)
-    # The package names new clusters one by one. They begin together, when it has named them all.
-    hook(group, cluster) = push!(chain.born, cluster)
-    try
-        return with_hook(() -> run(chain, start, report), hook)
+    # The package keeps its run in globals: there can be one at a time.
+    RUNNING[] && error("a fit is already running in this Julia process")
+    RUNNING[] = true
+    Base.cumulative_compile_timing(true)
+    before = Base.cumulative_compile_time_ns()[1]
+    outcome = try
+        run(chain, start, report)
     catch error
-        error isa GivenUp && return :given_up
         worker = lost_worker(error)
-        worker === nothing && rethrow()
-        throw(ErrorException("worker process $worker of Julia ended during the fit"))
+        worker === nothing && !(error isa GivenUp) && rethrow()
+        worker === nothing || throw(ErrorException("worker process $worker of Julia$(place_of(worker)) ended during the fit"))
+        :given_up
+    finally
+        Base.cumulative_compile_timing(false)
+        RUNNING[], HAS_RUN[] = false, true
     end
+    return outcome, (Base.cumulative_compile_time_ns()[1] - before) / 1e9
 end
+
+const RUNNING, HAS_RUN = Ref(false), Ref(false)
+
+"Is there a fit at this moment? Has there been one? The first compiles what the workload has not."
+running() = RUNNING[]
+has_run() = HAS_RUN[]
 
 function run(chain::Chain, start, report)
     clusters = DPMMSubClusters.initial_clusters
     DPMMSubClusters.init_first_clusters!(chain.model, clusters)
-    begin_born!(chain, start)
-    DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
-    for iteration in 1:chain.settings.iterations
-        happened = iterate!(chain, start, iteration)
-        call(chain, report, iteration, happened..., table(chain))
-        chain.control[1] == STOP && iteration < chain.settings.iterations && return :stopped
+    if start !== nothing
+        begin_subclusters!(chain, start, collect(eachindex(chain.model.group.local_clusters)))
+        DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
+    end
+    iteration, last = 0, chain.settings.iterations
+    while iteration < last
+        iteration += 1
+        happened = iterate!(chain, start, last - iteration)
+        call(chain, report, iteration, happened...)
+        chain.control[1] == STOP && iteration < last && return :stopped
+        # What the last iterations do is still to come.
+        chain.control[1] == SETTLE && (last = min(last, iteration + 1 + DPMMSubClusters.split_stop))
     end
     return :done
 end
 
-"Begin the subclusters of all new clusters. Their statistics are taken afterwards."
-function begin_born!(chain::Chain, start)
-    isempty(chain.born) || begin_subclusters!(chain, start, chain.born)
-    empty!(chain.born)
-    return
-end
-
-"One iteration: restricted Gibbs, then splits, then merges."
-function iterate!(chain::Chain, start, iteration::Int)
+"One iteration, with so many to come: restricted Gibbs, then splits, then merges."
+function iterate!(chain::Chain, start, to_come::Int)
     begun = time()
     group = chain.model.group
     # The last iterations take the most likely label and make no moves.
-    hard = iteration >= chain.settings.iterations - DPMMSubClusters.argmax_sample_stop
-    settling = iteration >= chain.settings.iterations - DPMMSubClusters.split_stop
+    hard = to_come <= DPMMSubClusters.argmax_sample_stop
+    settling = to_come <= DPMMSubClusters.split_stop
     DPMMSubClusters.sample_clusters!(group, false)
     keep_finite!(group)
     parameters = map(DPMMSubClusters.create_thin_cluster_params, group.local_clusters)
@@ -74,43 +86,61 @@ function iterate!(chain::Chain, start, iteration::Int)
     if !settling
         start === nothing || begin_anew!(chain, start)
         splits = split!(chain, start)
-        merges = merge!(group)
+        merges = merge!(chain)
     end
     keep_outliers!(chain)
     DPMMSubClusters.remove_empty_clusters!(group)
+    draw_concentration!(chain)
     clusters = length(group.local_clusters) - (chain.settings.outlier_weight > 0)
-    posterior = Float64(DPMMSubClusters.calculate_posterior(chain.model))
-    return Happened((clusters, posterior, time() - begun, splits..., merges...))
+    posterior = Float64(DPMMSubClusters.calculate_posterior(chain.model)) + log_concentration_prior(chain)
+    seconds, α = time() - begun, Float64(chain.model.model_hyperparams.α)
+    return Happened((clusters, posterior, seconds, splits..., merges..., nmi(chain), α))
 end
 
 "Propose to split every cluster that is ready, as far as there is room; how many were accepted and proposed."
 function split!(chain::Chain, start)
     group = chain.model.group
-    ready = filter(ready_to_move, group.local_clusters)
+    ready = ready_to_move(chain)
     room = chain.settings.max_clusters - length(group.local_clusters) + (chain.settings.outlier_weight > 0)
-    # The package stops all moves at its limit, merges too, and may jump over it: here some have to wait instead.
-    waiting = length(ready) > room ? shuffle(ready)[max(room, 0)+1:end] : local_cluster[]
-    foreach(cluster -> cluster.cluster_params.splittable = false, waiting)
-    born = DPMMSubClusters.check_and_split!(group, false)
-    begin_born!(chain, start)
+    full = chain.settings.full_ratio
+    born = full ? split_by_full_ratio!(chain, ready, room) : split_as_the_package!(group, ready, room)
+    # The package would begin them itself (`smart_splits`), but before the points have their new labels.
+    start === nothing || begin_subclusters!(chain, start, born)
     DPMMSubClusters.update_suff_stats_posterior!(group, born)
-    foreach(cluster -> cluster.cluster_params.splittable = true, waiting)
-    return length(born) ÷ 2, length(ready) - length(waiting)
+    return length(born) ÷ 2, full ? length(ready) : clamp(room, 0, length(ready))
 end
 
-function ready_to_move(cluster::local_cluster)
-    parameters = cluster.cluster_params
-    return parameters.splittable && parameters.cluster_params.suff_statistics.N > 1
+# At its limit the package stops all moves, merges too, and may jump over it: here some have to wait instead.
+function split_as_the_package!(group::local_group, ready::Vector{Int64}, room::Int)
+    waiting = length(ready) > room ? shuffle(ready)[max(room, 0)+1:end] : Int64[]
+    parameters = [group.local_clusters[number].cluster_params for number in waiting]
+    foreach(one -> one.splittable = false, parameters)
+    born = DPMMSubClusters.check_and_split!(group, false)
+    foreach(one -> one.splittable = true, parameters)
+    return born
 end
 
-function merge!(group::local_group)
-    ready = count(ready_to_move, group.local_clusters)
-    merged = DPMMSubClusters.check_and_merge!(group, false)
-    return length(merged), ready * (ready - 1) ÷ 2
+"The numbers of the clusters that may split or merge."
+function ready_to_move(chain::Chain)
+    first_cluster = chain.settings.outlier_weight > 0 ? 2 : 1
+    clusters = chain.model.group.local_clusters
+    return filter(collect(first_cluster:length(clusters))) do number
+        parameters = clusters[number].cluster_params
+        parameters.splittable && parameters.cluster_params.suff_statistics.N > 1
+    end
+end
+
+"Propose to merge all pairs of clusters that are ready; how many were accepted and proposed."
+function merge!(chain::Chain)
+    ready = ready_to_move(chain)
+    full = chain.settings.full_ratio
+    merged = full ? merge_by_full_ratio!(chain, ready) : length(DPMMSubClusters.check_and_merge!(chain.model.group, false))
+    return merged, length(ready) * (length(ready) - 1) ÷ 2
 end
 
 # Subclusters that have settled in a split that is always rejected would block their cluster for good. They begin
-# anew; the cluster stays ready, so that what the start proposes is judged at once.
+# anew. By the package's ratio, what the start proposes is judged at once; all of the Hastings ratio needs sublabels that
+# were drawn, with a probability that is known.
 function begin_anew!(chain::Chain, start)
     chain.settings.fresh_start_after > 0 || return
     group = chain.model.group
@@ -118,7 +148,9 @@ function begin_anew!(chain::Chain, start)
     isempty(stale) && return
     begin_subclusters!(chain, start, stale)
     for number in stale
-        fill!(group.local_clusters[number].cluster_params.logsublikelihood_hist, -Inf)
+        parameters = group.local_clusters[number].cluster_params
+        fill!(parameters.logsublikelihood_hist, -Inf)
+        parameters.splittable = !chain.settings.full_ratio
     end
     DPMMSubClusters.update_suff_stats_posterior!(group, stale)
     return
@@ -156,25 +188,10 @@ function keep_outliers!(chain::Chain)
     return
 end
 
-"Points by true and found cluster, counted where they lie; `nothing` without a truth."
-function table(chain::Chain)
-    chain.truth === nothing && return nothing
-    labels, truth, clusters = chain.model.group.labels, chain.truth, length(chain.model.group.local_clusters)
-    parts = [@spawnat(process, count_pairs(truth, labels, clusters)) for process in chain.processes]
-    tables = map(fetch, parts)
-    rows = maximum(part -> size(part, 1), tables)
-    total = zeros(Int64, rows, clusters)
-    for part in tables
-        view(total, axes(part)...) .+= part
-    end
-    return total
-end
-
-function count_pairs(truth::DArray, labels::DArray, clusters::Int)
-    own_truth, own_labels = localpart(truth), localpart(labels)
-    counts = zeros(Int64, maximum(own_truth; init = Int32(1)), clusters)
-    for (one, other) in zip(own_truth, own_labels)
-        counts[one, other] += 1
-    end
-    return counts
+"Normalised mutual information with the truth; not a number without one. Nothing here takes from the random numbers."
+function nmi(chain::Chain)
+    chain.truth === nothing && return NaN
+    found = DPMMSubClusters.mutualinfo(chain.truth, labels(chain); normed = true)
+    # Neither tells points apart: they agree.
+    return isnan(found) ? 1.0 : clamp(found, 0.0, 1.0)
 end

@@ -1,5 +1,6 @@
 using DPMMWrapBridge
 using Distributed
+using LinearAlgebra
 using Random
 using Statistics
 using Test
@@ -7,6 +8,8 @@ using Test
 import DPMMSubClusters
 
 const Bridge = DPMMWrapBridge
+
+include("ratios.jl")
 
 "Well separated groups of points on a circle, which may be turned, and the group of each."
 function groups(count = 2000, clusters = 4; seed = 1, turn = 0.0)
@@ -74,7 +77,7 @@ agreement(labels, truth) =
         # Two halves of each group, which merge.
         halves = 2 .* truth .- (eachindex(truth) .% 2)
         chain = Bridge.Chain(settings(), data, halves)
-        @test Bridge.fit(chain, nothing, silent) == :done
+        @test first(Bridge.fit(chain, nothing, silent)) == :done
         other = Bridge.Chain(settings(), data, halves)
         DPMMSubClusters.init_first_clusters!(other.model, 8)
         DPMMSubClusters.run_model(other.model, 1)
@@ -90,7 +93,7 @@ agreement(labels, truth) =
         labels = Bridge.labels(chain)
         told = []
         report(number, happened...) = push!(told, (; number, splits = happened[4], clusters = happened[1]))
-        @test Bridge.fit(chain, watching, report) == :done
+        @test first(Bridge.fit(chain, watching, report)) == :done
         @test sizes[1] == length(truth)
         splits = sum(line.splits for line in told)
         @test splits >= 3
@@ -104,37 +107,24 @@ agreement(labels, truth) =
 
     @testset "what a start writes is what the chain has" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
-        Bridge.with_hook((group, cluster) -> Bridge.begin_subclusters!(chain, cut(chain), [cluster])) do
-            DPMMSubClusters.smart_cluster_init!(chain.model.group, 1)
-        end
+        Bridge.begin_subclusters!(chain, cut(chain), [1])
         @test Bridge.sublabels(chain) == 1 .+ (data[1, :] .> median(data[1, :]))
-    end
-
-    @testset "afterwards the package is as it was" begin
-        @test !Bridge.hooked()
-        group = Bridge.Chain(settings(), data, ones_everywhere)
-        DPMMSubClusters.init_first_clusters!(group.model, 1)
-        sublabels = Bridge.sublabels(group)
-        sublabels .= 1
-        # The package's own start cuts along the widest axis: both sides get points again.
-        DPMMSubClusters.smart_cluster_init!(group.model.group, 1)
-        @test sort(unique(sublabels)) == [1, 2]
     end
 
     @testset "giving up and stopping" begin
         chain = Bridge.Chain(settings(), data, ones_everywhere)
         failing(arguments...) = chain.control[1] = Bridge.GIVE_UP
-        @test Bridge.fit(chain, failing, silent) == :given_up
-        @test !Bridge.hooked()
+        @test first(Bridge.fit(chain, failing, silent)) == :given_up
+        @test !Bridge.running()
         chain = Bridge.Chain(settings(), data, ones_everywhere)
         numbers = Int[]
         stop_at_three(number, rest...) = (push!(numbers, number); number == 3 && (chain.control[1] = Bridge.STOP))
-        @test Bridge.fit(chain, cut(chain), stop_at_three) == :stopped
+        @test first(Bridge.fit(chain, cut(chain), stop_at_three)) == :stopped
         @test numbers == 1:3
         throwing(arguments...) = error("from a start")
         chain = Bridge.Chain(settings(), data, ones_everywhere)
         @test_throws ErrorException("from a start") Bridge.fit(chain, throwing, silent)
-        @test !Bridge.hooked()
+        @test !Bridge.running()
     end
 
     @testset "labels to begin with, a limit, outliers, a truth" begin
@@ -153,11 +143,95 @@ agreement(labels, truth) =
         Bridge.fit(with_outliers, cut(with_outliers), silent)
         @test Bridge.labels(with_outliers)[end-1:end] == [1, 1]
         @test count(==(1), Bridge.labels(with_outliers)) < 50
-        tables = []
-        with_truth = Bridge.Chain(settings(), data, ones_everywhere, truth)
-        Bridge.fit(with_truth, cut(with_truth), (rest...) -> push!(tables, last(rest)))
-        @test all(table -> sum(table) == length(truth), tables)
-        @test size(tables[end]) == (4, 4) && count(>(0), tables[end]) == 4
+    end
+
+    @testset "the truth is looked at, and changes nothing" begin
+        told = map((nothing, truth)) do known
+            chain = Bridge.Chain(settings(full_ratio = true), data, ones_everywhere, known)
+            seen = []
+            Bridge.fit(chain, cut(chain), (rest...) -> push!(seen, rest))
+            (labels = copy(Bridge.labels(chain)), sublabels = copy(Bridge.sublabels(chain)), nmi = [line[9] for line in seen])
+        end
+        @test told[1].labels == told[2].labels && told[1].sublabels == told[2].sublabels
+        @test all(isnan, told[1].nmi)
+        @test last(told[2].nmi) > 0.99 && all(0 .<= told[2].nmi .<= 1)
+        alike = Bridge.Chain(settings(), data, ones_everywhere, ones_everywhere)
+        @test Bridge.nmi(alike) == 1
+    end
+
+    @testset "all of the Hastings ratio" begin
+        # Two that overlap: what a split is credited with is that its labels were so unlikely.
+        rng = MersenneTwister(2)
+        sides = rand(rng, 1:2, 3000)
+        close = Float32.(randn(rng, 2, 3000) .+ 2.5 .* [sides'; zeros(1, 3000)])
+        found = map((false, true)) do full_ratio
+            chain = Bridge.Chain(settings(; full_ratio, iterations = 100), close, ones(Int, 3000))
+            Bridge.fit(chain, nothing, silent)
+            maximum(Bridge.labels(chain))
+        end
+        @test found == (1, 2)
+
+        # Quarters of one Gaussian merge to the last, though by chance none of its labels says which quarter it is of.
+        one = Float32.(randn(MersenneTwister(3), 2, 1000))
+        chain = Bridge.Chain(settings(full_ratio = true, iterations = 60), one, rand(MersenneTwister(4), 1:4, 1000))
+        merged = Int[]
+        Bridge.fit(chain, nothing, (number, happened...) -> push!(merged, happened[6]))
+        @test maximum(Bridge.labels(chain)) == 1 && sum(merged) >= 3
+
+        # The probabilities themselves, against a plain computation from the parameters that drew the labels.
+        chain = Bridge.Chain(settings(full_ratio = true), close, sides)
+        DPMMSubClusters.init_first_clusters!(chain.model, 2)
+        DPMMSubClusters.group_step(chain.model.group, true, false, false)
+        drawn, weights = DPMMSubClusters.clusters_vector, DPMMSubClusters.clusters_weights
+        density(point, one) = -(logdet(Float64.(one.Σ)) + dot(point - one.μ, Float64.(one.Σ) \ (point - one.μ))) / 2
+        of_choice(logs, chosen) = logs[chosen] - log(sum(exp.(logs)))
+        labels, sublabels = Bridge.labels(chain), Bridge.sublabels(chain)
+        points = [Float64.(close[:, row]) for row in axes(close, 2)]
+        expected = map(1:2) do number
+            own = drawn[number]
+            logs(point) = [density(point, own.l_dist), density(point, own.r_dist)] .+ log.(own.lr_weights)
+            sum(of_choice(logs(points[row]), sublabels[row]) for row in findall(==(number), labels))
+        end
+        @test Bridge.sublabel_log_probs(chain, [1, 2]) ≈ expected rtol = 1e-4
+        logs(point) = [density(point, own.cluster_dist) for own in drawn] .+ log.(weights)
+        @test only(Bridge.label_log_probs(chain, [(1, 2)])) ≈ sum(of_choice.(logs.(points), labels)) rtol = 1e-4
+
+        # No more clusters than are allowed; merges go on.
+        counts = Int[]
+        limited = Bridge.Chain(settings(full_ratio = true, max_clusters = 3), data, ones_everywhere)
+        Bridge.fit(limited, cut(limited), (number, clusters, rest...) -> push!(counts, clusters))
+        @test maximum(counts) == 3
+        @test Bridge.disjoint([(1, 2), (2, 3), (4, 5), (6, 7)], [1.0, 2.0, 0.5, -1.0]) == [(2, 3), (4, 5)]
+    end
+
+    @testset "the concentration is learned, or left alone" begin
+        for (rate, fixed) in ((0.0, true), (0.1, false))
+            chain = Bridge.Chain(settings(full_ratio = true, α_shape = 1.0, α_rate = rate), data, ones_everywhere)
+            concentrations = Float64[]
+            Bridge.fit(chain, cut(chain), (rest...) -> push!(concentrations, last(rest)))
+            @test all(==(10.0), concentrations) == fixed
+            @test all(>(0), concentrations)
+        end
+        # With so many points and 4 clusters, Escobar and West's draws have a mean of a half or so.
+        chain = Bridge.Chain(settings(α_shape = 1.0, α_rate = 0.1), data, truth)
+        DPMMSubClusters.init_first_clusters!(chain.model, 4)
+        draws = map(1:2000) do _
+            Bridge.draw_concentration!(chain)
+            Float64(chain.model.model_hyperparams.α)
+        end
+        # p(α | K, N) by summing over a grid.
+        grid = 0.001:0.001:20
+        logs = [log(0.1) - 0.1 * α + 4 * log(α) + Bridge.loggamma(α) - Bridge.loggamma(α + length(truth)) for α in grid]
+        masses = exp.(logs .- maximum(logs))
+        @test mean(draws) ≈ sum(grid .* masses) / sum(masses) rtol = 0.1
+    end
+
+    @testset "coming to an end in good order" begin
+        chain = Bridge.Chain(settings(iterations = 500), data, ones_everywhere)
+        numbers = Int[]
+        settle_at_ten(number, rest...) = (push!(numbers, number); number == 10 && (chain.control[1] = Bridge.SETTLE))
+        @test first(Bridge.fit(chain, cut(chain), settle_at_ten)) == :done
+        @test numbers == 1:16
     end
 
     @testset "a rejected split begins anew" begin
@@ -181,7 +255,7 @@ agreement(labels, truth) =
         @test of_counts.α == Float32.(0.1 .* (1:12))
 
         chain = Bridge.Chain(counting(), counts, ones_there, groups_of)
-        @test Bridge.fit(chain, cut(chain), silent) == :done
+        @test first(Bridge.fit(chain, cut(chain), silent)) == :done
         @test maximum(Bridge.labels(chain)) == 4
         @test agreement(Bridge.labels(chain), groups_of) > 0.99
 
@@ -205,7 +279,7 @@ agreement(labels, truth) =
         before = 0.1 .* (1:12)
         after = before .+ vec(sum(Float64.(counts); dims = 2))
         expected = loggamma(sum(before)) - loggamma(sum(after)) + sum(loggamma.(after) .- loggamma.(before))
-        @test Bridge.log_marginal_likelihood(of_counts, counts) ≈ expected rtol = 1e-5
+        @test Ratios.log_marginal_likelihood(of_counts, counts) ≈ expected rtol = 1e-5
 
         # Drawn from so little, nearly all proportions of features without counts are zero.
         tiny = Bridge.dirichlet(fill(1e-4, 12))
@@ -252,7 +326,7 @@ agreement(labels, truth) =
         victim = remotecall_fetch(getpid, added[1])
         kill_at_five(number, rest...) = number == 5 && run(`kill -9 $victim`)
         @test_throws "worker process $(added[1]) of Julia ended" Bridge.fit(chain, cut(chain), kill_at_five)
-        @test !Bridge.hooked()
+        @test !Bridge.running()
         Bridge.stop_workers(added)
         @test nprocs() == 1
     end

@@ -188,8 +188,7 @@ def test_the_reverse_proposal_has_the_probability_of_the_labels() -> None:
         return points.data.add_reverse_proposal_log_prob(points.state, parameters.tables, one, other, margins)
 
     np.testing.assert_allclose(added(ample) - ample, expected, rtol=1e-4)
-    cut_short = added(-expected / 2)
-    assert ((cut_short < 0) & (cut_short >= expected / 2 - 0.1)).all()
+    np.testing.assert_array_equal(added(-expected / 2), -np.inf)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e4])
@@ -225,8 +224,7 @@ def test_set_sublabels_gives_the_same_statistics() -> None:
     points = points_of(random_parameters(4, 5, 2.0), 5000)
     # On a grid, where the difference of two points is exact in float32.
     points = Points.of(np.round(points.X * 1024) / 1024, points.labels, 4)
-    counts = np.bincount(points.labels, minlength=4).astype(float)
-    members = points.data.members(points.state, np.array([1, 3]), counts)
+    members = points.data.members(points.state, np.array([1, 3]))
     np.testing.assert_array_equal(members[1], np.flatnonzero(points.labels == 3))
     rng = np.random.default_rng(0)
     sides = [rng.integers(0, 2, len(rows)).astype(np.uint8) for rows in members]

@@ -1,4 +1,8 @@
-# Single numbers of the package, for comparison with another implementation of the same maths.
+# Single numbers of the package and of the bridge, for comparison with another implementation of the same maths.
+module Ratios
+
+using DPMMWrapBridge: DPMMSubClusters, Prior
+using Random
 
 "The log marginal likelihood of these points in one cluster."
 function log_marginal_likelihood(prior::Prior, data::Matrix{Float32})
@@ -39,4 +43,6 @@ end
 function log_threshold(seed::Integer)
     Random.seed!(seed)
     return log(rand())
+end
+
 end

@@ -1,0 +1,220 @@
+"""The built-in sampler on a Dask cluster: the same chain, with points and labels on workers.
+
+The labels are those of one machine, bit for bit, on any number of workers: chunks are fixed by the data's shape, random
+numbers by keys and row numbers, and sums run in a fixed order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmmwrap.backends import Result, Settings, has_few_numbers
+from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from dpmmwrap.inputs import Read
+
+OUTPUT_TRIES = 5
+
+__all__ = ["ClusterError", "DaskBackend", "check_dask_can", "is_lazy", "on_workers"]
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether these are data of Dask's; without importing it."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def check_dask_can(family: str, n_draws: int, keep_labels: bool, workers: bool) -> None:
+    """Refuse what needs all points, or all labels, in one place."""
+    if workers:
+        raise ValueError("workers and machines are the Julia backend's: Dask's workers are those of its cluster")
+    if family == "mixed":
+        raise ValueError("the family mixed needs one machine: on Dask family should be gaussian or multinomial")
+    if n_draws and keep_labels:
+        raise ValueError("on Dask the labels of draws are not kept: keep_labels should be False")
+
+
+@contextlib.contextmanager
+def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
+    """The rows of X on the workers of the current client, as long as the fit lasts."""
+    try:
+        from dpmmwrap.backends.dask import loading
+    except ImportError as error:
+        raise ImportError(f"Dask is not installed ({error}): pip install 'dpmmwrap[dask]'") from error
+    with loading.on_workers(estimator, X) as read:
+        yield read
+
+
+class DaskBackend:
+    """The built-in sampler on the workers of a cluster, one chain after the other."""
+
+    name = "dask"
+
+    def fit(self, X: Any, settings: Settings) -> Result:
+        from dpmmwrap.backends.native import progress_of, result_of, tell_end
+        from dpmmwrap.sampler.chain import Chain
+
+        if not hasattr(settings.initializer, "rules"):
+            from dpmmwrap.backends.dask.data import STARTS
+
+            raise ValueError(STARTS)
+        if settings.checkpoint is not None:
+            settings = replace(settings, checkpoint=shared_folder(X, settings.checkpoint) / "chain.npz")
+        X.use_family(settings.prior)
+        settings.bind(X, settings.full_ratio)
+        found = []
+        with Interrupt() as interrupt:
+            for number in range(settings.n_chains):
+                chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number)
+                try:
+                    found.append(chain.run(interrupt))
+                    chain.context.data.flush()
+                finally:
+                    chain.context.data.close()
+                    tell_end(settings.progress, number)
+            result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
+            if settings.refine and has_few_numbers(X) and not result.interrupted:
+                return refined_here(X, settings, result, interrupt)
+        result.statistics = best_statistics(X, settings, result)
+        return replace(result, **outputs_of(X, result))
+
+
+def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrupt) -> Result:
+    """The end of the search as on one machine, for data so small that the client can have them."""
+    import dask.array as da
+
+    from dpmmwrap.backends.native import best_of, with_best
+    from dpmmwrap.sampler.refinement import refined
+
+    handle: Any = result.labels
+    found = list(X.cluster.ask(handle.chain, query=("best", ())).values())
+    labels, sublabels = (np.concatenate([part[which] for part in found]) for which in range(2))
+    points = X.everything()
+    best = refined(points, settings, best_of(replace(result, labels=labels, sublabels=sublabels)), interrupt)
+    sizes = tuple(len(part[0]) for part in found)
+    return replace(
+        with_best(result, best),
+        interrupted=interrupt.requested,
+        statistics=settings.prior.statistics(points, best.labels),
+        labels=da.from_array(best.labels, chunks=(sizes,)),
+        sublabels=da.from_array(best.sublabels, chunks=(sizes,)),
+    )
+
+
+def shared_folder(X: Any, folder: Path) -> Path:
+    """The folder of a checkpoint, which all workers have to see."""
+    from dpmmwrap.backends.dask import worker
+    from dpmmwrap.files import InputError, prepare_folder
+
+    if folder.is_file():
+        raise InputError(f"on Dask a checkpoint is a folder, and {folder} is a file")
+    prepare_folder(folder)
+    folder = folder.resolve()
+    mark = folder / f"seen-{X.cluster.name}"
+    mark.touch()
+    try:
+        seen = X.cluster.each(lambda part: (worker.sees, (str(mark),)))
+    finally:
+        mark.unlink(missing_ok=True)
+    for part, is_seen in seen.items():
+        if not is_seen:
+            where = X.cluster.owner[part]
+            raise InputError(f"the worker {where} does not see {folder}: a checkpoint needs storage that all share")
+    return folder
+
+
+def alike(X: Any, chain: Any, others: list[Any]) -> tuple[float, ...]:
+    """The adjusted Rand indices of other chains' best clusterings with that of one, from tables of counts."""
+    found = []
+    for other in others:
+        if other is not chain:
+            one, two = chain.best.labels.chain, other.best.labels.chain
+            found.append(rand_index(table_between(X, one, two)))
+    return tuple(found)
+
+
+def table_between(X: Any, one: int, other: int) -> Any:
+    shape = [count_of(X, one), count_of(X, other)]
+    return np.asarray(sum(X.cluster.ask(one, query=("alike", (other, *shape))).values()))
+
+
+def count_of(X: Any, chain: int) -> int:
+    """How many labels the best clustering of a chain has."""
+    return int(max(X.cluster.ask(chain, query=("most", ())).values())) + 1
+
+
+def rand_index(table: Any) -> float:
+    """The adjusted Rand index of two clusterings, from how many points have each pair of labels."""
+
+    def pairs(counts: Any) -> float:
+        return float((counts * (counts - 1.0) / 2).sum())
+
+    both, first, second = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
+    total = pairs(np.array([table.sum()], float))
+    expected, most = first * second / total, (first + second) / 2
+    return 1.0 if most == expected else (both - expected) / (most - expected)
+
+
+def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
+    """The statistics of the clusters of the best labels, outliers last."""
+    from dpmmwrap.bins import sample_rows
+    from dpmmwrap.families.base import take
+    from dpmmwrap.families.gaussian import NIW, statistics_from_sums
+    from dpmmwrap.families.linear import LinearStatistics
+    from dpmmwrap.sampler.ordered_sums import total_of
+
+    labels: Any = result.labels
+    count = count_of(X, labels.chain)
+    full = isinstance(settings.prior, NIW)
+    shift = np.asarray(X[sample_rows(len(X), 0)], np.float64).mean(axis=0) if full else None
+    found = X.cluster.ask(labels.chain, query=("best_sums", (count, settings.prior, shift)))
+    total = total_of({node: sums for part in found.values() for node, sums in part.items()})
+    counts, sums, *squares = total
+    every: Any = (
+        LinearStatistics(counts, sums) if shift is None else statistics_from_sums(counts, sums, squares[0], shift)
+    )
+    if settings.outlier_weight == 0:
+        return every
+    return take(every, np.roll(np.arange(count), -1))
+
+
+def outputs_of(X: Any, result: Result) -> dict[str, Any]:
+    """Labels and sublabels as Dask arrays, their blocks on the workers that made them."""
+    kinds = {"labels": np.int32, "sublabels": np.uint8}
+    return {name: array_of(X.cluster, getattr(result, name), kind) for name, kind in kinds.items()}
+
+
+def array_of(cluster: Any, handle: Any, kind: Any) -> Any:
+    """A Dask array of what chains have left on the workers."""
+    import dask
+    import dask.array as da
+    from distributed import wait
+
+    from dpmmwrap.backends.dask import worker
+
+    for _ in range(OUTPUT_TRIES):
+        pieces = {
+            part: cluster.client.submit(
+                worker.kept_labels, cluster.name, part, handle.chain, handle.offset, handle.name, workers=[address],
+                pure=False,
+            )
+            for part, address in cluster.owner.items()
+        }  # fmt: skip
+        with contextlib.suppress(TimeoutError):
+            wait(list(pieces.values()), timeout=60)
+        if all(piece.status == "finished" for piece in pieces.values()):
+            blocks = [
+                da.from_delayed(dask.delayed(pieces[part]), (cluster.stretches[part].n_rows,), meta=np.empty(0, kind))
+                for part in sorted(pieces)
+            ]
+            return da.concatenate(blocks)
+        # Whoever is gone is replaced before the next try.
+        cluster.ask(handle.chain, query=("most", ()))
+    raise ClusterError("the workers that have the labels come and go: the labels cannot be handed over")

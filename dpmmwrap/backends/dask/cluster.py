@@ -1,0 +1,491 @@
+"""The workers of a fit: who holds which part, what is asked of all of them, and what becomes of parts that are lost.
+
+A part is lost with its worker. Another worker then gets its rows from where they came from, its labels from the last
+copy that a second worker keeps (or from nothing), and all commands since; so the fit goes on with the labels that it
+would have had. No wait is without an end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from distributed import Client, Future, wait
+from distributed.comm import CommClosedError
+
+from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.backends.dask.part import Command, Recipe
+from dpmmwrap.backends.dask.worker import Lost, Request
+from dpmmwrap.sampler.data import Stretch
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 600.0
+"""Seconds that a worker may take for one step, or to load its part, before it is given up."""
+SILENCE = 60.0
+"""Seconds without a sign of life after which a worker is given up while it is waited for."""
+REPLACED_WITHIN = 15.0
+"""Seconds that a lost worker has for coming back (its nanny starts it again) before others take over its parts."""
+PING = 10.0
+"""Seconds in which a worker says that it is there, however busy it is."""
+VERSIONS_WITHIN = 60.0
+"""Seconds that workers have for importing this package."""
+NO_WORKERS = 120.0
+"""Seconds to wait for any worker at all."""
+MOST_LOSSES = 100
+"""Losses after which a fit gives up."""
+COPY_EVERY = 25
+"""Iterations from one copy of the labels on other workers to the next."""
+LOG_BYTES = 64 << 20
+"""Commands that are kept although there is a copy that has seen them: the copy may be lost, too."""
+
+
+class Log:
+    """The commands of one chain, numbered from the first."""
+
+    def __init__(self, done: int = 0) -> None:
+        self.first = done
+        self.commands: list[Command] = []
+        self.sizes: list[int] = []
+
+    def __len__(self) -> int:
+        return self.first + len(self.commands)
+
+    def append(self, command: Command) -> None:
+        self.commands.append(command)
+        self.sizes.append(len(pickle.dumps(command, protocol=5)))
+
+    def since(self, number: int) -> list[Command]:
+        return self.commands[number - self.first :]
+
+    def trim(self, seen: int) -> None:
+        """Forget the oldest commands that copies have seen, if there is too much of them."""
+        total = sum(self.sizes)
+        while self.commands and total > LOG_BYTES and self.first < seen:
+            total -= self.sizes.pop(0)
+            del self.commands[0]
+            self.first += 1
+
+
+class Traffic(NamedTuple):
+    """What has travelled between the client and the workers."""
+
+    calls: int = 0
+    sent: int = 0
+    received: int = 0
+
+    def plus(self, sent: int, received: int) -> Traffic:
+        return Traffic(self.calls + 1, self.sent + sent, self.received + received)
+
+
+class Source:
+    """Where rows come from, again if need be."""
+
+    def load(self, cluster: Cluster, part: int, address: str) -> list[Future]:
+        """Tasks that put the rows of a part onto a worker."""
+        raise NotImplementedError
+
+
+class Cluster:
+    """The workers of one fit, seen from the client."""
+
+    def __init__(self, client: Client, addresses: list[str], kinds: tuple[str, ...] = (), draws: bool = False) -> None:
+        self.client, self.kinds, self.draws = client, kinds, draws
+        self.name = f"dpmmwrap-{uuid.uuid4().hex[:12]}"
+        self.addresses = addresses
+        self.expected = len(addresses)
+        self.given_up: set[str] = set()
+        self.owner: dict[int, str] = {}
+        self.stretches: dict[int, Stretch] = {}
+        self.source: Source | None = None
+        self.recipe: Recipe | None = None
+        self.given: dict[tuple[str, int], Any] = {}
+        self.logs: dict[int, Log] = {}
+        self.copies: dict[tuple[int, int], tuple[int, str]] = {}
+        """Of a part and a chain: how many commands the copy has seen, and who keeps it."""
+        self.saved: dict[int, Saved] = {}
+        """Of chains: what the checkpoint has."""
+        self.losses = 0
+        self.traffic: dict[str, Traffic] = {}
+        """By what was asked."""
+        self.doing = "the fit began"
+
+    # The parts.
+
+    def share_out(self, whole: Stretch, weights: list[int]) -> None:
+        """Give each worker some groups of rows, by its threads."""
+        total, groups = sum(weights), len(whole.groups) - 1
+        # Few nodes of the tree of sums are enough for each worker if its groups begin and end at coarse ones.
+        grain = 1 << max(0, (groups // (32 * len(weights))).bit_length() - 1)
+        edges, sofar = [0], 0
+        for weight in weights:
+            sofar += weight
+            edges.append(round(groups * sofar / total / grain) * grain)
+        edges[-1] = groups
+        number = 0
+        for address, begin, end in zip(self.addresses, edges[:-1], edges[1:], strict=True):
+            if end > begin:
+                self.stretches[number], self.owner[number] = whole.part(begin, end), address
+                number += 1
+
+    def load_all(self, source: Source) -> None:
+        """Bring the rows to where they are to stay."""
+        self.source = source
+        self._placed(sorted(self.owner))
+
+    def follow(self, recipe: Recipe) -> bool:
+        """Make the points of all parts, here and of those that will be loaded again."""
+        found = self.each(lambda part: (worker.follow, ([part], recipe)))
+        self.recipe = recipe
+        return all(found.values())
+
+    def give(self, name: str, values: Any) -> None:
+        """Labels of the user's own, cut to the parts."""
+        for part, stretch in self.stretches.items():
+            self.given[name, part] = values[stretch.first_row : stretch.first_row + stretch.n_rows]
+        self.each(lambda part: (worker.give, (part, name, self.given[name, part])))
+
+    def close(self) -> None:
+        """Have the workers forget the fit."""
+        with contextlib.suppress(Exception):
+            self._run(worker.close_fit, (self.name,), self.alive(), 10.0)
+
+    def check_versions(self, addresses: list[str]) -> str | None:
+        """Refuse workers with other versions; a sentence if their processors differ."""
+        own = worker.versions()
+        processors = {own["processor"]}
+        for address, theirs in self._run(worker.versions, (), addresses, VERSIONS_WITHIN).items():
+            if is_loss(theirs):
+                continue
+            if isinstance(theirs, Exception):
+                raise ClusterError(f"the worker {address} cannot import dpmmwrap: {theirs}")
+            for name, version in own.items():
+                if name != "processor" and theirs[name] != version:
+                    raise ClusterError(
+                        f"the worker {address} has {name} {theirs[name]} and this process {version}: all need the same"
+                    )
+            processors.add(theirs["processor"])
+        if len(processors) == 1:
+            return None
+        return f"processors differ ({', '.join(sorted(processors))}): labels may differ from those of one machine"
+
+    # Questions.
+
+    def ask(
+        self, chain: int, commands: Iterable[Command] = (), query: Command | None = None, *, of_points: bool = False
+    ) -> dict[int, Any]:
+        """Have all parts carry out commands and answer, whatever happens to workers meanwhile; answers by part."""
+        log = self.logs.setdefault(chain, Log())
+        first = len(log)
+        for command in commands:
+            log.append(command)
+        found: dict[int, Any] = {}
+        while len(found) < len(self.owner):
+            by_worker: dict[str, list[int]] = {}
+            for part in set(self.owner) - set(found):
+                by_worker.setdefault(self.owner[part], []).append(part)
+            found |= self._asked(Request(self.name, chain, first, log.since(first), query, of_points), by_worker)
+        return dict(sorted(found.items()))
+
+    def _asked(self, request: Request, by_worker: dict[str, list[int]]) -> dict[int, Any]:
+        """Ask once; parts that do not answer are brought to another worker."""
+        sent = pickle.dumps(request, protocol=5)
+        replies = self._run(worker.answer, (sent, by_worker), list(by_worker))
+        received, lost = 0, set[str]()
+        found: dict[int, Any] = {}
+        for address in by_worker:
+            reply = replies.get(address)
+            if not isinstance(reply, bytes):
+                # Without any reply: others were waited for in vain, and it is asked again.
+                if isinstance(reply, Overdue):
+                    raise ClusterError(f"waited {PATIENCE:.0f} s for a step of the workers after {self.doing}")
+                if is_loss(reply):
+                    lost.add(address)
+                elif isinstance(reply, Exception):
+                    raise reply
+                continue
+            received += len(reply)
+            answers = pickle.loads(reply)
+            if isinstance(answers, Exception):
+                raise answers
+            if any(isinstance(answer, Lost) for answer in answers.values()):
+                lost.add(address)
+            found |= {part: answer for part, answer in answers.items() if not isinstance(answer, Lost)}
+        name = request.query[0] if request.query is not None else request.commands[-1][0]
+        self.traffic[name] = self.traffic.get(name, Traffic()).plus(len(sent) * len(by_worker), received)
+        if lost:
+            self._recover(lost)
+        return found
+
+    def each(self, call: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[int, Any]:
+        """Call a function of `worker` for each part, with the fit's name first; answers by part."""
+        found: dict[int, Any] = {}
+        while len(found) < len(self.owner):
+            lost = set()
+            for part in sorted(set(self.owner) - set(found)):
+                function, arguments = call(part)
+                address = self.owner[part]
+                reply = self._run(function, (self.name, *arguments), [address]).get(address)
+                if isinstance(reply, KeyError) or is_loss(reply):
+                    lost.add(address)
+                elif isinstance(reply, Exception):
+                    raise reply
+                else:
+                    found[part] = reply
+            if lost:
+                self._recover(lost)
+        return found
+
+    def _run(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], addresses: list[str], limit: float = PATIENCE
+    ) -> dict[str, Any]:
+        """Call a function on some workers past the queue; what each returned, or the exception."""
+
+        async def run() -> Any:
+            call = asyncio.ensure_future(self.client.run(function, *arguments, workers=addresses, on_error="return"))
+            end = time.monotonic() + limit
+            while True:
+                done, _ = await asyncio.wait({call}, timeout=min(5.0, limit))
+                if done:
+                    return call.result()
+                quiet = await self._quiet(addresses)
+                if quiet or time.monotonic() > end:
+                    call.cancel()
+                    return {address: TimeoutError() for address in quiet} or dict.fromkeys(addresses, Overdue())
+
+        self._check_scheduler()
+        try:
+            found: dict[str, Any] = self.client.sync(run)
+        except (CommClosedError, OSError, asyncio.CancelledError) as error:
+            raise self._scheduler_lost() from error
+        return found
+
+    async def _quiet(self, addresses: list[str]) -> list[str]:
+        """Workers that the scheduler has not heard of for long, or does not know any more."""
+        known = (await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE))["workers"]
+        now = time.time()
+        return [a for a in addresses if a not in known or now - known[a].get("last_seen", now) > SILENCE]
+
+    def _check_scheduler(self) -> None:
+        if self.client.status not in ("running", "connecting", "newly-created"):
+            raise self._scheduler_lost()
+
+    def _scheduler_lost(self) -> ClusterError:
+        where = getattr(getattr(self.client, "scheduler", None), "address", "its address")
+        return ClusterError(
+            f"the connection to the Dask scheduler at {where} was lost after {self.doing}; a fit with a checkpoint "
+            "goes on from there with the next scheduler"
+        )
+
+    # Losses.
+
+    def alive(self) -> list[str]:
+        """Workers that can be asked."""
+        return [address for address in self._workers() if address not in self.given_up]
+
+    def _workers(self) -> dict[str, Any]:
+        self._check_scheduler()
+        try:
+            workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (CommClosedError, OSError) as error:
+            raise self._scheduler_lost() from error
+        return workers
+
+    def _recover(self, lost: set[str]) -> None:
+        """Bring the parts of lost workers to others, as they were."""
+        self.losses += 1
+        if self.losses > MOST_LOSSES:
+            raise ClusterError(f"more than {MOST_LOSSES} times workers were lost or did not answer: the fit gives up")
+        logger.warning("lost %s after %s: other workers take over", ", ".join(sorted(lost)), self.doing)
+        self._give_up(lost)
+        parts = sorted(part for part, address in self.owner.items() if address in lost)
+        self._placed(parts, self._replacements())
+
+    def _give_up(self, lost: set[str]) -> None:
+        """A worker that holds nothing any more may still be there, and be used again; one that does not answer is taken
+        out of the cluster, so that nobody waits for its results."""
+        there = set(self._workers()) & lost
+        here = {address for address in there if self._run(ping, (), [address], PING).get(address) == "here"}
+        dead = lost - here
+        self.given_up |= dead
+        for address in dead & there:
+            with contextlib.suppress(Exception):
+                self.client.sync(self._remove, address, callback_timeout=20)
+
+    async def _remove(self, address: str) -> None:
+        await self.client.run_on_scheduler(remove_worker, address)
+
+    def _replacements(self) -> list[str]:
+        """Workers to take over, after a while in which lost ones may come back."""
+        begun = time.monotonic()
+        while True:
+            alive, waited = self.alive(), time.monotonic() - begun
+            if len(alive) >= self.expected or (alive and waited > REPLACED_WITHIN):
+                return alive
+            if waited > NO_WORKERS:
+                raise ClusterError(
+                    f"no worker came back within {NO_WORKERS:.0f} s after {self.doing}; a fit with a checkpoint goes "
+                    "on from there when there are workers again"
+                )
+            time.sleep(0.2)
+
+    def _placed(self, parts: list[int], candidates: list[str] | None = None) -> None:
+        """Load parts, onto their owners or onto the least burdened candidates, and bring them up to date."""
+        if candidates is not None:
+            self.check_versions(candidates)
+            self._run(worker.prepare, (self.kinds, self.draws), candidates)
+            for part in parts:
+                burden = {a: sum(owner == a for p, owner in self.owner.items() if p not in parts) for a in candidates}
+                taken = {a: sum(self.owner[p] == a for p in parts if p < part) for a in candidates}
+                self.owner[part] = min(candidates, key=lambda a: burden[a] + taken[a])
+        threads = {address: info["nthreads"] for address, info in self._workers().items()}
+        tasks: list[Future] = []
+        try:
+            for part in parts:
+                address = self.owner[part]
+                opened = self._run(
+                    worker.open_fit, (self.name, [(part, self.stretches[part])], threads.get(address, 1)), [address]
+                )
+                if is_loss(opened.get(address)):
+                    raise CommClosedError(address)
+                assert self.source is not None
+                tasks += self.source.load(self, part, address)
+            self._await(tasks, "the rows of the data")
+            for part in parts:
+                self._bring_up_to_date(part)
+        except LostAgain as error:
+            self._recover({self.owner[part] for part in parts if self.owner[part] in error.addresses})
+        except CommClosedError as error:
+            self._recover({str(error)})
+
+    def _await(self, tasks: list[Future], what: str) -> None:
+        """Wait for tasks, as long as the workers that they are for are there."""
+        end = time.monotonic() + PATIENCE
+        pending = list(tasks)
+        while pending:
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                wait(pending, timeout=2.0)
+            for task in [task for task in pending if task.done()]:
+                if task.status != "finished":
+                    gone = set(self.owner.values()) - set(self.alive())
+                    if gone:
+                        raise LostAgain(gone)
+                    raise ClusterError(f"{what} could not be brought to a worker: {task.exception()}")
+                pending.remove(task)
+            gone = set(self.owner.values()) - set(self.alive()) if pending else set()
+            if gone:
+                for task in pending:
+                    task.cancel()
+                raise LostAgain(gone)
+            if time.monotonic() > end:
+                raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are the workers busy with other things?")
+
+    def _bring_up_to_date(self, part: int) -> None:
+        """Points, labels and commands of a part that has just been loaded."""
+        address = self.owner[part]
+
+        def run(function: Callable[..., Any], *arguments: Any) -> None:
+            reply = self._run(function, (self.name, *arguments), [address]).get(address)
+            if is_loss(reply):
+                raise LostAgain({address})
+            if isinstance(reply, Exception):
+                raise reply
+
+        if self.recipe is not None:
+            run(worker.follow, [part], self.recipe)
+        for (name, its_part), values in self.given.items():
+            if its_part == part:
+                run(worker.give, part, name, values)
+        for chain, log in self.logs.items():
+            seen = self._restored(part, chain, address)
+            if seen < log.first:
+                raise ClusterError(
+                    f"the labels of the rows from {self.stretches[part].first_row:,} on were lost with two workers at "
+                    "once; a fit with a checkpoint goes on from there"
+                )
+            # One by one: each may take as long as a step may.
+            for number, command in enumerate(log.since(seen), seen):
+                request = pickle.dumps(Request(self.name, chain, number, [command]), protocol=5)
+                reply = self._run(worker.answer, (request, {address: [part]}), [address]).get(address)
+                if not isinstance(reply, bytes):
+                    raise LostAgain({address})
+                answers = pickle.loads(reply)
+                if isinstance(answers, Exception):
+                    raise answers
+
+    def _restored(self, part: int, chain: int, address: str) -> int:
+        """Labels from the copy or the checkpoint that has seen most; how many commands that were."""
+        seen, keeper = self.copies.get((part, chain), (-1, ""))
+        saved = self.saved.get(chain)
+        if keeper and (saved is None or seen >= saved.done):
+            found = self._run(worker.fetch_copy, (self.name, part, chain, keeper), [address]).get(address)
+            if isinstance(found, int):
+                return found
+            del self.copies[part, chain]
+            if address not in self.alive():
+                raise LostAgain({address})
+        if saved is None:
+            return 0
+        found = self._run(worker.read_labels, (self.name, [part], chain, *saved), [address]).get(address)
+        if found is not None:
+            raise found if isinstance(found, Exception) and not is_loss(found) else LostAgain({address})
+        return saved.done
+
+    def copy_labels(self, chain: int) -> None:
+        """Have each part's labels kept by another worker, too; with one worker there is none."""
+        others = sorted(self.alive())
+        if len(others) < 2:
+            return
+        log, wanted = self.logs[chain], dict[str, list[tuple[int, int, str]]]()
+        for part, address in self.owner.items():
+            second = others[(others.index(address) + 1) % len(others)] if address in others else others[0]
+            wanted.setdefault(second, []).append((part, chain, address))
+        seen = []
+        for second, parts in wanted.items():
+            found = self._run(worker.keep_copies, (self.name, parts, 1), [second]).get(second)
+            if isinstance(found, dict):
+                self.copies |= {(part, chain): (done, second) for part, done in found.items()}
+                seen += list(found.values())
+        if len(seen) == len(self.owner):
+            log.trim(min(seen))
+
+
+class Saved(NamedTuple):
+    """Labels of a chain in a folder that all workers see."""
+
+    folder: str
+    files: list[str]
+    done: int
+    n_clusters: int
+
+
+class Overdue(TimeoutError):
+    """Workers are there, but what they were asked for takes too long."""
+
+
+class LostAgain(Exception):
+    """Workers were lost while others were being replaced."""
+
+    def __init__(self, addresses: set[str]) -> None:
+        super().__init__(*sorted(addresses))
+        self.addresses = addresses
+
+
+def ping() -> str:
+    return "here"
+
+
+async def remove_worker(address: str, dask_scheduler: Any) -> None:
+    await dask_scheduler.remove_worker(address, stimulus_id="dpmmwrap-silent-worker", close=False)
+
+
+def is_loss(reply: Any) -> bool:
+    """Whether a worker did not answer, as opposed to what it answered or raised."""
+    return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))

@@ -1,0 +1,376 @@
+"""The data of a chain whose points and labels are on workers: the same seam as on one machine (`sampler.data`).
+
+Drawn parameters go out and sums come back, O(K D^2) numbers for each worker, whatever the number of points. What only
+changes labels waits for the next question, so that most iterations take one call.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.backends import Settings
+from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.cluster import COPY_EVERY, Log, Saved
+from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
+from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
+from dpmmwrap.families.base import Points, Statistics, put
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.files import InputError
+from dpmmwrap.sampler.data import Data, SomeRows, Unions
+from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
+from dpmmwrap.sampler.ordered_sums import total_of
+from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.state import Best, ClusterPosteriors, Model, State
+from dpmmwrap.starts.rules import Given, OrElse, Rule
+
+STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
+
+
+class Sent(NamedTuple):
+    """Drawn parameters: as they travel, and as the client's own loops take them."""
+
+    parameters: Any
+    tables: Any
+
+
+class RemoteLabels(NamedTuple):
+    """The best labels of a chain, on the workers."""
+
+    chain: int
+    name: str = "best_labels"
+    offset: int = 0
+
+    def __sub__(self, offset: Any) -> RemoteLabels:
+        return self._replace(offset=self.offset + int(offset))
+
+
+class RemoteMembers:
+    """The rows of a cluster: how many, and the numbers of any of them."""
+
+    def __init__(self, data: RemoteData, cluster: int, count: int, sizes: dict[int, int], origin: Any) -> None:
+        self.data, self.cluster, self.count, self.sizes, self.origin = data, cluster, count, sizes, origin
+        self.edges = np.cumsum([0, *sizes.values()])
+
+    def __len__(self) -> int:
+        return int(self.edges[-1])
+
+    def __getitem__(self, places: Any) -> IntArray:
+        """Row numbers by their places among the cluster's rows, which are in order."""
+        places = np.asarray(places, np.int64)
+        of_part = np.searchsorted(self.edges, places, side="right") - 1
+        wanted = {part: places[of_part == at] - self.edges[at] for at, part in enumerate(self.sizes)}
+        found = self.data.ask("rows", self.cluster, self.count, wanted)
+        rows = np.empty(len(places), np.int64)
+        for at, part in enumerate(self.sizes):
+            rows[of_part == at] = found[part]
+        return rows
+
+
+class RemoteData(Data):
+    """The points of a fit and the labels of one of its chains, on workers."""
+
+    X: RemotePoints
+
+    def __init__(self, X: RemotePoints, chain: int, settings: Settings) -> None:
+        self.X, self.chain, self.n_rows = X, chain, X.shape[0]
+        self.n_jobs = settings.n_jobs
+        self.pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
+        self.twin = self.data_of(X[np.zeros(1, np.int64)], settings)
+        """The family's loops over a single point, for all that is not about points."""
+        self.settings = settings
+        self.waiting: list[Command] = []
+        """Commands that no answer is waited for."""
+
+    def data_of(self, points: Points, settings: Settings) -> Data:
+        """The family's loops over some points that are here."""
+        if isinstance(settings.prior, NIW):
+            from dpmmwrap.sampler.whitened import WhitenedData
+
+            return WhitenedData(points, 1)
+        from dpmmwrap.sampler.linear import LinearData
+
+        return LinearData(points, settings.prior, 1, missing=self.X.missing)
+
+    # Talking to the workers.
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """A command that can wait."""
+        self.waiting.append((name, arguments))
+
+    def have(self, name: str, *arguments: Any) -> list[Any]:
+        """A command, and what each part answers."""
+        commands, self.waiting = [*self.waiting, (name, arguments)], []
+        return list(self.X.cluster.ask(self.chain, commands).values())
+
+    def ask(self, name: str, *arguments: Any) -> dict[int, Any]:
+        """A question, and what each part answers."""
+        commands, self.waiting = self.waiting, []
+        return self.X.cluster.ask(self.chain, commands, (name, arguments))
+
+    def total(self, found: Any) -> tuple[Any, ...]:
+        """Sums over all parts, in their fixed order."""
+        nodes = {node: sums for part in found for node, sums in part.items()}
+        squares = isinstance(self.settings.prior, NIW)
+        return total_of(unpacked(nodes, self.X.shape[1]) if squares else nodes)
+
+    def end_iteration(self, iteration: int) -> None:
+        """Now and then the labels are copied to other workers."""
+        self.X.cluster.doing = f"iteration {iteration}"
+        if iteration % COPY_EVERY == 0:
+            self.flush()
+            self.X.cluster.copy_labels(self.chain)
+
+    def flush(self) -> None:
+        """Have everything done that waits."""
+        if self.waiting:
+            *self.waiting, last = self.waiting
+            self.have(last[0], *last[1])
+
+    # What is not about points.
+
+    @property
+    def exact(self) -> bool:
+        return self.twin.exact
+
+    def nothing(self, model: Model) -> Statistics:
+        return self.twin.nothing(model)
+
+    def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
+        return self.twin.compute_posteriors(model, subclusters)
+
+    def evaluate_moves(
+        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
+    ) -> tuple[ClusterPosteriors, MoveCandidates]:
+        return self.twin.evaluate_moves(model, rules, state, neg_log_uniform)
+
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        return self.twin.empty_clusters(model, places)
+
+    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
+        return self.twin.collapsed(model, clusters, places)
+
+    def statistics_of(self, model: Model, partition: Partition) -> Statistics:
+        return self.twin.statistics_of(model, partition)
+
+    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
+        return self.twin.log_marginals(model, partition)
+
+    def draw_parameters(self, model: Model, state: State, key: Any) -> Sent:
+        twin: Any = self.twin
+        if hasattr(twin, "drawn_parameters"):
+            drawn = twin.drawn_parameters(model, state, key)
+            return Sent(drawn, tables_of(drawn))
+        tables = twin.draw_parameters(model, state, key)
+        return Sent(tables, tables)
+
+    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Sent:
+        twin: Any = self.twin
+        if hasattr(twin, "drawn_clusters"):
+            from dpmmwrap.sampler.whitened import cluster_tables
+
+            drawn = twin.drawn_clusters(model, partition, key)
+            return Sent(drawn, cluster_tables(*drawn))
+        tables = twin.draw_clusters(model, partition, key)
+        return Sent(tables, tables)
+
+    # Sums over points.
+
+    def sweep(self, state: State, tables: Sent, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
+        found = self.have("sweep", tables.parameters, key, greedy)
+        return self.twin.finish_sweep(self.total(found), tables.tables)
+
+    def sweep_labels(self, partition: Partition, tables: Sent, key: Any) -> Statistics:
+        found = self.have("sweep_labels", tables.parameters, key)
+        return self.twin.finish_labels(self.total(found), tables.tables)
+
+    def add_reverse_proposal_log_prob(
+        self, state: State, tables: Sent, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Float64Array:
+        found = self.ask("pairs", tables.parameters, one, other, margins)
+        (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
+        return np.asarray(margins + total)
+
+    def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[Any]:
+        count = state.n_clusters if count is None else count
+        found = self.ask("sizes", clusters, count)
+        members = []
+        for place, cluster in enumerate(clusters.tolist()):
+            sizes = {part: int(its_sizes[place]) for part, (its_sizes, _) in found.items()}
+            # The point of the first row, as on one machine; of an empty cluster, of the first row of all.
+            first = next((part for part, size in sizes.items() if size), next(iter(sizes)))
+            points = found[first][1]
+            members.append(RemoteMembers(self, cluster, count, sizes, None if points is None else points[place]))
+        return members
+
+    def divide(self, state: State, clusters: IntArray, members: Sequence[Any], rules: Sequence[Rule]) -> Statistics:
+        if any(isinstance(rule, Given) for rule in rules):
+            raise ValueError(STARTS)
+        count = members[0].count
+        statistics = self._divided(clusters, count, [own_rule(rule) for rule in rules], members)
+        sides = statistics.counts.reshape(-1, 2)
+        again = np.array(
+            [place for place, rule in enumerate(rules) if isinstance(rule, OrElse) and sides[place].min() == 0], int
+        )
+        if len(again):
+            others = [rules[place].otherwise for place in again]
+            anew = self._divided(clusters[again], count, others, [members[place] for place in again])
+            put(statistics, (2 * again[:, None] + [0, 1]).ravel(), anew)
+        return statistics
+
+    def _divided(self, clusters: IntArray, count: int, rules: list[Rule], members: Sequence[Any]) -> Statistics:
+        origins = None if members[0].origin is None else np.array([one.origin for one in members])
+        found = self.have("divide", np.asarray(clusters), count, rules, origins)
+        return self.twin.finish_sides(self.total(found), origins)
+
+    # Labels.
+
+    def begin_labels(self, state: State, first: Any, key: Any) -> IntArray:
+        if isinstance(first, np.ndarray):
+            self.X.give("first labels", first)
+            first = "first labels"
+        found = self.have("begin", first, key)
+        counts = np.zeros(max(map(len, found)), np.int64)
+        for its_counts in found:
+            counts[: len(its_counts)] += its_counts
+        return counts
+
+    def relabel(self, state: State, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+        self.tell("relabel", to_label, to_sublabel)
+
+    def map_labels(self, state: State | Partition, to_label: IntArray) -> None:
+        if not np.array_equal(to_label, np.arange(len(to_label))):
+            self.tell("map_labels", to_label)
+
+    def remember(self, state: State | Partition) -> None:
+        self.tell("remember")
+
+    def changes(self, state: State, were: int, are: int) -> IntArray:
+        return np.asarray(sum(self.ask("changes", were, are).values()))
+
+    def refuse_to_empty(self, partition: Partition, outliers: int) -> Any:
+        """As on one machine, looking at no rows but those that come to or leave a cluster of which nobody stays."""
+        found = list(self.ask("deserted", partition.n_clusters).values())
+        had, staying = (np.sum([part[which] for part in found], axis=0) for which in range(2))
+        deserted = np.flatnonzero((had > 0) & (staying == 0))
+        deserted = deserted[deserted >= outliers]
+        if not len(deserted):
+            return []
+        moved = list(self.ask("leaving", deserted).values())
+        rows, before, now = (np.concatenate([part[which] for part in moved]) for which in range(3))
+        refused, empties = [], set(deserted.tolist())
+        for row, old, new in zip(rows.tolist(), before.tolist(), now.tolist(), strict=True):
+            if old in empties and had[old] == 1:
+                refused.append((row, old, new))
+            else:
+                had[old] -= 1
+                had[new] += 1
+        if refused:
+            self.tell("put", *(np.array(column) for column in list(zip(*refused, strict=True))[:2]))
+        return refused
+
+    def table_with(self, state: State, truth: IntArray) -> IntArray:
+        self.X.give("truth", truth)
+        return np.asarray(sum(self.ask("table", "truth", int(truth.max()) + 1, state.n_clusters).values()))
+
+    def best_of(self, state: State, log_posterior: float) -> Best:
+        self.tell("keep_best")
+        labels: Any = RemoteLabels(self.chain)
+        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.alpha, state.place)
+
+    # Checkpoints: the labels are in files of their own, which the workers write and read.
+
+    def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
+        self.flush()
+        cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
+        found = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
+        files = [file for its_files in found.values() for file in its_files]
+        done = len(cluster.logs[self.chain])
+        self.written = Saved(str(path.parent), files, done, state.n_clusters)
+        return {"labels": np.array(files), "sublabels": np.array([done, state.n_clusters])}
+
+    def have_saved(self, path: Path) -> None:
+        self.X.cluster.saved[self.chain] = self.written
+        current = set(self.written.files)
+        for file in path.parent.glob(f"{path.name}.labels-*.npz"):
+            if file.name not in current:
+                file.unlink(missing_ok=True)
+
+    def restored_labels(self, state: State, arrays: dict[str, Any]) -> tuple[Any, Any]:
+        assert self.settings.checkpoint is not None
+        done, count = map(int, arrays["sublabels"])
+        folder, files = self.settings.checkpoint.parent, [str(file) for file in arrays["labels"]]
+        missing = [file for file in files if not (folder / file).exists()]
+        if missing:
+            raise InputError(f"{folder / missing[0]} should hold labels of the checkpoint, and is not there")
+        cluster = self.X.cluster
+        cluster.logs[self.chain] = Log(done)
+        cluster.saved[self.chain] = saved = Saved(str(folder), files, done, count)
+        cluster.each(lambda part: (worker.read_labels, ([part], self.chain, *saved)))
+        labels = RemoteLabels(self.chain)
+        return labels, labels._replace(name="best_sublabels")
+
+    # Single points.
+
+    def take(self, rows: IntArray) -> Points:
+        return self.X[rows]
+
+    def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
+        self.data_of(self.X[np.array([row])], self.settings).add_to_statistics(statistics, k, 0, sign)
+
+    def some_rows(self, rows: IntArray, partition: Partition | None = None) -> SomeRows:
+        numbers, places = np.unique(rows, return_inverse=True)
+        found = list(self.ask("rows_and_labels", numbers).values())
+        points = put_together([part[:2] for part in found], numbers.shape)
+        labels = put_together([part[::2] for part in found], numbers.shape)
+        self.gathered = labels.copy()
+        return SomeRows(self.data_of(points, self.settings).loop_points, labels, places.reshape(-1), numbers)
+
+    def labels_at(self, partition: Partition, rows: IntArray) -> IntArray:
+        found: IntArray = put_together(list(self.ask("labels_at", rows).values()), rows.shape)
+        return found
+
+    def unions(self, partition: Partition, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
+        both = [np.unique([a, b]) for a, b in zip(one[wanted], other[wanted], strict=True)]
+        clusters = np.concatenate([np.empty(0, np.int64), *both]).astype(np.int64)
+        if not len(clusters):
+            points = self.twin.loop_points
+            return Unions(np.zeros(1, np.int64), clusters, points, np.empty(0, np.int32), pairs[wanted], clusters)
+        found = self.ask("unions", clusters, partition.n_clusters)
+        pieces = [piece for part in found.values() for piece in part]
+        numbers = np.concatenate([rows for rows, _ in pieces])
+        labels = np.repeat(np.tile(clusters, len(found)), [len(rows) for rows, _ in pieces])
+        order = np.argsort(numbers)
+        numbers, labels = numbers[order], labels[order].astype(np.int32)
+        points = stacked([points for _, points in pieces])[order]
+        rows = [np.flatnonzero(np.isin(labels, union)) for union in both]
+        starts = np.cumsum([0, *map(len, rows)])
+        self.gathered = labels.copy()
+        return Unions(
+            starts, np.concatenate(rows), self.data_of(points, self.settings).loop_points, labels,
+            np.searchsorted(numbers, pairs[wanted]), numbers,
+        )  # fmt: skip
+
+    def put_labels(self, partition: Partition, changed: SomeRows | Unions) -> None:
+        which = np.flatnonzero(changed.labels != self.gathered)
+        assert changed.numbers is not None
+        if len(which):
+            self.tell("put", changed.numbers[which], changed.labels[which])
+
+    def digest(self) -> str:
+        import hashlib
+
+        found = self.X.cluster.ask(self.chain, query=("digests", ()), of_points=True)
+        words = sorted(word for part in found.values() for word in part)
+        return hashlib.blake2b("".join(word for _, word in words).encode(), digest_size=16).hexdigest()
+
+
+def own_rule(rule: Rule) -> Rule:
+    """A rule without what is done if it leaves a side empty, which no part can know."""
+    return rule.rule if isinstance(rule, OrElse) else rule

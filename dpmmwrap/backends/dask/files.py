@@ -1,0 +1,133 @@
+"""Files on storage that all workers see, as Dask arrays: each worker reads its own rows.
+
+Only headers are read here. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.files import InputError, files_of
+from dpmmwrap.files.arrow import numeric_row_groups, read_row_group
+
+BLOCK_BYTES = 32 << 20
+"""Of a .npy file that are read at once."""
+KINDS = (".npy", ".parquet")
+
+
+class Lazy(NamedTuple):
+    """The rows of files."""
+
+    X: Any
+    """A Dask array (N, D)."""
+    names: tuple[str, ...] | None = None
+
+
+def open_lazily(paths: Sequence[Path]) -> Lazy:
+    """A .npy file, a folder or pattern of .npy or .parquet files in the order of their names, or a zarr array."""
+    files = files_of(paths)
+    if len(files) == 1 and is_zarr(files[0]):
+        return open_zarr(files[0])
+    found = [file for path in files for file in (files_in(path) if path.is_dir() else [path])]
+    for path in found:
+        if not path.exists():
+            raise InputError(f"{path} should be a file, but there is none of that name")
+        if path.suffix.lower() not in KINDS:
+            raise InputError(f"on Dask {path} should be .npy, .parquet, a folder of these, or zarr")
+    kinds = {path.suffix.lower() for path in found}
+    if len(kinds) > 1:
+        raise InputError(f"{files[0]} should hold files of one kind, not {' and '.join(sorted(kinds))}")
+    absolute = [path.resolve() for path in found]
+    return open_parquet(absolute) if kinds == {".parquet"} else open_npy(absolute)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The data files of a folder, in the order of their names."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
+    if not found:
+        raise InputError(f"{folder} should hold .npy or .parquet files, or a zarr array, but it holds none")
+    return found
+
+
+def is_zarr(path: Path) -> bool:
+    return path.is_dir() and any((path / name).exists() for name in (".zarray", "zarr.json"))
+
+
+def open_zarr(path: Path) -> Lazy:
+    import dask.array as da
+
+    try:
+        X = da.from_zarr(str(path.resolve()))
+    except ImportError as error:
+        raise InputError(f"{path} is read by zarr, which is not installed (pip install 'dpmmwrap[dask]')") from error
+    except Exception as error:
+        raise InputError(f"{path} should be a zarr array, but it is damaged or something else") from error
+    check_shape(X.shape, X.dtype, path)
+    return Lazy(X)
+
+
+def check_shape(shape: tuple[int, ...], kind: Any, path: Path) -> None:
+    if len(shape) != 2:
+        raise InputError(f"{path} should hold an array of 2 dimensions, not {len(shape)}")
+    if np.dtype(kind).kind not in "fiub":
+        raise InputError(f"{path} should hold numbers, not {kind}")
+
+
+def open_npy(paths: list[Path]) -> Lazy:
+    blocks, width, kinds = [], None, set()
+    for path in paths:
+        array = map_npy(path)
+        check_shape(array.shape, array.dtype, path)
+        if width not in (None, array.shape[1]):
+            raise InputError(f"{path} should have {width} columns like {paths[0]}, not {array.shape[1]}")
+        width = array.shape[1]
+        kinds.add(array.dtype)
+        rows = max(1, BLOCK_BYTES // max(1, array.dtype.itemsize * array.shape[1]))
+        for begin in range(0, len(array), rows):
+            end = min(begin + rows, len(array))
+            blocks.append((read_npy_rows, (str(path), begin, end), end - begin))
+    kind = np.float32 if kinds == {np.dtype(np.float32)} else np.float64
+    return Lazy(array_of(blocks, int(width or 0), kind))
+
+
+def map_npy(path: Path) -> Any:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} should be a .npy file, but it is damaged or something else") from error
+
+
+def read_npy_rows(path: str, begin: int, end: int, kind: Any) -> Any:
+    return np.array(np.load(path, mmap_mode="r", allow_pickle=False)[begin:end], dtype=kind)
+
+
+def open_parquet(paths: list[Path]) -> Lazy:
+    blocks, names, narrow = [], None, True
+    for path in paths:
+        groups = numeric_row_groups(path)
+        if names not in (None, groups.names):
+            raise InputError(f"{path} should have the columns of {paths[0]}, in their order")
+        names, narrow = groups.names, narrow and groups.narrow
+        for number, rows in enumerate(groups.rows):
+            if rows:
+                blocks.append((read_row_group, (str(path), number, groups.names), rows))
+    assert names is not None
+    return Lazy(array_of(blocks, len(names), np.float32 if narrow else np.float64), names)
+
+
+def array_of(blocks: list[tuple[Any, tuple[Any, ...], int]], width: int, kind: Any) -> Any:
+    """A Dask array of blocks that functions read, each with its arguments and its number of rows."""
+    import dask
+    import dask.array as da
+
+    if not blocks:
+        raise InputError("the files should hold at least 2 points, but they hold none")
+    read = [
+        da.from_delayed(dask.delayed(function, pure=True)(*arguments, kind), (rows, width), dtype=kind)
+        for function, arguments, rows in blocks
+    ]
+    return da.concatenate(read)

@@ -1,0 +1,34 @@
+"""What a fitted model says of rows of Dask's: block by block, when it is computed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+
+def by_blocks(model: Any, method: str, X: Any, kind: Any, columns: int | None) -> Any:
+    """A Dask array of what a method gives for each block of rows; `columns` numbers a row, or one."""
+    light = lighter(model)
+    empty = np.empty((0,) if columns is None else (0, columns), kind)
+    if hasattr(X, "map_partitions") and hasattr(X, "columns"):
+        found = X.to_dask_array() if False else X.map_partitions(call, light, method, meta=empty)
+        return found if hasattr(found, "chunks") else found.to_dask_array()
+    if X.ndim == 2 and X.numblocks[1] > 1 and not hasattr(X._meta, "tocsr"):
+        X = X.rechunk({1: -1})
+    if columns is None:
+        return X.map_blocks(call, light, method, dtype=kind, drop_axis=1, meta=empty)
+    return X.map_blocks(call, light, method, dtype=kind, chunks=(X.chunks[0], (columns,)), meta=empty)
+
+
+def call(rows: Any, model: Any, method: str) -> Any:
+    return getattr(model, method)(rows)
+
+
+def lighter(model: Any) -> Any:
+    """The model without what was found for the rows of the fit."""
+    other = copy.copy(model)
+    for name in ("labels_", "sublabels_", "confidence_", "draws_", "_some_points", "trace_", "traces_"):
+        other.__dict__.pop(name, None)
+    return other

@@ -1,0 +1,258 @@
+"""From Dask's arrays and frames to parts on workers, checked and stored as one machine would."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from distributed import Client, Future, futures_of, get_client, wait
+from sklearn.utils.validation import check_non_negative
+
+from dpmmwrap import compiling
+from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.cluster import PATIENCE, Cluster, Source
+from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.backends.dask.part import Recipe
+from dpmmwrap.backends.dask.points import RemotePoints
+from dpmmwrap.bins import sample_rows
+from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, needs_all_values, offset_of, useful_columns
+from dpmmwrap.sampler.data import Stretch
+
+WORKERS_WITHIN = 30.0
+"""Seconds to wait for a first worker."""
+
+
+def current_client() -> Client:
+    """The client that is there; a sentence if there is none."""
+    try:
+        client = get_client()
+    except ValueError as error:
+        raise ValueError(
+            "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
+        ) from error
+    if client.asynchronous:
+        raise ValueError("a fit needs a client that is not asynchronous")
+    return client
+
+
+class Blocks(NamedTuple):
+    """Rows of a Dask array or frame, block by block."""
+
+    blocks: list[Any]
+    """Delayed arrays, sparse matrices or frames."""
+    edges: Any
+    """First row of each, and the end of the last."""
+    n_columns: int
+    dtype: Any
+    sparse: bool
+    names: list[str] | None
+    keys: list[Any]
+    """Of the blocks, by which it is known where they are already."""
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.edges[-1])
+
+
+def blocks_of(X: Any, client: Client) -> Blocks:
+    """The rows of a collection. Those of a frame, whose numbers are not known, are counted first."""
+    import dask
+    import dask.array as da
+
+    names = None
+    if hasattr(X, "to_dask_array"):
+        names = [str(name) for name in X.columns]
+        kinds = {str(kind) for kind in X.dtypes if np.dtype(getattr(kind, "numpy_dtype", kind)).kind not in "fiub"}
+        if kinds:
+            raise ValueError(f"on Dask all columns should hold numbers, not {', '.join(sorted(kinds))}")
+        wide = any(np.dtype(getattr(kind, "numpy_dtype", kind)) != np.float32 for kind in X.dtypes)
+        lengths = computed(client, [dask.delayed(len)(one) for one in X.to_delayed()], "the lengths of partitions")
+        X = X.astype("float64" if wide else "float32").to_dask_array(lengths=tuple(int(one) for one in lengths))
+    elif not isinstance(X, da.Array):
+        X = da.from_array(X, chunks=(max(1, (1 << 25) // max(1, X.shape[1] * 8)), -1))
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")
+    if any(np.isnan(X.chunks[0])):
+        lengths = computed(client, [dask.delayed(len)(one) for one in X[:, 0].to_delayed()], "the lengths of blocks")
+        X._chunks = (tuple(int(one) for one in lengths), *X.chunks[1:])
+    sparse = hasattr(X._meta, "tocsr")
+    if not sparse and X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"on Dask all columns should hold numbers, not {X.dtype}")
+    (optimised,) = dask.optimize(X) if not futures_of(X) else (X,)
+    delayed = optimised.to_delayed(optimize_graph=False).ravel().tolist()
+    edges = np.cumsum([0, *X.chunks[0]])
+    return Blocks(delayed, edges, X.shape[1], X.dtype, sparse, names, [block.key for block in delayed])
+
+
+class BlockSource(Source):
+    """Rows from the blocks of a collection."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+
+    def load(self, cluster: Cluster, part: int, address: str) -> list[Future]:
+        import dask
+
+        stretch, edges = cluster.stretches[part], self.blocks.edges
+        begin, end = stretch.first_row, stretch.first_row + stretch.n_rows
+        tasks = []
+        for number in range(
+            int(np.searchsorted(edges, begin, side="right")) - 1, int(np.searchsorted(edges, end, side="left"))
+        ):
+            low, high = max(begin, edges[number]), min(end, edges[number + 1])
+            if high > low:
+                put = dask.delayed(worker.put_rows, pure=False)
+                own = int(low - edges[number]), int(high - edges[number])
+                tasks.append(put(cluster.name, part, int(low - begin), self.blocks.blocks[number], *own))
+        found: list[Future] = cluster.client.compute(
+            tasks, workers=[address], allow_other_workers=False, optimize_graph=False, retries=0
+        )
+        return found
+
+
+def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int]]:
+    """The workers in the order in which they hold blocks already, if they do, and their threads."""
+    client.wait_for_workers(1, timeout=WORKERS_WITHIN)
+    known = client.scheduler_info(n_workers=-1)["workers"]
+    held: dict[str, list[int]] = {}
+    with contextlib.suppress(Exception):
+        where = client.who_has(futures_of(blocks.blocks)) if futures_of(blocks.blocks) else {}
+        places = {str(key): number for number, key in enumerate(blocks.keys)}
+        for key, addresses in where.items():
+            for address in addresses:
+                held.setdefault(address, []).append(places.get(str(key), 0))
+    order = sorted(known, key=lambda address: (np.mean(held[address]) if address in held else np.inf, address))
+    return order, [int(known[address]["nthreads"]) for address in order]
+
+
+@contextlib.contextmanager
+def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
+    """The rows of a collection on the workers, as long as the fit lasts."""
+    client = current_client()
+    blocks = blocks_of(X, client)
+    if blocks.n_rows < 2:
+        raise ValueError(f"Found array with {blocks.n_rows} sample(s) while a minimum of 2 is required by DPMM.")
+    estimator.n_features_in_ = blocks.n_columns
+    if blocks.names is not None:
+        estimator.feature_names_in_ = np.array(blocks.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    try:
+        addresses, threads = workers_by_data(client, blocks)
+    except TimeoutError as error:
+        raise ClusterError(f"no worker joined the cluster within {WORKERS_WITHIN:.0f} s") from error
+    cluster = Cluster(client, addresses)
+    try:
+        doubt = cluster.check_versions(addresses)
+        if doubt is not None:
+            warnings.warn(doubt, UserWarning, stacklevel=4)
+        read = read_counts(cluster, blocks, threads) if estimator.family == "multinomial" else None
+        yield read or read_numbers(estimator, cluster, blocks, threads)
+    finally:
+        cluster.close()
+
+
+def read_counts(cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
+    """Rows of counts, dense or sparse."""
+    bytes_per_row = 4 * blocks.n_columns
+    if blocks.sparse:
+        bytes_per_row = max(4, 8 * count_entries(cluster.client, blocks) // blocks.n_rows)
+    points = brought(cluster, blocks, threads, bytes_per_row)
+    missing, finite, positive = looked(cluster)
+    if missing or not finite:
+        raise ValueError("Input X contains NaN or infinity: counts should be numbers from 0 on")
+    if not positive:
+        check_non_negative(np.array([[-1.0]]), "DPMM (family multinomial)")
+    points.follow(Recipe())
+    return Read(points, np.zeros(1))
+
+
+def count_entries(client: Client, blocks: Blocks) -> int:
+    """Of sparse blocks, all that are not zero."""
+    import dask
+
+    return int(sum(computed(client, [dask.delayed(entries_of)(block) for block in blocks.blocks], "the sparse blocks")))
+
+
+def computed(client: Client, tasks: Any, what: str) -> list[Any]:
+    """What tasks return, if they do so before long."""
+    futures = client.compute(list(tasks))
+    try:
+        wait(futures, timeout=PATIENCE)
+    except TimeoutError as error:
+        raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are there enough workers?") from error
+    found: list[Any] = client.gather(futures)
+    return found
+
+
+def entries_of(block: Any) -> int:
+    rows = block.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return int(rows.nnz)
+
+
+def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
+    """Rows of numbers. NaN is a missing value where covariances are diagonal."""
+    if blocks.sparse:
+        raise ValueError("sparse blocks are for counts: use family='multinomial'")
+    prior = estimator.prior
+    points = brought(cluster, blocks, threads, 4 * blocks.n_columns)
+    missing, finite, _ = looked(cluster)
+    if not finite:
+        raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+    if missing and needs_all_values(estimator.covariance_type, prior):
+        raise ValueError(NO_GAPS)
+    sample = points[sample_rows(blocks.n_rows, 0)]
+
+    def extremes(columns: list[int]) -> tuple[Any, Any]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
+            return np.nanmin([low for low, _ in found], axis=0), np.nanmax([high for _, high in found], axis=0)
+
+    useful = useful_columns(sample, prior, getattr(estimator, "feature_names_in_", None), extremes=extremes)
+    kept = None if useful.restored is None else useful.restored.kept
+    if kept is not None:
+        # Chunks depend on the number of columns, and so does who has which rows.
+        cluster.close()
+        cluster.owner.clear()
+        cluster.stretches.clear()
+        points = brought(cluster, blocks, threads, 4 * len(kept))
+    offset = offset_of(useful.columns)
+    columns = blocks.n_columns if kept is None else len(kept)
+    points.shape = (blocks.n_rows, columns)
+    if not points.follow(Recipe(kept, offset, missing=missing > 0)):
+        raise ValueError(TOO_WIDE)
+    points.dtype = np.dtype(np.float32)
+    missing_left = missing if kept is None else int(sum(cluster.ask(0, query=("gaps", ()), of_points=True).values()))
+    return Read(points, offset, None, missing_left, useful.restored, useful.notes)
+
+
+def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:
+    """The rows, each where it is to stay."""
+    cluster.share_out(Stretch.whole(blocks.n_rows, bytes_per_row), threads)
+    cluster.load_all(BlockSource(blocks))
+    kind = blocks.dtype if blocks.dtype == np.float32 else np.float64
+    return RemotePoints(cluster, (blocks.n_rows, blocks.n_columns), kind, blocks.sparse)
+
+
+def looked(cluster: Cluster) -> tuple[int, bool, bool]:
+    """How many values are missing, whether all others are finite, and whether none is below zero."""
+    found = list(cluster.ask(0, query=("look", ()), of_points=True).values())
+    missing, finite, positive = zip(*found, strict=True)
+    return sum(missing), all(finite), all(positive)
+
+
+def prepare(points: RemotePoints, kinds: tuple[str, ...], draws: bool) -> None:
+    """Compile what a fit needs, here for the short chains that choose a model, and on all workers."""
+    compiling.prepare(kinds, draws)
+    cluster = points.cluster
+    cluster.kinds, cluster.draws = kinds, draws
+    cluster._run(worker.prepare, (kinds, draws), sorted(set(cluster.owner.values())))

@@ -1,0 +1,387 @@
+"""A part of the data on a worker: some groups of chunks, with the labels that chains have given them.
+
+All that a part does is decided by commands that are the same for all parts. A part that was lost with its worker is
+made anew from the data, and goes through the commands again: then it is as it was, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.families.gaussian import NIW, plain_sums
+from dpmmwrap.families.ties import spread_ties
+from dpmmwrap.inputs import to_float32
+from dpmmwrap.sampler.data import Data, Stretch
+from dpmmwrap.sampler.digests import digest
+from dpmmwrap.sampler.kernels import pairs
+from dpmmwrap.sampler.kernels.labels import LabelOrder
+from dpmmwrap.sampler.ordered_sums import Nodes, merge_nodes, reduce_groups
+from dpmmwrap.starts.rules import Rule
+
+Command = tuple[str, tuple[Any, ...]]
+"""What to do, by name, and with what."""
+
+
+class Recipe(NamedTuple):
+    """From the rows as they came to the points of a fit."""
+
+    kept: IntArray | None = None
+    """The columns that are used; None for all."""
+    offset: Any = None
+    """What is taken off numeric features first; None of counts."""
+    steps: Any = None
+    """The width of the noise for columns of few values; None for none."""
+    prior: Any = None
+    """The family; None as long as it is not known."""
+    missing: bool = False
+    """Whether any part has missing values."""
+
+
+@dataclass
+class Labels:
+    """The labels of one chain."""
+
+    labels: IntArray
+    sublabels: UInt8Array
+    n_clusters: int = 1
+    by_label: LabelOrder | None = None
+    before: IntArray | None = None
+    best_labels: IntArray | None = None
+    best_sublabels: UInt8Array | None = None
+    done: int = 0
+    """Commands that have been carried out."""
+    reply: Any = None
+    """To the last of them."""
+
+
+@dataclass
+class Part:
+    """Some rows, and what is known of them."""
+
+    number: int
+    stretch: Stretch
+    n_jobs: int
+    rows: Any = None
+    """As they came; None when the points have been made from them."""
+    pieces: list[tuple[int, Any]] = field(default_factory=list)
+    """Sparse rows that came so far, and where they begin."""
+    arrived: int = 0
+    points: Any = None
+    data: Data | None = None
+    chains: dict[int, Labels] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+    """Labels of the user's own, by what they are for."""
+
+    # Rows in.
+
+    def put_rows(self, begin: int, rows: Any) -> int:
+        """Store rows, the first of which is that number of the part; how many."""
+        if hasattr(rows, "indptr"):
+            self.pieces.append((begin, rows))
+        else:
+            if self.rows is None:
+                self.rows = np.empty((self.stretch.n_rows, rows.shape[1]), rows.dtype)
+            self.rows[begin : begin + len(rows)] = rows
+        self.arrived += rows.shape[0]
+        return int(rows.shape[0])
+
+    def complete(self) -> bool:
+        """Whether all rows have come."""
+        if self.pieces and self.arrived == self.stretch.n_rows:
+            from scipy.sparse import vstack
+
+            self.rows = vstack([piece for _, piece in sorted(self.pieces, key=lambda one: one[0])], format="csr")
+            self.pieces = []
+        return self.arrived == self.stretch.n_rows and (self.rows is not None or self.points is not None)
+
+    def follow(self, recipe: Recipe) -> bool:
+        """Make the points; whether all of them are finite in single precision."""
+        rows = self.rows
+        if recipe.offset is not None:
+            kept = rows if recipe.kept is None else rows[:, recipe.kept]
+            self.points = np.ascontiguousarray(to_float32(kept, recipe.offset))
+        else:
+            self.points = counts_of(rows)
+        self.rows = None
+        finite = not np.isinf(getattr(self.points, "data", self.points) if recipe.offset is None else self.points).any()
+        if recipe.steps is not None:
+            self.spread(recipe.steps)
+        if recipe.prior is not None:
+            self.make_data(recipe.prior, recipe.missing)
+        return finite
+
+    def spread(self, steps: Any) -> None:
+        self.points = spread_ties(self.points, steps, self.stretch.first_row)
+
+    def make_data(self, prior: Any, missing: bool) -> None:
+        """With the loops of a family."""
+        if isinstance(prior, NIW):
+            from dpmmwrap.sampler.whitened import WhitenedData
+
+            self.data = WhitenedData(self.points, self.n_jobs, self.stretch)
+        else:
+            from dpmmwrap.sampler.linear import LinearData
+
+            self.data = LinearData(self.points, prior, self.n_jobs, self.stretch, missing)
+
+    def close(self) -> None:
+        if self.data is not None:
+            self.data.close()
+
+    # Questions about points.
+
+    def look(self) -> tuple[int, bool, bool]:
+        """How many values are missing, whether all others are finite, and whether none is below zero."""
+        values = self.rows.data if hasattr(self.rows, "indptr") else self.rows
+        missing, finite, positive = 0, True, True
+        for begin in range(0, len(values), 1 << 16):
+            some = values[begin : begin + (1 << 16)]
+            missing += int(np.isnan(some).sum())
+            finite &= not bool(np.isinf(some).any())
+            positive &= not bool((some < 0).any())
+        return missing, finite, positive
+
+    def gaps(self) -> int:
+        """How many values of the points are missing."""
+        return int(np.isnan(self.points).sum())
+
+    def extremes(self, columns: list[int]) -> tuple[Any, Any]:
+        """The least and the greatest value of some columns."""
+        values = self.rows[:, columns]
+        return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+
+    def own(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Which of some row numbers are here: their places among these, and their rows here."""
+        here = rows - self.stretch.first_row
+        places = np.flatnonzero((here >= 0) & (here < self.stretch.n_rows))
+        return places, here[places]
+
+    def take(self, rows: IntArray) -> tuple[IntArray, Any]:
+        """The points of the row numbers that are here, and the places of these."""
+        places, own = self.own(rows)
+        return places, (self.points if self.rows is None else self.rows)[own]
+
+    def digests(self) -> list[tuple[int, str]]:
+        """A word for each group of rows."""
+        edges = self.known_data.group_rows()
+        found = []
+        for place in range(len(edges) - 1):
+            rows = self.points[edges[place] : edges[place + 1]]
+            arrays = (rows.indptr, rows.indices, rows.data) if hasattr(rows, "indptr") else (rows,)
+            word = hashlib.blake2b("".join(map(digest, arrays)).encode(), digest_size=16).hexdigest()
+            found.append((self.stretch.first_group + place, word))
+        return found
+
+    @property
+    def known_data(self) -> Data:
+        assert self.data is not None
+        return self.data
+
+    # Commands of a chain, which change labels.
+
+    def state_of(self, chain: int) -> Labels:
+        if chain not in self.chains:
+            rows = self.stretch.n_rows
+            self.chains[chain] = Labels(np.zeros(rows, np.int32), np.zeros(rows, np.uint8))
+        return self.chains[chain]
+
+    def command(self, chain: int, first: int, commands: list[Command]) -> Any:
+        """Carry out commands, the first of which has that number; the reply to the last. What has been done is not done
+        again."""
+        state = self.state_of(chain)
+        if state.done < first:
+            raise Behind(state.done)
+        for name, arguments in commands[state.done - first :]:
+            state.reply = getattr(self, f"do_{name}")(state, *arguments)
+            state.done += 1
+        return state.reply
+
+    def do_begin(self, state: Labels, first: Any, key: Any) -> IntArray:
+        given = self.given[first] if isinstance(first, str) else first
+        return self.known_data.begin_labels(state, given, key)  # type: ignore[arg-type]
+
+    def do_sweep(self, state: Labels, sent: Any, key: Any, greedy: bool) -> Nodes:
+        tables = tables_of(sent)
+        state.n_clusters = n_clusters_of(sent)
+        return packed(merge_nodes(self.known_data.sweep_groups(state, tables, key, greedy)))  # type: ignore[arg-type]
+
+    def do_sweep_labels(self, state: Labels, sent: Any, key: Any) -> Nodes:
+        tables = cluster_tables_of(sent)
+        state.n_clusters = n_clusters_of(sent)
+        return packed(merge_nodes(self.known_data.label_groups(state, tables, key)))  # type: ignore[arg-type]
+
+    def do_divide(self, state: Labels, clusters: IntArray, count: int, rules: list[Rule], origins: Any) -> Nodes:
+        data = self.known_data
+        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
+        return packed(merge_nodes(data.side_groups(state, members, sides, origins)))  # type: ignore[arg-type]
+
+    def do_relabel(self, state: Labels, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+        self.known_data.relabel(state, to_label, to_sublabel)  # type: ignore[arg-type]
+
+    def do_map_labels(self, state: Labels, to_label: IntArray) -> None:
+        self.known_data.map_labels(state, to_label)  # type: ignore[arg-type]
+
+    def do_remember(self, state: Labels) -> None:
+        self.known_data.remember(state)  # type: ignore[arg-type]
+
+    def do_keep_best(self, state: Labels) -> None:
+        state.best_labels, state.best_sublabels = state.labels.copy(), state.sublabels.copy()
+
+    def do_put(self, state: Labels, rows: IntArray, labels: IntArray) -> None:
+        places, own = self.own(rows)
+        state.labels[own] = labels[places]
+        state.by_label = None
+
+    # Questions about a chain's labels, which change nothing.
+
+    def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
+        """How many points of these clusters are here, and one point of each, or None."""
+        data = self.known_data
+        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        return np.array([len(rows) for rows in members], np.int64), data.origins_of(members)
+
+    def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
+        """The numbers of some rows of a cluster, by their places among those that are here."""
+        (rows,) = self.known_data.members(state, np.array([cluster]), count)  # type: ignore[arg-type]
+        return rows[places[self.number]].astype(np.int64) + self.stretch.first_row
+
+    def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
+        state.n_clusters = n_clusters_of(sent)
+        return merge_nodes(self.known_data.pair_groups(state, tables_of(sent), one, other, margins))  # type: ignore[arg-type]
+
+    def ask_changes(self, state: Labels, were: int, are: int) -> IntArray:
+        return self.known_data.changes(state, were, are)  # type: ignore[arg-type]
+
+    def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
+        """How many points have each pair of the user's label and of the chain's."""
+        return table_of(self.given[name], state.labels, values, count)
+
+    def ask_alike(self, state: Labels, other: int, rows: int, columns: int) -> IntArray:
+        """The same of the best labels of two chains."""
+        return table_of(best_of(state).labels, best_of(self.chains[other]).labels, rows, columns)
+
+    def ask_best(self, state: Labels) -> tuple[IntArray, UInt8Array]:
+        """The best labels and sublabels, of data that are small."""
+        assert state.best_labels is not None and state.best_sublabels is not None
+        return state.best_labels, state.best_sublabels
+
+    def ask_most(self, state: Labels) -> int:
+        """The greatest of the best labels."""
+        return int(best_of(state).labels.max())
+
+    def ask_labels_at(self, state: Labels, rows: IntArray) -> tuple[IntArray, IntArray]:
+        places, own = self.own(rows)
+        return places, state.labels[own]
+
+    def ask_rows_and_labels(self, state: Labels, rows: IntArray) -> tuple[IntArray, Any, IntArray]:
+        places, own = self.own(rows)
+        return places, self.points[own], state.labels[own]
+
+    def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
+        """Row numbers, points and labels of whole clusters."""
+        members = self.known_data.members(state, clusters, count)  # type: ignore[arg-type]
+        return [(rows.astype(np.int64) + self.stretch.first_row, self.points[rows]) for rows in members]
+
+    def ask_deserted(self, state: Labels, count: int) -> tuple[IntArray, IntArray]:
+        """How many points each cluster had when labels were remembered, and how many of them it still has."""
+        assert state.before is not None
+        had = np.bincount(state.before, minlength=count)
+        return had, np.bincount(state.before[state.before == state.labels], minlength=count)
+
+    def ask_leaving(self, state: Labels, clusters: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Rows that had one of these labels and have another now, or the other way round; their labels then and now."""
+        assert state.before is not None
+        touched = np.isin(state.before, clusters) | np.isin(state.labels, clusters)
+        rows = np.flatnonzero(touched & (state.before != state.labels))
+        return rows + self.stretch.first_row, state.before[rows], state.labels[rows]
+
+    def ask_best_sums(self, state: Labels, count: int, prior: Any, shift: Any) -> Nodes:
+        """What the statistics of the best clusters are made from, in double precision."""
+        labels, edges = best_of(state).labels, self.known_data.group_rows()
+        found = []
+        for begin, end in itertools.pairwise(edges.tolist()):
+            rows, own = self.points[begin:end], labels[begin:end]
+            if shift is None:
+                found.append(prior.statistics(rows, own, count))
+            else:
+                found.append(plain_sums(rows, own, count, shift))
+        sums = tuple(np.stack(arrays) for arrays in zip(*found, strict=True))
+        return merge_nodes(reduce_groups(self.stretch.first_group, sums))
+
+    def query(self, chain: int, name: str, arguments: tuple[Any, ...]) -> Any:
+        return getattr(self, f"ask_{name}")(self.state_of(chain), *arguments)
+
+
+class Behind(Exception):
+    """A part has not seen all commands before those that it is given."""
+
+    def __init__(self, done: int) -> None:
+        super().__init__(done)
+        self.done = done
+
+
+def counts_of(rows: Any) -> Any:
+    """Rows of counts as the family stores them."""
+    if not hasattr(rows, "indptr"):
+        return np.ascontiguousarray(rows, np.float32)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows.astype(np.float32, copy=False)
+
+
+def best_of(state: Labels) -> Labels:
+    """The best labels as labels of their own."""
+    assert state.best_labels is not None
+    return Labels(state.best_labels, np.zeros(len(state.best_labels), np.uint8))
+
+
+def table_of(first: IntArray, second: IntArray, rows: int, columns: int) -> IntArray:
+    return np.bincount(first.astype(np.int64) * columns + second, minlength=rows * columns).reshape(rows, columns)
+
+
+def n_clusters_of(sent: Any) -> int:
+    """How many clusters drawn parameters are of: the first array has one number for each."""
+    return len(sent[0])
+
+
+def is_drawn(sent: Any) -> bool:
+    """Whether these are parameters as they were drawn, from which each worker makes its tables."""
+    return type(sent) is tuple
+
+
+def tables_of(sent: Any) -> Any:
+    return pairs.kernel_tables(*sent) if is_drawn(sent) else sent
+
+
+def cluster_tables_of(sent: Any) -> Any:
+    from dpmmwrap.sampler.whitened import cluster_tables
+
+    return cluster_tables(*sent) if is_drawn(sent) else sent
+
+
+def packed(nodes: Nodes) -> Nodes:
+    """Of squares (..., D, D) the lower half, which is all that is summed."""
+    return {node: tuple(lower(array) if array.ndim == 4 else array for array in sums) for node, sums in nodes.items()}
+
+
+def lower(squares: Any) -> Any:
+    return squares[..., *np.tril_indices(squares.shape[-1])]
+
+
+def unpacked(nodes: Nodes, dim: int) -> Nodes:
+    """The inverse of `packed`, for families with squares."""
+    return {node: (*sums[:2], full(sums[2], dim), *sums[3:]) for node, sums in nodes.items()}
+
+
+def full(halves: Any, dim: int) -> Any:
+    squares = np.zeros((*halves.shape[:-1], dim, dim))
+    squares[..., *np.tril_indices(dim)] = halves
+    return squares

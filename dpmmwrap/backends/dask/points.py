@@ -1,0 +1,104 @@
+"""Points on workers, as the client sees them: their shape, and any rows that it asks for. Never all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.backends import Settings, has_few_numbers
+from dpmmwrap.backends.dask.cluster import Cluster
+from dpmmwrap.backends.dask.part import Recipe
+
+MOST_ROWS = 200_000
+"""No step asks for more rows at once than this."""
+
+
+class RemotePoints:
+    """The points of a fit, in parts on workers."""
+
+    is_remote = True
+
+    def __init__(self, cluster: Cluster, shape: tuple[int, int], dtype: Any, sparse: bool) -> None:
+        self.cluster, self.shape, self.dtype, self.is_sparse = cluster, shape, np.dtype(dtype), sparse
+        self.missing = False
+        """Whether values are missing."""
+        self.given: set[str] = set()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise TypeError("points on workers are never gathered")
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Some rows, by their numbers (any shape of them), as an array or a sparse matrix."""
+        wanted: IntArray = np.asarray(rows, np.int64)
+        if wanted.size > MOST_ROWS:
+            raise TypeError(f"{wanted.size:,} rows are too many to bring from the workers at once")
+        return put_together(
+            self.cluster.ask(0, query=("take", (wanted.ravel(),)), of_points=True).values(), wanted.shape
+        )
+
+    def everything(self) -> Any:
+        """All rows, of data that are small."""
+        assert has_few_numbers(self)
+        pieces = [self[np.arange(begin, min(begin + MOST_ROWS, len(self)))] for begin in range(0, len(self), MOST_ROWS)]
+        return stacked(pieces)
+
+    def spread(self, steps: Any) -> RemotePoints:
+        """With noise of half a step on columns of few values."""
+        self.cluster.ask(0, query=("spread", (steps,)), of_points=True)
+        recipe = self.cluster.recipe
+        assert recipe is not None
+        self.cluster.recipe = recipe._replace(steps=steps)
+        return self
+
+    def follow(self, recipe: Recipe) -> bool:
+        """Make the points from the rows as they came; whether all are finite."""
+        self.missing = recipe.missing
+        return self.cluster.follow(recipe)
+
+    def use_family(self, prior: Any) -> None:
+        """Give the parts the loops of a family."""
+        self.cluster.ask(0, query=("make_data", (prior, self.missing)), of_points=True)
+        recipe = self.cluster.recipe
+        assert recipe is not None
+        self.cluster.recipe = recipe._replace(prior=prior)
+
+    def give(self, name: str, values: IntArray) -> None:
+        """Labels of the user's own."""
+        if name not in self.given:
+            self.cluster.give(name, np.asarray(values, np.int32))
+            self.given.add(name)
+
+    def data_of_chain(self, number: int, settings: Settings) -> Any:
+        from dpmmwrap.backends.dask.data import RemoteData
+
+        return RemoteData(self, number, settings)
+
+
+def stacked(pieces: list[Any]) -> Any:
+    """Rows of several arrays or sparse matrices, one after the other."""
+    if hasattr(pieces[0], "indptr"):
+        from scipy.sparse import vstack
+
+        return vstack(pieces, format="csr")
+    return np.concatenate(pieces)
+
+
+def put_together(pieces: Any, shape: tuple[int, ...]) -> Any:
+    """Rows from several parts, each with the places where its own belong."""
+    found = [(places, rows) for places, rows in pieces if len(places)]
+    if not found:
+        found = list(pieces)[:1]
+    places = np.concatenate([its_places for its_places, _ in found])
+    if hasattr(found[0][1], "indptr"):
+        from scipy.sparse import vstack
+
+        return vstack([rows for _, rows in found], format="csr")[np.argsort(places)]
+    together = np.concatenate([rows for _, rows in found])
+    rows = np.empty_like(together)
+    rows[places] = together
+    return rows.reshape(*shape, *rows.shape[1:])

@@ -1,0 +1,282 @@
+"""What runs on a worker: the parts that it holds, and the functions that the client has it call.
+
+Parts stay in the worker's memory from one call to the next. Calls come past Dask's queue of tasks (`Client.run`), so
+that an iteration does not wait for it, and are carried out one after the other in a thread of their own, so that the
+worker goes on answering its scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.arrays import IntArray
+from dpmmwrap.backends.dask.part import Behind, Command, Labels, Part, Recipe
+from dpmmwrap.sampler.data import Stretch
+
+FITS: dict[str, Fit] = {}
+"""The fits that this worker has parts of, by a name that no other has."""
+
+
+class Fit:
+    """What a worker holds of a fit."""
+
+    def __init__(self, n_jobs: int) -> None:
+        self.n_jobs = n_jobs
+        self.parts: dict[int, Part] = {}
+        self.copies: dict[tuple[int, int], Copy] = {}
+        """Of labels of parts (and chains) that are on other workers."""
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="dpmmwrap")
+
+    def close(self) -> None:
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        for part in self.parts.values():
+            part.close()
+
+
+class Request(NamedTuple):
+    """A question to all parts of a worker."""
+
+    fit: str
+    chain: int = 0
+    first: int = 0
+    """The number of the first command."""
+    commands: list[Command] = []  # noqa: RUF012 - never written to
+    query: Command | None = None
+    """Asked when the commands are done: of the chain's labels, or (a method of `Part`) of the points."""
+    of_points: bool = False
+
+
+class Lost(NamedTuple):
+    """The answer of a worker that does not have a part (any more), or has not seen all commands."""
+
+    part: int
+    done: int = -1
+
+
+async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: Any) -> bytes:
+    """What each part answers, by number, or the exception that one of them raised; of the parts that this worker is
+    taken to hold."""
+    asked: Request = pickle.loads(request)
+    parts = by_worker[dask_worker.address]
+    fit = FITS.get(asked.fit)
+    if fit is None:
+        return pickle.dumps({part: Lost(part) for part in parts})
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(fit.thread, _answer, fit, parts, asked)
+
+
+def _answer(fit: Fit, parts: list[int], asked: Request) -> bytes:
+    try:
+        return pickle.dumps({number: _answer_of(fit, number, asked) for number in parts}, protocol=5)
+    except Exception as error:
+        return pickle.dumps(error)
+
+
+def _answer_of(fit: Fit, number: int, asked: Request) -> Any:
+    part = fit.parts.get(number)
+    if part is None or not part.complete():
+        return Lost(number)
+    if asked.of_points:
+        assert asked.query is not None
+        name, arguments = asked.query
+        return getattr(part, name)(*arguments)
+    try:
+        found = part.command(asked.chain, asked.first, asked.commands) if asked.commands else None
+        if asked.query is None:
+            return found
+        if part.state_of(asked.chain).done < asked.first + len(asked.commands):
+            return Lost(number, part.state_of(asked.chain).done)
+        return part.query(asked.chain, *asked.query)
+    except Behind as behind:
+        return Lost(number, behind.done)
+
+
+def versions() -> dict[str, str]:
+    """What has to be the same on all workers for the same labels."""
+    import numba
+    import scipy
+    from llvmlite.binding import get_host_cpu_name
+
+    import dpmmwrap
+
+    return {
+        "dpmmwrap": dpmmwrap.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "scipy": scipy.__version__,
+        "processor": str(get_host_cpu_name()),
+    }
+
+
+def prepare(kinds: tuple[str, ...], draws: bool) -> None:
+    """Compile what a fit needs, if this machine has not done so."""
+    from dpmmwrap import compiling
+
+    compiling.prepare(kinds, draws, quiet=True)
+
+
+def open_fit(fit: str, parts: list[tuple[int, Stretch]], n_jobs: int) -> None:
+    """Make room for some parts."""
+    own = FITS.setdefault(fit, Fit(n_jobs))
+    for number, stretch in parts:
+        own.parts[number] = Part(number, stretch, n_jobs)
+
+
+def close_fit(fit: str) -> None:
+    """Forget a fit."""
+    own = FITS.pop(fit, None)
+    if own is not None:
+        own.close()
+
+
+def put_rows(fit: str, part: int, begin: int, block: Any, low: int, high: int) -> int:
+    """Store the rows low to high of a block; a task of Dask's."""
+    if fit not in FITS or part not in FITS[fit].parts:
+        raise RuntimeError(f"part {part} of the fit is not on this worker")
+    return FITS[fit].parts[part].put_rows(begin, rows_of(block, low, high))
+
+
+def rows_of(block: Any, low: int, high: int) -> Any:
+    """Some rows of a block as an array or a sparse matrix of floats."""
+    if hasattr(block, "to_numpy"):
+        block = block.to_numpy()
+    rows = block[low:high]
+    if hasattr(rows, "tocsr"):
+        rows = rows.tocsr()
+    elif not isinstance(rows, np.ndarray):
+        rows = np.asarray(rows)
+    return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+
+
+def follow(fit: str, parts: list[int], recipe: Recipe) -> bool:
+    """Make the points of some parts."""
+    finite = [FITS[fit].parts[part].follow(recipe) for part in parts]
+    return all(finite)
+
+
+def give(fit: str, part: int, name: str, values: Any) -> None:
+    """Labels of the user's own."""
+    FITS[fit].parts[part].given[name] = values
+
+
+class Copy(NamedTuple):
+    """The labels of a part's chain at some time, as they travel and are kept."""
+
+    done: int
+    n_clusters: int
+    arrays: dict[str, Any]
+
+
+NARROW = (np.uint8, np.uint16, np.int32)
+KEPT = ("labels", "sublabels", "best_labels", "best_sublabels")
+
+
+def copy_of(fit: str, part: int, chain: int) -> Copy:
+    """A copy of the labels, in as few bytes as they fit; to be called between commands."""
+    state = FITS[fit].parts[part].state_of(chain)
+    arrays = {name: narrowed(getattr(state, name)) for name in KEPT if getattr(state, name) is not None}
+    return Copy(state.done, state.n_clusters, arrays)
+
+
+def copy_kept(fit: str, part: int, chain: int) -> Copy:
+    """A copy that this worker keeps."""
+    return FITS[fit].copies[part, chain]
+
+
+async def fetch(address: str, function: Callable[..., Any], arguments: tuple[Any, ...], dask_worker: Any) -> Any:
+    """What a function returns on another worker, straight from there."""
+    from distributed.protocol.pickle import dumps
+
+    if address == dask_worker.address:
+        return function(*arguments)
+    reply = await dask_worker.rpc(address).run(function=dumps(function), args=dumps(arguments))
+    if reply["status"] != "OK":
+        raise OSError(f"the worker {address} does not have what it should")
+    return reply["result"]
+
+
+async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int, dask_worker: Any) -> dict[int, int]:
+    """Keep copies of labels of parts on other workers; how many commands each has seen, by part."""
+    own, found = FITS.setdefault(fit, Fit(n_jobs)), {}
+    for part, chain, address in wanted:
+        copy = await fetch(address, copy_of, (fit, part, chain), dask_worker)
+        own.copies[part, chain] = copy
+        found[part] = copy.done
+    return found
+
+
+async def fetch_copy(fit: str, part: int, chain: int, address: str, dask_worker: Any) -> int:
+    """Take over labels from a worker that keeps a copy; how many commands they have seen."""
+    copy = await fetch(address, copy_kept, (fit, part, chain), dask_worker)
+    restore(fit, part, chain, copy)
+    return int(copy.done)
+
+
+def narrowed(values: IntArray) -> Any:
+    kind = next(kind for kind in NARROW if values.max(initial=0) <= np.iinfo(kind).max)
+    return values.astype(kind)
+
+
+def restore(fit: str, part: int, chain: int, copy: Copy) -> None:
+    """Put labels back as they were."""
+    kinds = {"sublabels": np.uint8, "best_sublabels": np.uint8}
+    arrays: Any = {name: np.array(values, kinds.get(name, np.int32)) for name, values in copy.arrays.items()}
+    FITS[fit].parts[part].chains[chain] = Labels(n_clusters=copy.n_clusters, done=copy.done, **arrays)
+
+
+def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
+    """The best labels, or sublabels, of a part: what is left when the fit is over."""
+    if fit not in FITS or part not in FITS[fit].parts:
+        raise RuntimeError("the labels were on a worker that is gone: predict gives the most probable ones again")
+    values = getattr(FITS[fit].parts[part].state_of(chain), name)
+    return values - np.int32(offset) if offset else values.copy()
+
+
+def sees(fit: str, path: str) -> bool:
+    """Whether a file is there, as seen from here."""
+    return Path(path).exists()
+
+
+def write_labels(fit: str, parts: list[int], chain: int, folder: str, name: str) -> list[str]:
+    """Write the labels of some parts to a folder that all machines see; the names of the files."""
+    from dpmmwrap.files import write_npz
+
+    written = []
+    for part in parts:
+        stretch, copy = FITS[fit].parts[part].stretch, copy_of(fit, part, chain)
+        place = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
+        write_npz(Path(folder) / place, copy.arrays)
+        written.append(place)
+    return written
+
+
+def read_labels(fit: str, parts: list[int], chain: int, folder: str, files: list[str], done: int, count: int) -> None:
+    """Read the labels of some parts from files that other numbers of workers may have written."""
+    for number in parts:
+        part = FITS[fit].parts[number]
+        begin, end = part.stretch.first_row, part.stretch.first_row + part.stretch.n_rows
+        found: dict[str, list[Any]] = {}
+        for name in sorted(files, key=lambda name: rows_in(name)[0]):
+            first, last = rows_in(name)
+            if first < end and last > begin:
+                with np.load(Path(folder) / name, allow_pickle=False) as arrays:
+                    for array in arrays:
+                        some = arrays[array][max(begin - first, 0) : end - first]
+                        found.setdefault(array, []).append(some)
+        arrays = {name: np.concatenate(pieces) for name, pieces in found.items()}
+        restore(fit, number, chain, Copy(done, count, arrays))
+
+
+def rows_in(name: str) -> tuple[int, int]:
+    """The rows of a file of labels, by its name."""
+    first, last = name.removesuffix(".npz").rsplit(".", 1)[1].split("-")
+    return int(first), int(last)

@@ -1,0 +1,95 @@
+"""The end of a search, shaken: without one of its clusters, does a short chain find something better?
+
+A split or a merge changes two clusters. Where three pieces would do better as two others, the way there leads through
+states that are worse, and a chain at its peak does not take it. Here the points of a cluster are given to those that
+are next best for them, and the chain goes on from there. Only what ends higher is kept, so this is a search, and no
+part of sampling.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.backends import Settings
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.state import Best
+from dpmmwrap.starts import make_initializer
+
+ITERATIONS = 15
+"""Of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
+TRIALS, ROUNDS, PATIENCE = 8, 20, 2
+"""Clusters that are left out in turn, those that are needed least; rounds of this at most, and without success."""
+BETTER = 0.5
+"""Nats by which a clustering has to be better."""
+SHAKEN = 1 << 20
+"""Numbers of these chains, from which their seeds follow: beyond those of all others."""
+
+
+def refined(X: Points, settings: Settings, best: Best, interrupt: Interrupt) -> Best:
+    """A clustering, or a better one from nearby."""
+    settings = short(X, settings, best)
+    with ThreadPoolExecutor(settings.n_jobs) as pool:
+        failed = 0
+        for number in range(ROUNDS):
+            if interrupt.requested or best.labels.max() < 1 or failed == PATIENCE:
+                break
+            scores = log_scores(settings.prior, X, best.labels)
+
+            def try_without(cluster: int, number: int = number, best: Best = best, scores: Any = scores) -> Best:
+                labels = without_one(scores, best.labels, cluster)
+                own = replace(settings, alpha=best.alpha, init_clusters=labels, n_jobs=1)
+                chain = Chain(X, own, SHAKEN * (number + 1) + cluster)
+                try:
+                    return chain.run(interrupt).best
+                finally:
+                    chain.context.data.close()
+
+            found = max(pool.map(try_without, least_needed(scores, best.labels)), key=lambda one: one.log_posterior)
+            better = found.log_posterior > best.log_posterior + BETTER
+            best, failed = (found, 0) if better else (best, failed + 1)
+    return best
+
+
+def short(X: Points, settings: Settings, best: Best) -> Settings:
+    """The settings of short chains with the prior that a search has come to."""
+    grid = settings.hyperprior
+    if grid is not None:
+        settings = replace(settings, prior=grid.prior(best.place), hyperprior=replace(grid, start=best.place))
+    settings = replace(
+        settings, initializer=make_initializer("kmeans"), max_iter=ITERATIONS,
+        stop_when_flat=False, exact_moves=False, other_start=None, n_chains=1, progress=None, checkpoint=None,
+        truth=None,
+    )  # fmt: skip
+    settings.bind(X, settings.full_ratio)
+    return settings
+
+
+def without_one(scores: Float64Array, labels: IntArray, cluster: int) -> IntArray:
+    """Labels from 0, with the points of a cluster in those that are next best for them."""
+    others = np.where(np.arange(len(scores))[:, None] == cluster, -np.inf, scores)
+    moved = np.where(labels == cluster, others.argmax(axis=0), labels)
+    return np.asarray(np.unique(moved, return_inverse=True)[1], dtype=np.int32)
+
+
+def log_scores(prior: Prior, X: Points, labels: IntArray) -> Float64Array:
+    """Each cluster's log probability of each point (K, N), but for a constant."""
+    statistics = prior.statistics(X, labels)
+    found: Float64Array = np.log(statistics.counts)[:, None] + prior.posterior(statistics).log_predictive(X)
+    return found
+
+
+def least_needed(scores: Float64Array, labels: IntArray) -> IntArray:
+    """The clusters whose points lose least if they have to go to their next best."""
+    every = np.arange(len(labels))
+    own = scores[labels, every]
+    others = scores.copy()
+    others[labels, every] = -np.inf
+    lost = np.bincount(labels, own - others.max(axis=0), len(scores))
+    return np.argsort(lost)[:TRIALS]
