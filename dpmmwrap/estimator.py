@@ -79,7 +79,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
-        points of a cluster to sublabels 0 and 1. "auto" is the network for Gaussian families, 2-means for others.
+        points of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits
+        are accepted by the reference's ratio, as in Julia.
     max_iter : int or "auto", default="auto"
         Iterations of the search. "auto" ends it when the log posterior has been flat for a while, after 500 at the
         latest; with Julia by the reference's own ratio it is 100.
@@ -372,7 +373,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         choice = choose_model(asked, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
-        initializer, notes = self._initializer(prior)
+        full_ratio = backend.name != "julia" and given["acceptance_ratio"] in FULL_RATIOS
+        initializer, notes = self._initializer(prior, full_ratio)
         choice = choice._replace(notes=(*choice.notes, *notes))
         settings = Settings(
             **self._concentration(backend.name, ratio),
@@ -724,14 +726,15 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         diagonal = own or ("diag" if self.covariance_type == "auto" and missing else self.covariance_type)
         return self.family if diagonal in ("auto", "full") else diagonal
 
-    def _initializer(self, prior: Any) -> tuple[Initializer, list[str]]:
+    def _initializer(self, prior: Any, full_ratio: bool) -> tuple[Initializer, list[str]]:
         """How subclusters begin, and what is to be said of it."""
         gaussian = prior.family in ("full", "diag", "spherical")
         start, notes = self.init, list[str]()
         if isinstance(start, str) and start == "auto":
-            start = "splitnet" if gaussian else "kmeans"
+            # With the whole Hastings ratio 2-means does as well; without it, it does not split crowds.
+            start = "splitnet" if gaussian and not full_ratio else "kmeans"
             try:
-                if gaussian:
+                if start == "splitnet":
                     check_torch()
             except NetworkUnavailable as problem:
                 start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]

@@ -59,9 +59,10 @@ LOOK = """
 from pathlib import Path
 import dpmmwrap
 from dpmmwrap.backends import julia_setup
-from dpmmwrap.splitnet.weights_io import shipped_dims
+from dpmmwrap.splitnet.weights_io import shipped_path
 package = Path(dpmmwrap.__file__).parent
-print(package, len(shipped_dims()), *sorted(path.name for path in (package / "_julia" / "DPMMWrapBridge").iterdir()))
+bridge = package / "_julia" / "DPMMWrapBridge"
+print(package, int(shipped_path().is_file()), *sorted(path.name for path in bridge.iterdir()))
 """
 
 

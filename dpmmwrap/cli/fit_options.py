@@ -178,7 +178,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(INITS),
         default="auto",
         show_default=True,
-        help="How the two subclusters of a new cluster begin. auto: splitnet for Gaussian clusters, else kmeans.",
+        help="How the two subclusters of a new cluster begin. auto: kmeans, or splitnet for Gaussian clusters with the "
+        "reference's ratio, as in Julia.",
     ),
     search("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."),
     search(

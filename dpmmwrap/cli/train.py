@@ -26,7 +26,13 @@ INTERRUPTED = 130
 
 
 @click.command("train", epilog=EXAMPLES)
-@click.option("--dim", type=click.IntRange(min=1), required=True, help="Features of a point.")
+@click.option(
+    "--dim",
+    "dims",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Features of a point; give it several times for sets of several dimensions.  [default: 1 to 20, mixed]",
+)
 @click.option(
     "--preset",
     type=click.Choice(["compact", "paper"]),
@@ -51,7 +57,7 @@ INTERRUPTED = 130
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint beside --out.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def command(
-    dim: int,
+    dims: tuple[int, ...],
     preset: str,
     steps: int | None,
     minutes: float | None,
@@ -68,14 +74,16 @@ def command(
     """
     if steps is not None and minutes is not None:
         raise click.UsageError("give --steps or --minutes, not both")
-    out = Path(f"splitnet_d{dim}.safetensors") if out is None else out
+    out = Path("splitnet.safetensors") if out is None else out
     if out.suffix != ".safetensors":
         raise click.UsageError(f"--out should be a .safetensors file, not {out}")
     from dpmmwrap.files import check_writable
-    from dpmmwrap.splitnet.training import CURVE_NOTE, TrainingSettings, train
+    from dpmmwrap.splitnet.training import CURVE_NOTE, MIXED_DIMS, TrainingSettings, train
 
     check_writable(out)
-    settings = TrainingSettings(dim, preset, 4000 if steps is None else steps, batch, seed, device=device)
+    settings = TrainingSettings(
+        dims or MIXED_DIMS, preset, 4000 if steps is None else steps, batch, seed, device=device
+    )
     with progress_bar(f"dpmmwrap: note: {CURVE_NOTE}") as progress:
         card = train(settings, out, resume=resume, minutes=minutes, progress=progress)
     agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())

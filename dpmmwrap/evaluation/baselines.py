@@ -79,17 +79,16 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
     if name == "moVB" and (found is None or found.origin is None):
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     network = name.startswith("SubC-SplitNet") or name == "DPMM-splitnet"
-    if network and settings.weights is None and weights_file(dim) is None:
+    if network and settings.weights is None and weights_file() is None:
         return f"{name} is left out: no SplitNet weights came with this installation (--weights FILE takes one's own)"
     return None
 
 
-def weights_file(dim: int) -> Path | None:
-    """The shipped weights that SplitNet uses for points of this dimension; None if there are none."""
-    from dpmmwrap.splitnet.weights_io import network_dim, shipped_dims, shipped_path
+def weights_file() -> Path | None:
+    """The shipped weights of SplitNet; None if there are none."""
+    from dpmmwrap.splitnet.weights_io import shipped_path
 
-    dims = shipped_dims()
-    return shipped_path(network_dim(dim, dims)) if dims else None
+    return shipped_path() if shipped_path().is_file() else None
 
 
 def prepare(names: Sequence[str]) -> None:

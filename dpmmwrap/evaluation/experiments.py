@@ -257,5 +257,5 @@ def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[st
 
         # Refused now if they are not what they should be, not after an hour of other runs.
         load_weights(settings.weights)
-    files = {dim: Path(settings.weights) if settings.weights else weights_file(dim) for dim in dims}
+    files = {dim: Path(settings.weights) if settings.weights else weights_file() for dim in dims}
     return {dim: fingerprint(path) for dim, path in files.items() if path is not None}

@@ -10,14 +10,14 @@ import numpy as np
 from dpmmwrap import plotting
 from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
-from dpmmwrap.evaluation.splits import SplitResult, splitters
+from dpmmwrap.evaluation.splits import START, SplitResult, splitters
 from dpmmwrap.evaluation.summary import Table
 from dpmmwrap.files import write_csv
 from dpmmwrap.splitnet.synthesis import LEVELS, draw_test_sets
 
 EXAMPLES = 2
 """Sets of each level in the figure: the first ones of the table's."""
-SHOWN = {"2-means": "2-means", "splitnet": "SplitNet"}
+SHOWN = {"2-means": "2-means", START: "SplitNet start"}
 
 
 def write_splits(
@@ -30,7 +30,8 @@ def write_splits(
     words = [
         f"{sets} sets of each of the paper's levels, in {dim} dimensions: pairs of Gaussians. "
         "ARI is against the truth; H > 1 is the share of splits that the sampler would accept at once; "
-        "milliseconds are per set. The oracle knows the true parameters."
+        "milliseconds are per set; the calibration error says how far probabilities are from how often they come true. "
+        "The oracle knows the true parameters."
     ]
     section = Section("Results", words, levels_table(results))
     if plotting.available() and dim > 1:
@@ -46,13 +47,16 @@ def levels_table(results: Sequence[SplitResult]) -> Table:
     header = ["method"]
     for level in LEVELS:
         header += [f"{level}: ARI", f"{level}: H > 1", f"{level}: ms"]
+    header.append("calibration error")
     lines = []
     for method in dict.fromkeys(row.method for row in results):
         line = [method]
+        errors = [cells[method, level].calibration for level in LEVELS]
         for level in LEVELS:
             row = cells[method, level]
             spent = "" if np.isnan(row.milliseconds) else f"{row.milliseconds:.1f}"
             line += [f"{row.ari:.2f}", f"{row.positive:.2f}", spent]
+        line.append("" if np.isnan(errors).any() else f"{np.mean(errors):.3f}")
         lines.append(line)
     return Table(header, lines)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from dpmmwrap.splitnet.synthesis import (
     TRAINING_LOG_HASTINGS,
     Mixtures,
     curriculum,
+    draw_alike_pairs,
     draw_crowds,
     draw_splittable_pairs,
     draw_test_sets,
@@ -25,20 +29,44 @@ from dpmmwrap.splitnet.synthesis import (
 
 TARGETS = 4
 """Worthwhile splits per set that the network is shown; in a pair all of them are the one true split."""
-POINTS = (128, 512)
+POINTS = (16, 2000)
 """Points per set that the network sees."""
+POINTS_PER_DIM = 3
+"""Fewer points than these, per dimension, say nothing of two covariances."""
 FRAME_POINTS = (400, 1300)
-"""Points per set that its frame is computed from: a cluster's context is larger than what the network reads."""
-PADDED_SHARE = 0.2
-SMALLEST_DIM = {3: 3, 5: 4, 10: 6, 20: 11}
+LARGER_FRAMES = 0.5
+"""Points per set that its frame is computed from in this share of the batches, if the set has fewer: the context of a
+cluster is larger than what the network reads of it."""
+POINTS_PER_STEP = 256
+"""Times the sets that are asked for: a step of small sets has more of them."""
+LARGEST_BATCH = 64
+ALIKE_SHARE, REGULAR_SHARE = 0.2, 0.4
+"""Pairs with one covariance, of all pairs, and crowds of round components, of all crowds."""
+HEAVY_SHARE, FREEDOM = 0.2, (2.5, 30.0)
+"""Sets whose components are Student t, and with how many degrees of freedom."""
+NOISY_SHARE, NOISE, NOISE_WIDTH = 0.2, (0.003, 0.05), 3.0
+"""Sets in which some points are from nowhere: their share, and how far they are spread, in deviations of the set."""
+
+
+class Stage(NamedTuple):
+    """What the steps of a training draw from, from some step on."""
+
+    begins: int
+    dims: tuple[int, ...]
+    regular: bool
+    """Whether some pairs have one covariance, and some crowds nearly."""
+    hardness: float
+    """How near to the hard end pairs are drawn."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Points (B, n, D) in their frames, and for each target split the probability of its first side (B, T, n)."""
+    """Points (B, n, D) in their frames, for each target split the probability of its first side (B, T, n), and which
+    points have one (B, n): noise does not."""
 
     X: Tensor
     targets: Tensor
+    known: Tensor
 
 
 def crowd_share(dim: int) -> float:
@@ -46,39 +74,52 @@ def crowd_share(dim: int) -> float:
     return 0.3 if dim <= 5 else 0.2
 
 
-def training_batch(seed: int, step: int, dim: int, sets: int, progress: float) -> Batch:
-    """The batch of one step. It depends on the seed and the step alone, so a run can be resumed exactly."""
+def set_size(rng: Generator, dim: int) -> int:
+    """By its logarithm, the larger of two draws: small sets have little to say."""
+    least, most = np.log(max(POINTS[0], POINTS_PER_DIM * dim)), np.log(POINTS[1])
+    return int(np.exp(rng.uniform(least, most, size=2).max()))
+
+
+def training_batch(seed: int, step: int, stage: Stage, sets: int, progress: float) -> Batch:
+    """The batch of one step, of one dimension. It depends on the seed and the step alone, so a run can be resumed
+    exactly."""
     rng = np.random.default_rng((seed, step))
-    n = int(np.exp(rng.uniform(*np.log(POINTS))))
+    dim = int(rng.choice(stage.dims))
+    n = set_size(rng, dim)
     # The same number of points in every batch, so that a step of small sets is not wasted.
-    sets = max(4, round(sets * 256 / n))
-    drawn = dim
-    if rng.random() < PADDED_SHARE:
-        drawn = int(rng.integers(SMALLEST_DIM.get(dim, max(1, dim - 2)), dim + 1))
+    sets = min(LARGEST_BATCH, max(2, round(sets * POINTS_PER_STEP / n)))
     crowded = int(rng.binomial(sets, crowd_share(dim)))
-    n_frame = max(n, int(rng.integers(*FRAME_POINTS)))
-    difficulties = curriculum(rng, drawn, sets - crowded, progress)
+    n_frame = max(n, int(rng.integers(*FRAME_POINTS))) if rng.random() < LARGER_FRAMES else n
+    alike = int(rng.binomial(sets - crowded, ALIKE_SHARE)) if stage.regular else 0
+    pairs = sets - crowded - alike
+    difficulties = curriculum(rng, dim, pairs, progress, stage.hardness)
     parts = []
-    if sets - crowded:
+    if pairs:
         mixtures, X, _ = draw_splittable_pairs(
-            rng, drawn, difficulties, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION
+            rng, dim, difficulties, n_frame, TRAINING_LOG_HASTINGS, TEST_CONCENTRATION
         )
-        sides = np.zeros((sets - crowded, TARGETS, 2))
-        sides[:, :, 0] = 1.0
-        parts.append(_in_frames(rng, mixtures, X, sides, n, dim))
+        parts.append(_training_sets(rng, mixtures, X, first_side(pairs), n))
+    if alike:
+        mixtures = draw_alike_pairs(rng, dim, alike)
+        parts.append(_training_sets(rng, mixtures, mixtures.sample(rng, n_frame)[0], first_side(alike), n))
     if crowded:
-        mixtures, sides = draw_worthwhile_crowds(rng, drawn, crowded)
+        mixtures, sides = draw_worthwhile_crowds(rng, dim, crowded, REGULAR_SHARE if stage.regular else 0.0)
         X, _ = mixtures.sample(rng, n_frame)
-        parts.append(_in_frames(rng, mixtures, X, sides, n, dim))
-    return Batch(torch.cat([part.X for part in parts]), torch.cat([part.targets for part in parts]))
+        parts.append(_training_sets(rng, mixtures, X, sides, n))
+    return Batch(*(torch.cat([getattr(part, name) for part in parts]) for name in ("X", "targets", "known")))
 
 
-def draw_worthwhile_crowds(rng: Generator, dim: int, count: int) -> tuple[Mixtures, Float64Array]:
+def first_side(pairs: int) -> Float64Array:
+    """Targets (pairs, TARGETS, 2) of pairs, which are split in one way only."""
+    return np.tile([1.0, 0.0], (pairs, TARGETS, 1))
+
+
+def draw_worthwhile_crowds(rng: Generator, dim: int, count: int, regular: float = 0.0) -> tuple[Mixtures, Float64Array]:
     """Crowded clusters with a split that pays, and the sides (count, TARGETS, K) of their best splits.
 
     Twice as many are drawn; those with the largest best gain are kept (a gain at or below zero is no split).
     """
-    mixtures = draw_crowds(rng, dim, 2 * count)
+    mixtures = draw_crowds(rng, dim, 2 * count, regular=regular)
     sides, gains = best_bipartitions(mixtures.weights, mixtures.means, mixtures.covariances, TARGETS)
     pays = np.flatnonzero(gains[:, 0] > 0.005)
     kept = np.argsort(-gains[:, 0])[:count] if len(pays) < count else pays[:count]
@@ -89,12 +130,22 @@ def draw_worthwhile_crowds(rng: Generator, dim: int, count: int) -> tuple[Mixtur
     return mixtures[kept], sides
 
 
-def _in_frames(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int, dim: int) -> Batch:
-    """Pads to D with noise where fewer dimensions were drawn, frames all points, and keeps n of them."""
+def _training_sets(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int) -> Batch:
+    """Some sets get heavy tails, some get noise; all in their frames, and n points of each."""
+    heavy = np.flatnonzero(rng.random(len(X)) < HEAVY_SHARE)
+    if len(heavy):
+        freedom = np.full(len(X), np.inf)
+        freedom[heavy] = np.exp(rng.uniform(math.log(FREEDOM[0]), math.log(FREEDOM[1]), len(heavy)))
+        mixtures = replace(mixtures, freedom=freedom)
+        X[heavy], _ = mixtures[heavy].sample(rng, X.shape[1])
     targets = sides @ mixtures.responsibilities(X[:, :n])
-    points = pad_with_noise(rng, _scaled(X), dim)
-    frames = to_frame(torch.from_numpy(points))
-    return Batch(frames[:, :n].float(), torch.from_numpy(targets).float())
+    X = _scaled(X)
+    share = np.exp(rng.uniform(math.log(NOISE[0]), math.log(NOISE[1]), len(X))) * (rng.random(len(X)) < NOISY_SHARE)
+    noise = rng.random(X.shape[:2]) < share[:, None]
+    X[noise] = NOISE_WIDTH * rng.standard_normal((int(noise.sum()), X.shape[2]))
+    frames = to_frame(torch.from_numpy(X))
+    known = torch.from_numpy(~noise[:, :n])
+    return Batch(frames[:, :n].float(), torch.from_numpy(targets).float(), known)
 
 
 def _scaled(X: Float64Array) -> Float64Array:
@@ -103,33 +154,30 @@ def _scaled(X: Float64Array) -> Float64Array:
     return np.asarray(centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-30))
 
 
-def pad_with_noise(rng: Generator, X: Float64Array, dim: int) -> Float64Array:
-    """More dimensions that say nothing: independent standard normals. Constants would not be whitened."""
-    missing = dim - X.shape[-1]
-    if missing <= 0:
-        return X
-    return np.concatenate([X, rng.standard_normal((*X.shape[:-1], missing))], axis=-1)
-
-
 @dataclass(frozen=True)
 class Validation:
-    """Fixed sets of one kind: points in their frames and the true labels."""
+    """Fixed sets of one kind and dimension: points in their frames and the true labels."""
 
     name: str
     X: Tensor
     labels: IntArray
 
 
-def validation_sets(seed: int, dim: int, sets: int = 48, n: int = 512) -> list[Validation]:
-    """The paper's easy, medium and hard sets and crowded clusters, from a stream that training never uses."""
+def validation_sets(seed: int, dims: Sequence[int], sets: int = 32, n: int = 1024) -> list[Validation]:
+    """Sets of every kind in each dimension, from a stream that training never uses."""
+    return [kind for dim in sorted(set(dims)) for kind in validation_sets_in(seed, dim, sets, n)]
+
+
+def validation_sets_in(seed: int, dim: int, sets: int, n: int) -> list[Validation]:
+    """The paper's easy, medium and hard sets and crowded clusters."""
     rng = np.random.default_rng((seed, 0x7A11DA7E, dim))
     found = []
     for level in LEVELS:
         _, X, labels = draw_test_sets(rng, dim, level, sets, n=2048 if dim >= 10 else 1024)
         frames = to_frame(torch.from_numpy(_scaled(X)))
-        found.append(Validation(level, frames[:, :n].float(), labels[:, :n]))
+        found.append(Validation(f"{level} {dim}", frames[:, :n].float(), labels[:, :n]))
     mixtures, sides = draw_worthwhile_crowds(rng, dim, sets)
     X, components = mixtures.sample(rng, 1024)
     labels = np.take_along_axis(sides[:, 0].astype(np.int64), components, axis=1)
-    found.append(Validation("crowded", to_frame(torch.from_numpy(_scaled(X)))[:, :n].float(), labels[:, :n]))
+    found.append(Validation(f"crowded {dim}", to_frame(torch.from_numpy(_scaled(X)))[:, :n].float(), labels[:, :n]))
     return found

@@ -64,9 +64,3 @@ class Context:
         observed, centred = (None if part is None else part[clusters] for part in (self.observed, self.centred))
         model, Z, present = self.model.take(clusters), self.Z[clusters], self.present[clusters]
         return Context(model, Z, present, self.sizes[clusters], observed, view, centred)
-
-    def head(self, n: int) -> Context:
-        """The first n points only."""
-        view = None if self.view is None else self.view._replace(points=self.view.points[:, :n])
-        observed, centred = (None if part is None else part[:, :n] for part in (self.observed, self.centred))
-        return Context(self.model, self.Z[:, :n], self.present[:, :n], self.sizes, observed, view, centred)

@@ -23,6 +23,9 @@ class Features(Protocol):
     def dot(self, weights: Tensor) -> Tensor:
         """phi . weights of every point (B, C, n), for weights (B, C, F)."""
 
+    def head(self, n: int) -> Features:
+        """Of the first n points only."""
+
 
 @dataclass(frozen=True)
 class StoredFeatures:
@@ -35,6 +38,9 @@ class StoredFeatures:
 
     def dot(self, weights: Tensor) -> Tensor:
         return torch.bmm(weights.to(self.phi.dtype), self.phi.transpose(1, 2))
+
+    def head(self, n: int) -> StoredFeatures:
+        return StoredFeatures(self.phi[:, :n])
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,9 @@ class OuterFeatures:
         matrices = symmetric(weights, self.extended.shape[2] - 1).to(self.extended.dtype)
         found = [(torch.bmm(self.extended, matrix) * self.extended).sum(dim=2) for matrix in matrices.unbind(1)]
         return torch.stack(found, dim=1)
+
+    def head(self, n: int) -> OuterFeatures:
+        return OuterFeatures(self.extended[:, :n])
 
 
 @dataclass(frozen=True)

@@ -1,200 +1,117 @@
-"""SplitNet: the Set Transformer of the paper, one logit per point.
-
-A set only speaks through a few vectors (inducing points in the encoder, seeds in the decoder), so the cost
-is linear in the number of points, and permuting the points permutes the logits.
-"""
+"""SplitNet: a network that proposes splits of a cluster, one logit per point."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-FREQUENCIES = (2.0, 4.0, 8.0)
-MAX_DIM_OF_WAVES = 5
-SMALLEST_SQUARE = 1e-4
-FEW_KEYS = 16
+from dpmmwrap.arrays import Float64Array, FloatArray
+from dpmmwrap.splitnet.axis_network import AxisNetwork, AxisSizes
+from dpmmwrap.splitnet.frame import frame_of
+from dpmmwrap.splitnet.set_transformer import Architecture, SetTransformer, paper_architecture
 
-
-@dataclass(frozen=True)
-class Architecture:
-    """The sizes of a network. `proposals` is the number of splits that one pass proposes."""
-
-    dim: int
-    hidden: int
-    heads: int
-    encoders: int
-    inducing: int
-    decoders: int
-    seeds: int
-    proposals: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-PAPER_SIZES = {
-    2: {"hidden": 128, "heads": 4, "encoders": 2, "inducing": 64, "decoders": 2, "seeds": 8},
-    10: {"hidden": 128, "heads": 8, "encoders": 2, "inducing": 64, "decoders": 2, "seeds": 16},
-    20: {"hidden": 256, "heads": 8, "encoders": 3, "inducing": 128, "decoders": 3, "seeds": 16},
-}
-COMPACT_SIZES = {"hidden": 64, "heads": 4, "encoders": 2, "inducing": 32, "decoders": 2, "seeds": 8}
+Sizes = AxisSizes | Architecture
+KINDS: dict[str, type[Sizes]] = {"axes": AxisSizes, "set transformer": Architecture}
 PRESETS = ("compact", "paper")
+LARGEST_DIM = 20
+"""In more dimensions, a network that takes any sees the longest directions."""
 
 
-def architecture(dim: int, preset: str = "compact") -> Architecture:
-    """The sizes of a preset; the paper's are given for D = 2, 10 and 20, others take the next one up."""
+def architecture(preset: str = "compact", dim: int | None = None) -> Sizes:
+    """The sizes of a preset. The compact network takes any dimension, the paper's is of one."""
     if preset == "compact":
-        return Architecture(dim=dim, **COMPACT_SIZES, proposals=4)
-    if preset == "paper":
-        row = min((d for d in PAPER_SIZES if d >= dim), default=max(PAPER_SIZES))
-        return Architecture(dim=dim, **PAPER_SIZES[row])
-    raise ValueError(f"preset should be one of {', '.join(PRESETS)}, not {preset!r}")
+        return AxisSizes()
+    if preset != "paper":
+        raise ValueError(f"preset should be one of {', '.join(PRESETS)}, not {preset!r}")
+    if dim is None:
+        raise ValueError("the paper's network is of one dimension, which should be given")
+    return paper_architecture(dim)
 
 
-def linear(X: Tensor, layer: nn.Linear) -> Tensor:
-    """What the layer does, called as a function: for a few small sets, calls of modules cost as much as their work."""
-    return functional.linear(X, layer.weight, layer.bias)
-
-
-def norm(X: Tensor, layer: nn.LayerNorm) -> Tensor:
-    return torch.layer_norm(X, layer.normalized_shape, layer.weight, layer.bias, layer.eps)
-
-
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention of queries (B, heads, n, h) to keys and values (B, heads, m, h)."""
-    if mask is not None or key.shape[2] >= FEW_KEYS:
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    # With fewer keys than the processor works on at once, the softmax is faster with the many queries last.
-    scores = key @ query.transpose(2, 3) / math.sqrt(query.shape[-1])
-    return torch.softmax(scores, dim=2).transpose(2, 3) @ value
-
-
-class MAB(nn.Module):
-    """Multihead attention block: MAB(X, Y) = H + rFF(H) with H = X + rFF(MultiheadAtt(X, Y))."""
-
-    def __init__(self, hidden: int, heads: int) -> None:
-        super().__init__()
-        self.heads, self.size = heads, hidden // heads
-        self.query = nn.Linear(hidden, hidden)
-        self.key_value = nn.Linear(hidden, 2 * hidden)
-        self.output = nn.Linear(hidden, hidden)
-        self.feed_forward = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, hidden))
-        self.norm_attention = nn.LayerNorm(hidden)
-        self.norm_output = nn.LayerNorm(hidden)
-
-    def forward(self, X: Tensor, Y: Tensor, present: Tensor | None = None) -> Tensor:
-        """X (B or 1, n, h) attends to Y (B, m, h); `present` (B, m) marks the rows of Y that are not padding."""
-        query = self._heads(linear(X, self.query)).expand(len(Y), -1, -1, -1)
-        key, value = self._heads(linear(Y, self.key_value)).chunk(2, dim=1)
-        attention = attend(query, key, value, None if present is None else present[:, None, None, :])
-        H = norm(X + linear(attention.transpose(1, 2).flatten(2), self.output), self.norm_attention)
-        return norm(H + self.feed_forward(H), self.norm_output)
-
-    def _heads(self, X: Tensor) -> Tensor:
-        """(B, n, heads * h) -> (B, heads, n, h)."""
-        return X.view(*X.shape[:2], -1, self.size).transpose(1, 2)
-
-
-class SAB(nn.Module):
-    """Set attention block: every point attends to every point."""
-
-    def __init__(self, hidden: int, heads: int) -> None:
-        super().__init__()
-        self.block = MAB(hidden, heads)
-
-    def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        return self.block(X, X, present)  # type: ignore[no-any-return]
-
-
-class ISAB(nn.Module):
-    """Induced set attention block: ISAB(X) = MAB(X, MAB(I, X)) with learned inducing points I."""
-
-    def __init__(self, hidden: int, heads: int, inducing: int) -> None:
-        super().__init__()
-        self.inducing = nn.Parameter(torch.empty(1, inducing, hidden))
-        nn.init.xavier_uniform_(self.inducing)
-        self.gather = MAB(hidden, heads)
-        self.scatter = MAB(hidden, heads)
-
-    def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        summary = self.gather(self.inducing, X, present)
-        return self.scatter(X, summary)  # type: ignore[no-any-return]
-
-
-class PMA(ISAB):
-    """Pooling by attention with one output per point: the seeds S attend to the set, the points attend back.
-
-    PMA(X) = MAB(X, MAB(S, rFF(X))): the same two steps as an ISAB, after a row-wise layer on what is pooled.
-    """
-
-    def __init__(self, hidden: int, heads: int, seeds: int) -> None:
-        super().__init__(hidden, heads, seeds)
-        self.rows = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())
-
-    def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        summary = self.gather(self.inducing, self.rows(X), present)
-        return self.scatter(X, summary)  # type: ignore[no-any-return]
-
-
-def features(X: Tensor) -> Tensor:
-    """What the network sees of a point in its cluster's frame.
-
-    The point and its squares: the log odds of two Gaussians are linear in them once the frame has turned both
-    covariances to the axes. Their logarithms, which tell a needle's width from another's, however thin. And waves
-    in few dimensions, which resolve tight groups in a crowded cluster.
-    """
-    X = X.clamp(-12.0, 12.0)
-    squares = X.square()
-    parts = [X, squares - 1.0, squares.mean(dim=-1, keepdim=True) - 1.0, torch.log(squares + SMALLEST_SQUARE) / 2]
-    if X.shape[-1] <= MAX_DIM_OF_WAVES:
-        angles = X[..., None, :] * torch.tensor(FREQUENCIES, device=X.device)[:, None]
-        parts.append(torch.stack([angles.sin(), angles.cos()], dim=-2).flatten(-3))
-    return torch.cat(parts, dim=-1)
-
-
-def feature_count(dim: int) -> int:
-    waves = 2 * len(FREQUENCIES) * dim if dim <= MAX_DIM_OF_WAVES else 0
-    return 3 * dim + 1 + waves
+def longest(X: Tensor) -> Tensor:
+    """Points (1, n, D), with features of unit variance, along their first principal directions."""
+    centred = X - X.mean(dim=1, keepdim=True)
+    deviations = centred.square().mean(dim=1, keepdim=True).sqrt()
+    scaled = centred / torch.where(deviations > 0, deviations, 1.0)
+    directions: Tensor = torch.linalg.eigh(scaled.transpose(1, 2) @ scaled)[1]
+    return scaled @ directions[:, :, -LARGEST_DIM:]
 
 
 class SplitNet(nn.Module):
-    """The network that proposes splits.
+    """A network that proposes splits of a cluster.
 
-    Encoder: a stack of ISABs. Decoder: a stack of PMA blocks, then one linear layer.
+    `SplitNet.load` reads weights that were trained; `split` asks the network about the points of a cluster.
 
     Parameters
     ----------
-    sizes : Architecture
-        How large it is; `architecture(dim)` has the presets.
+    sizes : AxisSizes or Architecture
+        Which network and how large; `architecture(preset)` has those of the presets.
 
     Examples
     --------
-    >>> import torch
+    The probability that a point goes with one of two groups, which overlap:
+
+    >>> import numpy as np
     >>> from dpmmwrap import SplitNet
-    >>> from dpmmwrap.splitnet.network import architecture
-    >>> network = SplitNet(architecture(dim=2))
-    >>> network(torch.zeros(1, 100, 2)).shape  # four proposals: a logit of each for every point
-    torch.Size([1, 100, 4])
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(300, 2)), rng.normal([4, 0], 0.5, size=(200, 2))])
+    >>> p = SplitNet.load(2).split(X)
+    >>> p.shape, sorted([round(p[:300].mean()), round(p[300:].mean())])
+    ((500,), [0, 1])
     """
 
-    def __init__(self, sizes: Architecture) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         super().__init__()
-        if sizes.hidden % sizes.heads:
-            raise ValueError(f"hidden size {sizes.hidden} should be a multiple of {sizes.heads} heads")
         self.sizes = sizes
-        self.embedding = nn.Linear(feature_count(sizes.dim), sizes.hidden)
-        self.encoder = nn.ModuleList(ISAB(sizes.hidden, sizes.heads, sizes.inducing) for _ in range(sizes.encoders))
-        self.decoder = nn.ModuleList(PMA(sizes.hidden, sizes.heads, sizes.seeds) for _ in range(sizes.decoders))
-        self.logits = nn.Linear(sizes.hidden, sizes.proposals)
+        self.body: nn.Module = AxisNetwork(sizes) if isinstance(sizes, AxisSizes) else SetTransformer(sizes)
+
+    @classmethod
+    def load(cls, weights: int | str | Path) -> SplitNet:
+        """The shipped network for so many features, or that of a weights file."""
+        from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
+
+        if isinstance(weights, int):
+            if weights < 1:
+                raise ValueError(f"points have at least 1 feature, not {weights}")
+            return load_weights(shipped_path())
+        return load_weights(weights)
+
+    @property
+    def dim(self) -> int | None:
+        """The dimension that it is for; None if any will do."""
+        return self.sizes.dim if isinstance(self.sizes, Architecture) else None
+
+    def describe(self) -> dict[str, Any]:
+        """Which network, and its sizes."""
+        kind = next(name for name, sizes in KINDS.items() if isinstance(self.sizes, sizes))
+        return {"kind": kind, **asdict(self.sizes)}
 
     def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
         """Points (B, n, D) in their cluster's frame -> logits (B, n, proposals); `present` marks real points."""
-        H = self.embedding(features(X))
-        for block in [*self.encoder, *self.decoder]:
-            H = block(H, present)
-        return self.logits(H)  # type: ignore[no-any-return]
+        return self.body(X, present)  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def split(self, X: FloatArray) -> Float64Array:
+        """The probability of each point (n, D) of a cluster to be in the second of two groups: the network alone.
+
+        Which group is called the second says nothing. No EM follows, and nothing else is tried. Of more than 20
+        features, in units of their deviations, the 20 principal components are looked at.
+        """
+        points = np.ascontiguousarray(X, dtype=np.float64)
+        if points.ndim != 2 or not points.size:
+            raise ValueError(f"X should be points by features, with one of each at least, not of shape {points.shape}")
+        if self.dim not in (None, points.shape[1], min(points.shape[1], LARGEST_DIM)):
+            raise ValueError(f"the network is for {self.dim} features, but the points have {points.shape[1]}")
+        if not np.isfinite(points).all():
+            raise ValueError("X should be finite numbers only")
+        device = next(self.parameters()).device
+        whole = torch.from_numpy(points).to(device)[None]
+        if whole.shape[2] > LARGEST_DIM:
+            whole = longest(whole)
+        Z = frame_of(whole)(whole).float()
+        return np.asarray(torch.sigmoid(self(Z)[0, :, 0]).double().cpu().numpy())

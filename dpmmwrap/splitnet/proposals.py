@@ -1,4 +1,4 @@
-"""Where candidate splits come from: 2-means, the network, balls, radii and projections. Each gives (B, C, n) in 0...1.
+"""Where candidate splits come from: the network, 2-means and balls, each as (B, C, n) in 0...1; and where none is.
 
 All but 2-means look at a cluster in its view: whitened, rotated, and in 20 dimensions at most.
 """
@@ -14,50 +14,24 @@ from numpy.random import Generator
 from scipy.special import gammaincinv
 from torch import Tensor
 
-from dpmmwrap.arrays import FloatArray, UInt8Array
 from dpmmwrap.splitnet.context import Context
-from dpmmwrap.splitnet.frame import rotate_to_ics, to_frame
 from dpmmwrap.splitnet.network import SplitNet
 
 SMALLEST_BALL, LARGEST_BALL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
 SEEDS_PER_BALL = 3
+SAMPLE = 192
+"""Points by which the radius of a neighbourhood is measured."""
 STANDARD_ERRORS = 3.0
 """Moments that differ from a Gaussian's by less do not stand out."""
 FEWEST_POINTS = (40, 0), (10, 200)
 """With fewer points than either line says, slope * D + offset, a cluster cannot be told from a Gaussian by its moments.
 At these, one or two in a hundred of the paper's medium and hard pairs pass for one."""
-PURSUIT_STEPS = 4
-"""Steps by which directions are turned towards extreme kurtosis."""
-SAMPLE = 192
-"""Points by which the radius of a neighbourhood is measured."""
 CLUMP_SAMPLE = 128
 CLOSE_PAIRS, CLOSE_DEVIATIONS = 0.02, 3.0
 """Points among which clumps are looked for, the share of their pairs that are called close, and how many more of them
 may be there by chance."""
 TWO_MEANS_STEPS = 6
-
-
-def match_dim(Z: Tensor, present: Tensor, dim: int, rng: Generator) -> Tensor:
-    """Points in their cluster's frame, padded with noise or cut down to the dimension of a network.
-
-    Cut down to the axes along which the cluster is least Gaussian: those with the most extreme weight in the
-    second scatter matrix.
-    """
-    missing = dim - Z.shape[2]
-    Y = Z
-    if missing > 0:
-        noise = rng.standard_normal((*Z.shape[:2], missing), dtype=np.float32)
-        Y, _ = rotate_to_ics(torch.cat([Z, torch.from_numpy(noise).to(Z)], dim=2), present)
-    if missing < 0:
-        weights = present.to(Y.dtype) / present.sum(dim=1, keepdim=True)
-        radius = Y.square().mean(dim=2).clamp_max(5.0)
-        spread = ((weights * radius)[:, :, None] * Y.square()).sum(dim=1)
-        extreme = (spread - spread.median(dim=1, keepdim=True).values).abs()
-        # Sorted, so that the axes keep the order that the network knows.
-        axes = extreme.topk(dim, dim=1).indices.sort(dim=1).values
-        Y = Y.gather(2, axes[:, None, :].expand(-1, Y.shape[1], -1))
-    return Y
 
 
 def looks_gaussian(context: Context) -> Tensor:
@@ -118,23 +92,11 @@ def close_distance(dim: int) -> float:
     return math.sqrt(4 * float(gammaincinv(dim / 2, CLOSE_PAIRS)))
 
 
-@torch.inference_mode()
-def network_candidates(network: SplitNet, context: Context, points: int, rng: Generator) -> Tensor:
+def network_candidates(network: SplitNet, context: Context, points: int) -> Tensor:
     """What the network proposes for the first `points` of the context; the frame is that of all of it."""
-    Y = match_dim(context.seen.points, context.present, network.sizes.dim, rng)[:, :points]
     present = context.present[:, :points]
-    mask = None if bool(present.all()) else present
-    return torch.sigmoid(network(Y.float(), mask)).transpose(1, 2) * present[:, None, :]
-
-
-@torch.inference_mode()
-def first_proposal(network: SplitNet, X: FloatArray, rng: Generator) -> UInt8Array:
-    """The network's first proposal for every point of one cluster (n, D): the network alone."""
-    points = torch.as_tensor(np.asarray(X, dtype=np.float64))[None]
-    present = torch.ones(points.shape[:2], dtype=torch.bool)
-    Y = match_dim(to_frame(points, present).float(), present, network.sizes.dim, rng)
-    labels: UInt8Array = (network(Y)[0, :, 0] > 0).numpy().astype(np.uint8)
-    return labels
+    logits = network(context.seen.points[:, :points].float(), None if bool(present.all()) else present)
+    return torch.sigmoid(logits).transpose(1, 2) * present[:, None, :]
 
 
 def two_means_candidates(context: Context, metrics: Tensor, rng: Generator) -> Tensor:
@@ -184,8 +146,7 @@ def ball_candidates(context: Context, count: int, rng: Generator) -> Tensor:
     sample = np.minimum(counts, SAMPLE)
     ranks = np.clip(np.round(shares * sample).astype(np.int64), 1, sample - 1)
     seeds = Z[torch.arange(B)[:, None], torch.from_numpy(picks)]
-    few = context.head(SAMPLE)
-    distances = torch.cdist(seeds, few.seen.points).masked_fill(~few.present[:, None, :], torch.inf)
+    distances = torch.cdist(seeds, Z[:, :SAMPLE]).masked_fill(~context.present[:, None, :SAMPLE], torch.inf)
     ordered = np.sort(distances.cpu().numpy(), axis=2).reshape(B, count, SEEDS_PER_BALL, -1)
     radius = np.take_along_axis(ordered, ranks[:, :, None, None], axis=3)[..., 0]
     # Each ball takes, of its few seeds, the one whose neighbourhood is the narrowest.
@@ -193,42 +154,3 @@ def ball_candidates(context: Context, count: int, rng: Generator) -> Tensor:
     narrowest = torch.from_numpy(radius.min(axis=2)).to(seeds)
     near = torch.cdist(seeds[torch.arange(B)[:, None], chosen], Z)
     return ((near <= narrowest[:, :, None]) & context.present[:, None, :]).to(Z.dtype)
-
-
-def radial_candidates(context: Context, shares: tuple[float, ...]) -> Tensor:
-    """The core of the cluster against its shell: two Gaussians of different width around one mean."""
-    Z = context.seen.points
-    radius = Z.square().sum(dim=2).masked_fill(~context.present, torch.inf)
-    ranks = (context.counts.cpu().numpy()[:, None] * np.array(shares)).astype(np.int64).clip(1, radius.shape[1] - 1)
-    limits = np.take_along_axis(np.sort(radius.cpu().numpy(), axis=1), ranks, axis=1)
-    return (radius[:, None, :] <= torch.from_numpy(limits).to(radius)[:, :, None]).to(Z.dtype)
-
-
-def projection_candidates(context: Context, count: int, rng: Generator) -> Tensor:
-    """What lies beyond a cut along telling directions: tails and halves.
-
-    The directions are the first and last axis of the cluster's frame, its longest one before whitening, and random
-    ones; every other random one is turned towards extreme kurtosis, where two groups show in many dimensions.
-    """
-    (Z, longest), present = context.seen, context.present
-    B, _, dim = Z.shape
-    directions = torch.from_numpy(rng.standard_normal((B, dim, count)).astype(np.float32)).to(Z)
-    directions[:, :, 3::2] = pursue_kurtosis(Z, context.counts, directions[:, :, 3::2])
-    directions[:, :, :2] = 0
-    directions[:, 0, 0] = 1
-    directions[:, -1, 1:2] = 1
-    directions[:, :, 2:3] = longest[:, :, None]
-    directions /= directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    signs = torch.from_numpy(rng.choice([-1.0, 1.0], size=(B, 1, count))).to(Z)
-    cuts = torch.from_numpy(rng.uniform(-0.3, 1.6, size=(B, 1, count))).to(Z)
-    return ((torch.bmm(Z, directions) * signs > cuts) & present[:, :, None]).to(Z.dtype).transpose(1, 2)
-
-
-def pursue_kurtosis(Z: Tensor, counts: Tensor, directions: Tensor) -> Tensor:
-    """Directions (B, D, C) after a few steps of the fixed-point iteration of FastICA, by kurtosis."""
-    n = counts.to(directions.dtype)[:, None, None]
-    for _ in range(PURSUIT_STEPS):
-        directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        cubes = torch.bmm(Z, directions).pow(3)
-        directions = torch.baddbmm(n * directions, Z.transpose(1, 2), cubes, beta=-3)
-    return directions

@@ -18,6 +18,8 @@ TEST_CONCENTRATION = 100.0
 TEST_LOG_HASTINGS = float(np.log(0.001))
 TRAINING_LOG_HASTINGS = 1.0
 MOST_REDRAWS = 20
+DEVIATIONS_APART = (3.0, 9.0)
+REGULAR_FREEDOM = 30.0
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,15 @@ def test_size(dim: int) -> int:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """B mixtures of K Gaussians: weights (B, K), which may be zero, and B * K Gaussians."""
+    """B mixtures of K Gaussians: weights (B, K), which may be zero, and B * K Gaussians.
+
+    With degrees of freedom (B,), components are Student t instead, with the Gaussian's mean and scale; infinite ones
+    leave a mixture as it is.
+    """
 
     weights: Float64Array
     gaussians: Gaussians
+    freedom: Float64Array | None = None
 
     @property
     def dim(self) -> int:
@@ -75,21 +82,27 @@ class Mixtures:
     def __getitem__(self, sets: IntArray) -> Mixtures:
         count, components = self.weights.shape
         rows = np.arange(count * components).reshape(count, components)[sets].ravel()
-        return Mixtures(self.weights[sets], take(self.gaussians, rows))
+        freedom = None if self.freedom is None else self.freedom[sets]
+        return Mixtures(self.weights[sets], take(self.gaussians, rows), freedom)
 
     def sample(self, rng: Generator, n: int) -> tuple[Float64Array, IntArray]:
         """n points of each mixture (B, n, D), in random order, and the component of each (B, n)."""
         count, components = self.weights.shape
-        X = rng.standard_normal((count, n, self.dim))
-        labels = np.empty((count, n), dtype=np.int64)
+        below = rng.random((count, n, 1)) > np.cumsum(self.weights, axis=1)[:, None, :-1]
+        labels = below.sum(axis=2)
+        noise = rng.standard_normal((count, n, self.dim))
+        if self.freedom is not None:
+            # A Student t is a Gaussian of random width.
+            heavy = np.flatnonzero(np.isfinite(self.freedom))
+            freedom = self.freedom[heavy, None]
+            noise[heavy] /= np.sqrt(rng.chisquare(freedom, size=(len(heavy), n)) / freedom)[:, :, None]
         spread = np.linalg.inv(self.gaussians.precision_factors).reshape(count, components, self.dim, self.dim)
+        X = np.empty_like(noise)
         means = self.means
-        for b in range(count):
-            sizes = rng.multinomial(n, self.weights[b])
-            labels[b] = rng.permutation(np.repeat(np.arange(components), sizes))
-            for k in np.flatnonzero(sizes):
-                rows = labels[b] == k
-                X[b, rows] = means[b, k] + X[b, rows] @ spread[b, k].T
+        for k in range(components):
+            sets = np.flatnonzero(self.weights[:, k])
+            points = noise[sets] @ np.swapaxes(spread[sets, k], 1, 2) + means[sets, k, None]
+            X[sets] = np.where((labels[sets] == k)[:, :, None], points, X[sets])
         return X, labels
 
     def responsibilities(self, X: Float64Array) -> Float64Array:
@@ -99,14 +112,23 @@ class Mixtures:
         log_peaks = self.gaussians.log_peak_densities.reshape(count, components)
         means = self.means
         log_densities = np.full((count, components, X.shape[1]), -np.inf)
-        for b in range(count):
-            for k in np.flatnonzero(self.weights[b]):
-                whitened = (X[b] - means[b, k]) @ factors[b, k].T
-                squares = np.einsum("ij,ij->i", whitened, whitened)
-                log_densities[b, k] = np.log(self.weights[b, k]) + log_peaks[b, k] - 0.5 * squares
+        for k in range(components):
+            sets = np.flatnonzero(self.weights[:, k])
+            whitened = (X[sets] - means[sets, k, None]) @ np.swapaxes(factors[sets, k], 1, 2)
+            kernels = self._log_kernels(sets, np.einsum("bij,bij->bi", whitened, whitened))
+            log_densities[sets, k] = (np.log(self.weights[sets, k]) + log_peaks[sets, k])[:, None] + kernels
         log_densities -= log_densities.max(axis=1, keepdims=True)
         densities = np.exp(log_densities)
         return np.asarray(densities / densities.sum(axis=1, keepdims=True))
+
+    def _log_kernels(self, sets: IntArray, squares: Float64Array) -> Float64Array:
+        """log densities at squared distances (b, n), but for what all components of a set share."""
+        if self.freedom is None:
+            return -0.5 * squares
+        freedom = self.freedom[sets, None]
+        heavy = np.isfinite(freedom)
+        freedom = np.where(heavy, freedom, 1.0)
+        return np.where(heavy, -0.5 * (freedom + self.dim) * np.log1p(squares / freedom), -0.5 * squares)
 
 
 def draw_pairs(rng: Generator, dim: int, difficulties: list[Difficulty]) -> Mixtures:
@@ -121,6 +143,19 @@ def draw_pairs(rng: Generator, dim: int, difficulties: list[Difficulty]) -> Mixt
     concentration = np.array([each.dirichlet for each in difficulties])
     first = rng.beta(concentration, concentration)
     return Mixtures(np.stack([first, 1 - first], axis=1), prior.draw(rng))
+
+
+def draw_alike_pairs(rng: Generator, dim: int, count: int) -> Mixtures:
+    """Pairs with one covariance, some deviations apart in any direction: what the paper's generator hardly ever draws,
+    and other people's data often have."""
+    mixtures = draw_pairs(rng, dim, [Difficulty(1.0, dim + 2.0, dirichlet) for dirichlet in rng.uniform(2, 20, count)])
+    factors = mixtures.gaussians.precision_factors
+    factors[1::2] = factors[::2]
+    apart = rng.standard_normal((count, dim, 1))
+    apart *= rng.uniform(*DEVIATIONS_APART, (count, 1, 1)) / np.linalg.norm(apart, axis=1, keepdims=True)
+    means = np.zeros((2 * count, dim))
+    means[1::2] = np.linalg.solve(factors[::2], apart)[:, :, 0]
+    return Mixtures(mixtures.weights, gaussians_of(means, factors))
 
 
 @dataclass(frozen=True)
@@ -140,19 +175,28 @@ def crowd_range(dim: int) -> CrowdRange:
     return CrowdRange((3, 12), (0.5, 12.0))
 
 
-def draw_crowds(rng: Generator, dim: int, count: int, crowds: CrowdRange | None = None) -> Mixtures:
-    """Mixtures of many Gaussians as the sampler meets them: covariances IW(D + 2, I), means N(0, spread I)."""
+def draw_crowds(
+    rng: Generator, dim: int, count: int, crowds: CrowdRange | None = None, regular: float = 0.0
+) -> Mixtures:
+    """Mixtures of many Gaussians as the sampler meets them: covariances IW(D + 2, I), means N(0, spread I).
+
+    In a share of them, the regular ones, covariances are all but round and alike.
+    """
     crowds = crowd_range(dim) if crowds is None else crowds
     least, most = crowds.components
     # Log-uniform: the sampler meets small crowds more often than the first, full one.
     sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), size=count)).astype(int)
     narrow, wide = np.log(crowds.spread)
     spread = np.exp(rng.uniform(narrow, wide, size=count))
+    # A mean of I, whatever the degrees of freedom.
+    freedom = np.repeat(
+        np.where(rng.random(count) < regular, REGULAR_FREEDOM, 1.0) if regular else np.ones(count), most
+    )
     prior = NIW(
         np.zeros((count * most, dim)),
         np.ones(count * most),
-        np.broadcast_to(np.eye(dim), (count * most, dim, dim)),
-        np.full(count * most, dim + 2.0),
+        freedom[:, None, None] * np.eye(dim),
+        dim + 1 + freedom,
     )
     means = rng.standard_normal((count, most, dim)) * np.sqrt(spread)[:, None, None]
     weights = rng.standard_gamma(np.exp(rng.uniform(0.0, np.log(30.0), size=(count, 1))), size=(count, most))
@@ -210,15 +254,15 @@ def draw_test_sets(
     return draw_splittable_pairs(rng, dim, difficulties, n, TEST_LOG_HASTINGS, TEST_CONCENTRATION)
 
 
-def curriculum(rng: Generator, dim: int, count: int, progress: float) -> list[Difficulty]:
+def curriculum(rng: Generator, dim: int, count: int, progress: float, hardness: float = 2.0) -> list[Difficulty]:
     """Difficulties of `count` sets: each parameter between the easy end and the part `progress` of the way to the hard
-    end.
+    end, and nearer to the latter the more `hardness` there is: easy sets are soon learned.
 
     The parameters move one by one, so that overlapping pairs of equal size occur as well as far ones of very
     different size. kappa goes by its logarithm, the others linearly, as in the paper.
     """
     easy, hard = difficulty(dim, "easy"), difficulty(dim, "hard")
-    steps = rng.uniform(0.0, progress, size=(count, 3))
+    steps = progress * rng.beta(hardness, 1.0, size=(count, 3))
     # Half of the sets move all parameters together: the paper's path from easy to hard.
     steps[::2] = steps[::2, :1]
     return [

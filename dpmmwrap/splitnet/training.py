@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +19,7 @@ from torch import Tensor
 from dpmmwrap import __version__
 from dpmmwrap.files import write_atomically
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.splitnet.batches import Batch, Validation, training_batch, validation_sets
+from dpmmwrap.splitnet.batches import Batch, Stage, Validation, training_batch, validation_sets
 from dpmmwrap.splitnet.device import choose_device
 from dpmmwrap.splitnet.loss import adjusted_rand, proposal_loss
 from dpmmwrap.splitnet.network import SplitNet, architecture
@@ -32,10 +33,24 @@ VALIDATIONS, VALIDATION_SHARE = 25, 0.2
 """Validations of a training, and the share of its time that they may take where that is given."""
 GRACE = 1.1
 """How much longer than asked for a training may take before it ends without its last steps."""
-FULL_DIFFICULTY = 0.4
-"""The share of the training after which the hardest sets are drawn, too."""
+FULL_DIFFICULTY = 1000
+"""The step from which on the hardest sets are drawn, too."""
+DECAY = 0.6
+"""The last share of the steps, in which the learning rate falls: until then a run may be made longer at no cost."""
+MIXED_DIMS = (2, 2, 2, 2, 3, 3, 5, 5, 10, 10, 10, 10, 20, 20, 20, 1, 4, 7, 15)
+OTHER_DIMS = (3, 3, 5, 5, 1, 4, 7, 15)
+MIXED_STAGES = (
+    Stage(0, MIXED_DIMS, regular=False, hardness=2.0),
+    Stage(2400, (2,) * 10 + (10,) * 5 + (20,) * 3 + OTHER_DIMS, regular=True, hardness=2.0),
+    Stage(7308, (2,) * 10 + (10,) * 8 + (20,) + OTHER_DIMS, regular=True, hardness=5.0),
+)
+"""The training of a network for all dimensions: what is common to these is soon learned, in 20 more is seen than in 10,
+and two take longest, as the hard end does."""
+ONE_STAGE = Stage(0, (), regular=True, hardness=3.0)
+"""The training of a network for some dimensions."""
+VALIDATED_DIMS = 3
 CURVE_NOTE = (
-    f"the sets to learn from get harder during the first {FULL_DIFFICULTY:.0%} of the training, and the loss may rise "
+    f"the sets to learn from get harder during the first {FULL_DIFFICULTY:,} steps, and the loss may rise "
     "meanwhile; the ARI is of the same validation sets throughout"
 )
 
@@ -44,25 +59,42 @@ CURVE_NOTE = (
 class TrainingSettings:
     """Everything that decides the weights."""
 
-    dim: int
+    dims: tuple[int, ...] = MIXED_DIMS
+    """Of the sets that are learned from: each step draws one of these."""
     preset: str = "compact"
     steps: int = 4000
     batch: int = 32
     seed: int = 0
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 2e-3
     device: str = "auto"
     validations: int = VALIDATIONS
 
     def __post_init__(self) -> None:
-        for name, least in (("dim", 1), ("steps", 1), ("batch", 1), ("seed", 0), ("validations", 1)):
+        if not self.dims or min(self.dims) < 1:
+            raise ValueError(f"dims should be at least 1, not {', '.join(map(str, self.dims)) or 'none'}")
+        if self.preset == "paper" and len(self.dims) > 1:
+            raise ValueError(f"the paper's network is of one dimension, not of {', '.join(map(str, self.dims))}")
+        for name, least in (("steps", 1), ("batch", 1), ("seed", 0), ("validations", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} should be at least {least}, not {getattr(self, name)}")
-        architecture(self.dim, self.preset)
+        architecture(self.preset, self.dims[0])
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with before it is resumed."""
         free = ("device", "steps", "validations")
-        return {name: value for name, value in asdict(self).items() if name not in free}
+        found = {name: value for name, value in asdict(self).items() if name not in free}
+        return found | {"dims": list(self.dims)}
+
+    def stage_at(self, step: int) -> Stage:
+        """What a step draws from."""
+        if self.dims != MIXED_DIMS:
+            return ONE_STAGE._replace(dims=self.dims)
+        return next(stage for stage in reversed(MIXED_STAGES) if step >= stage.begins)
+
+    @property
+    def validated_dims(self) -> list[int]:
+        """The few dimensions that are drawn most often."""
+        return [dim for dim, _ in Counter(self.dims).most_common(VALIDATED_DIMS)]
 
 
 @dataclass
@@ -90,7 +122,7 @@ class Training:
         self.device = choose_device(settings.device)
         with torch.random.fork_rng():
             torch.manual_seed(settings.seed)
-            self.network = SplitNet(architecture(settings.dim, settings.preset)).to(self.device)
+            self.network = SplitNet(architecture(settings.preset, settings.dims[0])).to(self.device)
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=settings.learning_rate, weight_decay=1e-4, betas=(0.9, 0.98)
         )
@@ -107,13 +139,14 @@ class Training:
 
     @property
     def difficulty(self) -> float:
-        return curriculum_progress(self.step, self.settings.steps)
+        return curriculum_progress(self.step)
 
     def advance(self, batch: Batch) -> float:
         """One step of AdamW."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate * schedule(self.step, self.settings.steps)
-        loss = proposal_loss(self.network(batch.X.to(self.device)), batch.targets.to(self.device))
+        X, targets, known = (part.to(self.device) for part in (batch.X, batch.targets, batch.known))
+        loss = proposal_loss(self.network(X), targets, known)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -127,7 +160,12 @@ class Training:
         """Measures the ARI of the first proposal, and keeps the weights if they are the best so far."""
         self.metrics = validate(self.network, sets)
         named = {f"ari_{name}": round(value, 4) for name, value in self.metrics.items()}
-        now = {"step": self.step, "difficulty": round(self.difficulty, 3), "loss": round(self.loss, 4)}
+        now = {
+            "step": self.step,
+            "minutes": round(self.seconds / 60, 1),
+            "difficulty": round(self.difficulty, 3),
+            "loss": round(self.loss, 4),
+        }
         self.curve = [*self.curve, now | named]
         score = sum(self.metrics.values()) / len(self.metrics)
         if score > self.best_score:
@@ -185,9 +223,9 @@ class Training:
     def card(self) -> dict[str, Any]:
         """The model card that goes beside the weights."""
         return {
-            "dimension": self.settings.dim,
+            "dimensions": list(self.settings.dims),
             "preset": self.settings.preset,
-            "architecture": self.network.sizes.to_dict(),
+            "architecture": self.network.describe(),
             "steps": self.settings.steps,
             "steps_done": self.step,
             "validations": self.settings.validations,
@@ -210,17 +248,16 @@ class Training:
 
 
 def schedule(step: int, steps: int) -> float:
-    """The learning rate's factor: linear warm-up, then a cosine down to 2%."""
+    """The learning rate's factor: linear warm-up, then constant, at last linearly down to 2%."""
     if step < WARM_UP:
         return (step + 1) / WARM_UP
-    done = min(1.0, (step - WARM_UP) / max(1, steps - WARM_UP))
-    return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done))
+    return max(0.02, min(1.0, (steps - step) / max(1.0, DECAY * steps)))
 
 
-def curriculum_progress(step: int, steps: int) -> float:
-    """How far towards the hard end sets are drawn: a fifth during warm-up, all of it after FULL_DIFFICULTY."""
-    done = max(0, step - WARM_UP) / max(1.0, FULL_DIFFICULTY * (steps - WARM_UP))
-    return min(1.0, 0.2 + 0.8 * done)
+def curriculum_progress(step: int) -> float:
+    """How far towards the hard end sets are drawn: a third during warm-up, all of it from FULL_DIFFICULTY on."""
+    done = max(0, step - WARM_UP) / (FULL_DIFFICULTY - WARM_UP)
+    return min(1.0, 0.33 + 0.67 * done)
 
 
 @torch.inference_mode()
@@ -231,7 +268,7 @@ def validate(network: SplitNet, sets: list[Validation]) -> dict[str, float]:
     found = {}
     for kind in sets:
         # In slices: a whole level at once would not fit the cache.
-        logits = torch.cat([network(part.to(device))[..., 0] for part in torch.split(kind.X, 8)])
+        logits = torch.cat([network(part.to(device))[..., 0] for part in torch.split(kind.X, 4)])
         found[kind.name] = float(adjusted_rand(logits.cpu() > 0, torch.from_numpy(kind.labels)).mean())
     network.train()
     return found
@@ -304,7 +341,7 @@ def run(
     interrupt: Interrupt,
 ) -> None:
     """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
-    sets = validation_sets(training.settings.seed, training.settings.dim)
+    sets = validation_sets(training.settings.seed, training.settings.validated_dims)
     begun, done_before, seconds_before = time.perf_counter(), training.step, training.seconds
     # With more minutes a run goes on beyond the steps that it was planned for.
     if budget.minutes is not None:
@@ -334,8 +371,8 @@ def run(
 
 def submit(ahead: ThreadPoolExecutor, training: Training, step: int) -> Future[Batch]:
     settings = training.settings
-    progress = curriculum_progress(step, settings.steps)
-    return ahead.submit(training_batch, settings.seed, step, settings.dim, settings.batch, progress)
+    progress = curriculum_progress(step)
+    return ahead.submit(training_batch, settings.seed, step, settings.stage_at(step), settings.batch, progress)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

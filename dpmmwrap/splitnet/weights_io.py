@@ -13,33 +13,17 @@ from safetensors.torch import save
 from torch import Tensor
 
 from dpmmwrap.files import read_json, write_atomically, write_json
-from dpmmwrap.splitnet.network import Architecture, SplitNet
+from dpmmwrap.splitnet.network import KINDS, Sizes, SplitNet
 
-FORMAT = "dpmmwrap-splitnet-1"
+FORMAT = "dpmmwrap-splitnet-2"
 FOLDER = Path(__file__).parent / "weights"
 CHECKSUM = "sha256"
 """Of the weights file, in its card: numbers that are damaged look like any others."""
 
 
-def shipped_dims(folder: Path = FOLDER) -> list[int]:
-    """The dimensions that weights are shipped for."""
-    found = (path.stem.removeprefix("splitnet_d") for path in folder.glob("splitnet_d*.safetensors"))
-    return sorted(int(dim) for dim in found if dim.isdigit())
-
-
-def shipped_path(dim: int, folder: Path = FOLDER) -> Path:
-    return folder / f"splitnet_d{dim}.safetensors"
-
-
-def network_dim(dim: int, available: list[int]) -> int:
-    """The dimension whose weights serve D: its own, else the next one down (projected), else the least (padded).
-
-    Projecting to the most telling axes loses less than padding: ARI of the network alone on easy / medium / hard sets
-    with D = 7: 1.00 / 0.72 / 0.62 by the five-dimensional weights, 0.63 / 0.33 / 0.43 by the ten-dimensional ones.
-    """
-    if not available:
-        raise ValueError("no SplitNet weights came with this installation; give a weights file")
-    return max((d for d in available if d <= dim), default=min(available))
+def shipped_path(folder: Path = FOLDER) -> Path:
+    """The shipped weights, which serve all dimensions."""
+    return folder / "splitnet.safetensors"
 
 
 def card_path(path: Path) -> Path:
@@ -49,7 +33,7 @@ def card_path(path: Path) -> Path:
 def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
     """Writes the weights, then the card: a card never describes weights that are not there."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
-    metadata = {"format": FORMAT, "architecture": json.dumps(network.sizes.to_dict())}
+    metadata = {"format": FORMAT, "architecture": json.dumps(network.describe())}
     content = save(tensors, metadata)
     write_atomically(path, lambda file: file.write(content))
     write_json(card_path(path), card | {CHECKSUM: hashlib.sha256(content).hexdigest()})
@@ -62,9 +46,9 @@ def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} does not hold SplitNet weights of this version of dpmmwrap")
     sizes = _architecture(path, metadata.get("architecture", ""))
-    if dim is not None and sizes.dim != dim:
-        raise ValueError(f"the weights in {path} are for {sizes.dim} dimensions, not {dim}")
     network = SplitNet(sizes)
+    if dim is not None and network.dim not in (None, dim):
+        raise ValueError(f"the weights in {path} are for {network.dim} dimensions, not {dim}")
     expected = {name: tensor.shape for name, tensor in network.state_dict().items()}
     if expected != {name: tensor.shape for name, tensor in tensors.items()}:
         raise ValueError(f"the weights in {path} do not fit the architecture that the file describes")
@@ -96,13 +80,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise ValueError(f"the weights file {path} is damaged or no safetensors file ({error})") from error
 
 
-def _architecture(path: Path, text: str) -> Architecture:
+def _architecture(path: Path, text: str) -> Sizes:
     try:
         sizes = json.loads(text)
-        if set(sizes) != {field.name for field in fields(Architecture)}:
+        kind = KINDS[sizes.pop("kind")]
+        if set(sizes) != {field.name for field in fields(kind)}:
             raise ValueError("other names")
         if not all(isinstance(size, int) and 0 < size <= 1 << 14 for size in sizes.values()):
             raise ValueError("no sizes")
-    except (TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the weights in {path} are of another architecture") from error
-    return Architecture(**sizes)
+    return kind(**sizes)

@@ -1,4 +1,4 @@
-"""SplitNet's start: candidate splits from the network and others, refined on a context, judged by Hastings ratio.
+"""SplitNet's start: the network's splits and that of 2-means, a few EM steps on a context, judged by Hastings ratio.
 
 The cost of a start does not depend on the size of the cluster, apart from labelling its members once.
 """
@@ -19,17 +19,16 @@ from torch import Tensor
 from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.bins import is_remote, sample_rows
 from dpmmwrap.families.diagonal import has_missing
-from dpmmwrap.splitnet import proposals, refine
+from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.device import choose_device, one_thread
 from dpmmwrap.splitnet.features import triangle_count
 from dpmmwrap.splitnet.frame import frame_of, principal
 from dpmmwrap.splitnet.full_sides import LARGEST_STORED_DIM
-from dpmmwrap.splitnet.network import SplitNet
-from dpmmwrap.splitnet.refine import Sides
+from dpmmwrap.splitnet.network import LARGEST_DIM, SplitNet
 from dpmmwrap.splitnet.search import SearchSettings, find_splits
 from dpmmwrap.splitnet.side_models import SideModel, View, make_side_model
-from dpmmwrap.splitnet.weights_io import load_weights, network_dim, shipped_dims, shipped_path
+from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
 from dpmmwrap.starts.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 
@@ -37,23 +36,14 @@ FEWEST_POINTS = 4
 """Smaller clusters begin at random."""
 SEARCH_ANYWAY = 0.05
 """The share of clusters that look like one Gaussian, but are searched for a split all the same."""
-VIEW_DIM = 20
-"""Directions in which candidates are looked for, where a context is too few points for all of them."""
-POLISH_POINTS_PER_DIM, POLISH_POINTS = 120, 4096
-POLISH_STEPS, LONGER_POLISH_STEPS = 3, 5
-"""The chosen split is refined further: in many dimensions, where a context is few points for two covariances, by some
-steps on a larger one; in few dimensions, where sides overlap and EM is slow, by more steps on the same context."""
-SMALL_CLUSTER = 2
-"""Contexts up to which a cluster is taken for a pair. In a crowd more EM steps let the group that is set apart grow
-into its neighbours: at D = 2, K = 40, spread 50 the mean NMI of three seeds was 0.83 with them and 0.85 without."""
 BATCH_NUMBERS = 1 << 23
 """Numbers that are kept of all contexts worked on at once: more would leave the cache, and then the memory."""
 
 
-@lru_cache(maxsize=8)
-def shipped_network(dim: int, device: torch.device) -> SplitNet:
-    """The shipped network of that dimension; read once."""
-    return load_weights(shipped_path(dim), dim).to(device)
+@lru_cache(maxsize=2)
+def shipped_network(device: torch.device) -> SplitNet:
+    """The shipped network; read once."""
+    return load_weights(shipped_path()).to(device)
 
 
 class SplitNetStart:
@@ -64,11 +54,8 @@ class SplitNetStart:
     weights : a weights file of one's own; None for the shipped ones.
     device : "auto" (CUDA if there is one), "cpu" or "cuda".
     context : points of a cluster that are looked at.
-    network : whether the network proposes splits.
-    ball_candidates, projection_candidates : how many dense groups and tails are proposed, too.
-    radial_candidates : whether the core against the shell is.
+    network : whether the network proposes splits; without it, there is 2-means and EM.
     refine : EM steps of a candidate; 0 leaves it as proposed.
-    polish : whether the chosen split is refined some more.
 
     2-means is always among the candidates. All of them are judged by the family's own marginal likelihood and prior.
     """
@@ -82,20 +69,14 @@ class SplitNetStart:
         device: str = "auto",
         context: int = 1000,
         network: bool = True,
-        ball_candidates: int = 8,
-        projection_candidates: int = 8,
-        radial_candidates: bool = True,
-        refine: int = 6,
-        polish: bool = True,
+        refine: int = 3,
     ) -> None:
         if context < 16:
             raise ValueError(f"context should be at least 16 points, not {context}")
-        if min(ball_candidates, projection_candidates, refine) < 0:
-            raise ValueError("ball_candidates, projection_candidates and refine should not be negative")
+        if refine < 0:
+            raise ValueError(f"refine should not be negative, but is {refine}")
         self.device = choose_device(device)
-        self.context, self.refine, self.polish = context, refine, polish
-        self.ball_candidates, self.projection_candidates = ball_candidates, projection_candidates
-        self.radial_candidates, self.with_network = radial_candidates, network
+        self.context, self.refine, self.with_network = context, refine, network
         # Asked for by name, so refused at once if it is not what it should be.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = self.own_network if network else None
@@ -103,10 +84,9 @@ class SplitNetStart:
     @property
     def identity(self) -> str:
         """Everything that the answers depend on, for checkpoints: the options, and the weights by digest."""
-        names = ("context", "ball_candidates", "projection_candidates", "radial_candidates", "refine", "polish")
-        options = " ".join(f"{name}={getattr(self, name)}" for name in names)
         weights = "shipped" if self.with_network else "none"
-        return f"{self.name} {options} weights={weights if self.network is None else weights_digest(self.network)}"
+        weights = weights if self.network is None else weights_digest(self.network)
+        return f"{self.name} context={self.context} refine={self.refine} weights={weights}"
 
     def bind(self, X: Float32Array, criterion: SplitCriterion) -> None:
         """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
@@ -114,16 +94,13 @@ class SplitNetStart:
         dim = int(X.shape[1])
         here = self.device.type == "cuda" and not is_remote(X)
         self.uploaded = torch.as_tensor(np.asarray(X), device=self.device) if here else None
-        if self.own_network is not None and self.own_network.sizes.dim not in (dim, min(dim, VIEW_DIM)):
-            raise ValueError(f"the weights are for {self.own_network.sizes.dim} dimensions, but the data have {dim}")
+        if self.own_network is not None and self.own_network.dim not in (None, dim, min(dim, LARGEST_DIM)):
+            raise ValueError(f"the weights are for {self.own_network.dim} dimensions, but the data have {dim}")
         if self.with_network and self.own_network is None:
-            self.network = shipped_network(network_dim(dim, shipped_dims()), self.device)
+            self.network = shipped_network(self.device)
         self.missing = self.prior.family != "full" and has_missing(X)
         self.settings = SearchSettings(
             network=self.network,
-            balls=self.ball_candidates,
-            projections=self.projection_candidates,
-            radial=self.radial_candidates,
             steps=self.refine,
             metrics=feature_units(X, criterion.prior).float().to(self.device),
             alpha=criterion.alpha,
@@ -153,9 +130,9 @@ class SplitNetStart:
         return found
 
     def _numbers(self) -> int:
-        """Numbers that are kept of a context: features of EM and the probabilities of some twenty candidates."""
+        """Numbers that are kept of a context: features of EM and the probabilities of some candidates."""
         dim, stored = self.settings.dim, self.settings.full_covariance and self.settings.dim <= LARGEST_STORED_DIM
-        return max(self.context, self._polish_points()) * ((triangle_count(dim) if stored else 6 * dim) + 20)
+        return self.context * ((triangle_count(dim) if stored else 6 * dim) + 64)
 
     @torch.inference_mode()
     def _split(self, members: list[IntArray], rng: Generator) -> list[Rule]:
@@ -164,8 +141,8 @@ class SplitNetStart:
         searched = self._worth_a_search(context, rng)
         if len(searched):
             part = context.take(searched)
-            sides, ratios = find_splits(part, self.settings, rng)
-            weights.index_copy_(0, searched, self._polished([members[i] for i in searched], part, sides, ratios, rng))
+            sides = find_splits(part, self.settings, rng)
+            weights.index_copy_(0, searched, part.model.log_odds(sides.sums, part.strength)[:, 0])
         label, X = context.model.labeller(weights), self.uploaded
         if X is None:
             return [label.rule(cluster) for cluster in range(len(members))]
@@ -176,30 +153,6 @@ class SplitNetStart:
         plain = proposals.looks_gaussian(context).cpu().numpy()
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
-    def _polish_points(self) -> int:
-        """Points of the context on which a chosen split is refined; 0 for none."""
-        if not (self.polish and self.refine):
-            return 0
-        larger = min(POLISH_POINTS_PER_DIM * self.settings.dim, POLISH_POINTS)
-        return max(self.context, larger) if self.settings.full_covariance else self.context
-
-    def _polished(
-        self, members: list[IntArray], context: Context, sides: Sides, ratios: Tensor, rng: Generator
-    ) -> Tensor:
-        """Weights (B, F) of the log odds of the splits that were found, with those that pay refined some more."""
-        weights = context.model.log_odds(sides.sums, context.strength)[:, 0]
-        points = self._polish_points()
-        limit = len(self.X) if points > self.context else SMALL_CLUSTER * self.context
-        chosen = torch.nonzero((ratios > 0) & (context.sizes <= limit))[:, 0]
-        if not points or not len(chosen):
-            return weights
-        part, better, steps = context.take(chosen), sides.of(chosen), LONGER_POLISH_STEPS
-        if points > self.context:
-            part, steps = self._larger_context([members[i] for i in chosen], part.model, points, rng), POLISH_STEPS
-            better = refine.maximise(part, part.features.dot(weights[chosen, None]).sigmoid_())
-        better = refine.refine(part, better, steps)
-        return weights.index_copy(0, chosen, part.model.log_odds(better.sums, part.strength)[:, 0])
-
     def _context(self, members: list[IntArray], rng: Generator) -> Context:
         """Points of each cluster in a frame of its own, with a view of them for candidates."""
         X, present, sizes = self._gathered(members, self.context, rng)
@@ -209,15 +162,9 @@ class SplitNetStart:
         centred = ((X - model.centre).nan_to_num() * present[:, :, None]).float()
         view = model.view(Z)
         if view is None:
-            directions = torch.from_numpy(rng.standard_normal((self.settings.dim, VIEW_DIM)))
+            directions = torch.from_numpy(rng.standard_normal((self.settings.dim, LARGEST_DIM)))
             view = projected_view(centred * self.settings.metrics[-1], present, directions)
         return Context(model, Z, present, sizes, observed, view, centred)
-
-    def _larger_context(self, members: list[IntArray], model: SideModel, most: int, rng: Generator) -> Context:
-        """More points of each cluster in the frame that it has."""
-        X, present, sizes = self._gathered(members, most, rng)
-        observed = ~X.isnan() & present[:, :, None] if self.missing else None
-        return Context(model, model.to_frame(X) * present[:, :, None], present, sizes, observed)
 
     def _gathered(self, members: list[IntArray], most: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
         """At most `most` random points of each cluster (B, n, D), which of them are no padding, the clusters' sizes."""

@@ -106,7 +106,7 @@ def test_names_are_found_whatever_their_case() -> None:
 
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "weights_file", lambda dim: None)
+    monkeypatch.setattr(baselines, "weights_file", lambda: None)
     assert "no SplitNet weights" in str(missing("SubC-SplitNet", 2, QUICK))
     assert missing("SubC-SplitNet", 2, FitSettings(weights="mine.safetensors")) is None
     monkeypatch.setattr(baselines.importlib.util, "find_spec", lambda name: None)

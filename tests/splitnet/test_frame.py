@@ -12,7 +12,6 @@ from dpmmwrap.splitnet.frame import (
     to_frame,
     whitening,
 )
-from dpmmwrap.splitnet.proposals import match_dim
 
 
 def skewed(seed: int, n: int = 3000, dim: int = 3) -> torch.Tensor:
@@ -70,20 +69,6 @@ def test_turning_is_a_rotation() -> None:
     Y, axes = rotate_to_ics(Z)
     torch.testing.assert_close(axes[0].T @ axes[0], torch.eye(3, dtype=axes.dtype))
     torch.testing.assert_close(Z @ axes, Y)
-
-
-def test_other_dimensions_are_padded_with_noise_or_cut_to_the_telling_axes() -> None:
-    rng = np.random.default_rng(7)
-    X = skewed(8, dim=3)
-    present = torch.ones(X.shape[:2], dtype=torch.bool)
-    padded = match_dim(whitening(X)(X).float(), present, 5, rng)
-    assert padded.shape == (1, 3000, 5)
-    wide = torch.cat([X, torch.from_numpy(rng.standard_normal((1, 3000, 6)))], dim=2)
-    cut = match_dim(whitening(wide)(wide).float(), present, 3, rng)
-    assert cut.shape == (1, 3000, 3)
-    # The three axes that are no noise are found again.
-    kept = np.linalg.lstsq(np.c_[X[0].numpy(), np.ones(3000)], cut[0].numpy(), rcond=None)[1]
-    assert (kept / 3000 < 0.1).sum() >= 2
 
 
 def test_the_frame_of_a_cluster_keeps_its_longest_direction() -> None:

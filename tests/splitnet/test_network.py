@@ -1,43 +1,35 @@
-"""The Set Transformer: equivariance, padding, the paper's sizes."""
+"""SplitNet: a network for any dimension, by itself in Python."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.splitnet.network import (
-    FEW_KEYS,
-    ISAB,
-    MAB,
-    PMA,
-    SAB,
-    Architecture,
-    SplitNet,
-    architecture,
-    attend,
-    feature_count,
-    features,
-)
+from dpmmwrap.splitnet.axis_network import FEATURES, AxisNetwork, AxisSizes, axis_features
+from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.set_transformer import Architecture, paper_architecture
+from dpmmwrap.splitnet.weights_io import save_weights
 
-SMALL = Architecture(dim=3, hidden=16, heads=2, encoders=1, inducing=4, decoders=1, seeds=3, proposals=2)
+SMALL = AxisSizes(hidden=12, groups=4, axis=8, summary=8, blocks=2, directions=2, proposals=3)
 
 
 @pytest.fixture
-def network() -> SplitNet:
+def network() -> AxisNetwork:
     torch.manual_seed(0)
-    return SplitNet(SMALL).eval()
+    return AxisNetwork(SMALL).eval()
 
 
-def test_permuting_the_points_permutes_the_logits(network: SplitNet) -> None:
-    X = torch.randn(2, 30, 3)
+@pytest.mark.parametrize("dim", [1, 2, 7])
+def test_permuting_the_points_permutes_the_logits(network: AxisNetwork, dim: int) -> None:
+    X = torch.randn(2, 30, dim)
     order = torch.randperm(30)
     torch.testing.assert_close(network(X)[:, order], network(X[:, order]), rtol=1e-4, atol=1e-5)
+    assert network(X).shape == (2, 30, 3)
 
 
-def test_any_number_of_points_gives_one_logit_per_point_and_proposal(network: SplitNet) -> None:
-    for n in (1, 7, 300):
-        assert network(torch.randn(2, n, 3)).shape == (2, n, 2)
-
-
-def test_padding_changes_nothing(network: SplitNet) -> None:
+def test_padding_changes_nothing(network: AxisNetwork) -> None:
     X = torch.randn(1, 20, 3)
     padded = torch.cat([X, 100 * torch.randn(1, 15, 3)], dim=1)
     present = torch.arange(35)[None] < 20
@@ -45,57 +37,54 @@ def test_padding_changes_nothing(network: SplitNet) -> None:
     assert not torch.allclose(network(padded)[:, :20], network(X), atol=1e-3)
 
 
-def test_the_points_hear_of_each_other(network: SplitNet) -> None:
-    X = torch.randn(1, 20, 3)
+def test_clusters_of_a_batch_do_not_hear_of_each_other(network: AxisNetwork) -> None:
+    X = torch.randn(3, 20, 4)
+    torch.testing.assert_close(network(X)[1:2], network(X[1:2]), rtol=1e-4, atol=1e-5)
     other = X.clone()
-    other[0, 0] += 3
-    assert (network(X) - network(other))[0, 1:].abs().max() > 1e-5
+    other[1, 0] += 3
+    changed = (network(X) - network(other)).abs().amax(dim=(1, 2))
+    assert changed[1] > 1e-5 and changed[0] < 1e-6
 
 
-def test_blocks_keep_the_shape_of_what_attends() -> None:
-    X, Y = torch.randn(2, 5, 16), torch.randn(2, 9, 16)
-    assert MAB(16, 4)(X, Y).shape == X.shape
-    for block in (SAB(16, 4), ISAB(16, 4, 3), PMA(16, 4, 2)):
-        assert block(Y).shape == Y.shape
+def test_features_are_finite_whatever_comes() -> None:
+    found = axis_features(torch.tensor([[[0.0, 1e30, -1e30]]]))
+    assert found.shape == (1, 1, 3, FEATURES) and found.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("dim", "hidden", "heads", "encoders", "inducing", "decoders", "seeds"),
-    [(2, 128, 4, 2, 64, 2, 8), (10, 128, 8, 2, 64, 2, 16), (20, 256, 8, 3, 128, 3, 16)],
-)
-def test_the_papers_sizes(
-    dim: int, hidden: int, heads: int, encoders: int, inducing: int, decoders: int, seeds: int
-) -> None:
-    network = SplitNet(architecture(dim, "paper"))
-    assert len(network.encoder) == encoders
-    assert len(network.decoder) == decoders
-    assert network.embedding.weight.shape == (hidden, feature_count(dim))
-    assert network.logits.weight.shape == (1, hidden)
-    for block in network.encoder:
-        assert isinstance(block, ISAB)
-        assert block.inducing.shape == (1, inducing, hidden)
-        assert block.gather.heads == block.scatter.heads == heads
-    for block in network.decoder:
-        assert isinstance(block, PMA)
-        assert block.inducing.shape == (1, seeds, hidden)
-
-
-def test_features_are_as_many_as_announced() -> None:
-    for dim in (1, 2, 5, 6, 20):
-        assert features(torch.randn(1, 4, dim)).shape == (1, 4, feature_count(dim))
-    assert torch.isfinite(features(torch.tensor([[[0.0, 1e30, -1e30]]]))).all()
-
-
-def test_unknown_sizes_are_refused() -> None:
+def test_presets() -> None:
+    assert architecture() == AxisSizes()
+    assert architecture("paper", 10) == paper_architecture(10)
     with pytest.raises(ValueError, match="preset should be one of compact, paper, not 'large'"):
-        architecture(2, "large")
-    with pytest.raises(ValueError, match="multiple of 3 heads"):
-        SplitNet(Architecture(2, 16, 3, 1, 4, 1, 4))
+        architecture("large")
+    with pytest.raises(ValueError, match="of one dimension"):
+        architecture("paper")
 
 
-def test_few_keys_are_attended_to_like_many() -> None:
-    torch.manual_seed(0)
-    query, key, value = torch.randn(2, 4, 50, 16), torch.randn(2, 4, 8, 16), torch.randn(2, 4, 8, 16)
-    assert key.shape[2] < FEW_KEYS
-    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
-    torch.testing.assert_close(attend(query, key, value, None), expected)
+@pytest.mark.parametrize("dim", [1, 2, 6, 20, 40])
+def test_the_shipped_network_by_itself(dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    y = rng.random(600) < 0.4
+    X = rng.standard_normal((600, dim))
+    X[:, 0] += 7 * y
+    X = 1000 + X @ rng.standard_normal((dim, dim))
+    network = SplitNet.load(dim)
+    p = network.split(X)
+    assert p.shape == (600,) and ((p >= 0) & (p <= 1)).all()
+    assert adjusted_rand_score(y, p > 0.5) > 0.9
+    np.testing.assert_allclose(network.split(X[::-1])[::-1], p, atol=2e-3)
+
+
+def test_splitting_by_a_file_and_what_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    small = Architecture(dim=2, hidden=16, heads=2, encoders=1, inducing=4, decoders=1, seeds=3)
+    save_weights(path, SplitNet(small), {})
+    network = SplitNet.load(path)
+    assert network.split(np.eye(2)).shape == (2,)
+    with pytest.raises(ValueError, match="is for 2 features, but the points have 3"):
+        network.split(np.zeros((5, 3)))
+    with pytest.raises(ValueError, match="points by features"):
+        network.split(np.zeros(5))
+    with pytest.raises(ValueError, match="finite"):
+        network.split(np.full((5, 2), np.nan))
+    with pytest.raises(ValueError, match="at least 1 feature, not 0"):
+        SplitNet.load(0)

@@ -1,20 +1,21 @@
 """Training sets: the generator, the filter, the curriculum, the best bipartition of a crowd."""
 
 import itertools
-import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, multivariate_t, norm, t
 
 from dpmmwrap.families.base import take
 from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of
-from dpmmwrap.splitnet.batches import TARGETS, training_batch, validation_sets
+from dpmmwrap.splitnet.batches import TARGETS, Stage, set_size, training_batch, validation_sets
 from dpmmwrap.splitnet.bipartitions import best_bipartitions, log_hastings
 from dpmmwrap.splitnet.synthesis import (
     Difficulty,
     curriculum,
     difficulty,
+    draw_alike_pairs,
     draw_crowds,
     draw_pairs,
     draw_splittable_pairs,
@@ -74,7 +75,7 @@ def test_the_curriculum_runs_from_easy_to_hard() -> None:
     begin = curriculum(rng, 10, 500, progress=0.2)
     end = curriculum(rng, 10, 500, progress=1.0)
     assert all(easy.kappa <= k.kappa <= hard.kappa and hard.nu <= k.nu <= easy.nu for k in begin + end)
-    assert max(k.kappa for k in begin) < 0.3
+    assert max(k.kappa for k in begin) < 0.3 < np.median([k.kappa for k in end])
     assert max(k.kappa for k in end) > 4
     assert min(k.dirichlet for k in begin) > 75
     assert min(k.dirichlet for k in end) < 5
@@ -115,7 +116,7 @@ def gain_of(crowds, b, group) -> float:
 
 
 def test_a_batch_depends_on_seed_and_step_alone() -> None:
-    one, again, other = (training_batch(seed, 7, 3, 8, 0.5) for seed in (0, 0, 1))
+    one, again, other = (training_batch(seed, 7, Stage(0, (3, 4), True, 3.0), 8, 0.5) for seed in (0, 0, 1))
     assert (one.X == again.X).all()
     assert (one.targets == again.targets).all()
     assert one.X.shape != other.X.shape or not (one.X == other.X).all()
@@ -124,25 +125,69 @@ def test_a_batch_depends_on_seed_and_step_alone() -> None:
 @pytest.mark.parametrize("dim", [1, 2, 5, 12])
 def test_batches_are_framed_points_with_probabilities(dim: int) -> None:
     for step in range(6):
-        batch = training_batch(0, step, dim, 4, 1.0)
+        batch = training_batch(0, step, Stage(0, (dim,), step % 2 == 0, 3.0), 4, 1.0)
         sets, n, width = batch.X.shape
         assert width == dim
         assert batch.targets.shape == (sets, TARGETS, n)
+        assert batch.known.shape == (sets, n) and batch.known.float().mean() > 0.8
         assert batch.X.isfinite().all()
         assert ((batch.targets >= 0) & (batch.targets <= 1 + 1e-6)).all()
 
 
-def test_making_a_batch_takes_less_time_than_learning_it() -> None:
-    begun = time.perf_counter()
-    for step in range(5):
-        training_batch(0, step, 10, 32, 1.0)
-    # A step of the compact network takes 150 to 250 ms on one core.
-    assert (time.perf_counter() - begun) / 5 < 0.5
+def test_heavy_tails_are_those_of_students_t() -> None:
+    rng = np.random.default_rng(6)
+    pairs = draw_pairs(rng, 2, [Difficulty(0.0001, 8.0, 50.0)] * 2)
+    mixtures = replace(pairs, freedom=np.array([3.0, np.inf]))
+    X, labels = mixtures.sample(rng, 40_000)
+    for b, expected in enumerate((t(3).sf(4), norm().sf(4))):
+        rows = X[b, labels[b] == 0] - pairs.means[b, 0]
+        along = rows[:, 0] / np.sqrt(pairs.covariances[b, 0, 0, 0])
+        np.testing.assert_allclose((along > 4).mean(), expected, atol=0.003)
+    responsible = mixtures.responsibilities(X)
+    densities = [
+        [w * law.pdf(X[b]) for w, law in zip(pairs.weights[b], laws, strict=True)]
+        for b, laws in enumerate(
+            (
+                [multivariate_t(m, S, 3) for m, S in zip(pairs.means[0], pairs.covariances[0], strict=True)],
+                [multivariate_normal(m, S) for m, S in zip(pairs.means[1], pairs.covariances[1], strict=True)],
+            )
+        )
+    ]
+    expected = np.array(densities)
+    total = expected.sum(axis=1, keepdims=True)
+    likely = np.broadcast_to(total > 1e-200, expected.shape)
+    np.testing.assert_allclose(responsible[likely], (expected / np.maximum(total, 1e-300))[likely], atol=1e-6)
+
+
+def test_alike_pairs_have_one_covariance_and_are_apart() -> None:
+    pairs = draw_alike_pairs(np.random.default_rng(8), 4, 50)
+    np.testing.assert_allclose(pairs.covariances[:, 0], pairs.covariances[:, 1])
+    apart = pairs.means[:, 1] - pairs.means[:, 0]
+    distances = np.sqrt(np.einsum("bi,bij,bj->b", apart, np.linalg.inv(pairs.covariances[:, 0]), apart))
+    assert 3 <= distances.min() < 4 and 8 < distances.max() <= 9
+
+
+def test_regular_crowds_are_nearly_round() -> None:
+    ratios = []
+    for regular in (0.0, 1.0):
+        crowds = draw_crowds(np.random.default_rng(9), 3, 40, regular=regular)
+        variances = np.linalg.eigvalsh(crowds.covariances[crowds.weights > 0])
+        ratios.append(np.median(variances[:, -1] / variances[:, 0]))
+    assert ratios[1] < 4 and ratios[0] > 10
+
+
+def test_sets_of_all_sizes() -> None:
+    rng = np.random.default_rng(7)
+    sizes = {dim: [set_size(rng, dim) for _ in range(4000)] for dim in (2, 20)}
+    assert min(sizes[2]) < 25 and max(sizes[2]) > 1900
+    assert min(sizes[20]) >= 60 and max(sizes[20]) <= 2000
 
 
 def test_validation_sets_of_every_kind() -> None:
-    sets = validation_sets(0, 2, sets=3, n=64)
-    assert [kind.name for kind in sets] == ["easy", "medium", "hard", "crowded"]
+    sets = validation_sets(0, (2, 3, 2), sets=3, n=64)
+    assert [kind.name for kind in sets] == [
+        f"{kind} {dim}" for dim in (2, 3) for kind in ("easy", "medium", "hard", "crowded")
+    ]
     for kind in sets:
-        assert kind.X.shape == (3, 64, 2)
+        assert kind.X.shape[:2] == (3, 64)
         assert set(np.unique(kind.labels)) <= {0, 1}

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from dpmmwrap.splitnet import training as module
 from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.set_transformer import Architecture
 from dpmmwrap.splitnet.training import (
     TrainingProgress,
     TrainingSettings,
@@ -18,14 +19,14 @@ from dpmmwrap.splitnet.training import (
     schedule,
     train,
 )
-from dpmmwrap.splitnet.weights_io import card_path, load_weights, network_dim, save_weights
+from dpmmwrap.splitnet.weights_io import card_path, load_weights, save_weights
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A validation of a few sets: these tests are about the loop."""
     whole = module.validation_sets
-    monkeypatch.setattr(module, "validation_sets", lambda seed, dim: whole(seed, dim, sets=2, n=64))
+    monkeypatch.setattr(module, "validation_sets", lambda seed, dims: whole(seed, dims, sets=2, n=64))
 
 
 def weights_of(path: Path) -> dict[str, torch.Tensor]:
@@ -36,13 +37,14 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-SETTINGS = TrainingSettings(dim=2, steps=12, batch=1, seed=3, validations=3)
+SMALL = Architecture(dim=2, hidden=16, heads=2, encoders=1, inducing=4, decoders=1, seeds=3)
+SETTINGS = TrainingSettings(dims=(2,), steps=12, batch=1, seed=3, validations=3)
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
     for path, seed in zip(paths, (3, 3, 4), strict=True):
-        train(TrainingSettings(dim=2, steps=4, batch=1, seed=seed, validations=1), path)
+        train(TrainingSettings(dims=(2,), steps=4, batch=1, seed=seed, validations=1), path)
     assert same(weights_of(paths[0]), weights_of(paths[1]))
     assert not same(weights_of(paths[0]), weights_of(paths[2]))
 
@@ -75,14 +77,14 @@ def test_ctrl_c_keeps_the_best_so_far(tmp_path: Path) -> None:
     card = train(SETTINGS, path, progress=interrupt)
     assert card["steps_done"] == 6
     assert 1 <= card["best_step"] <= 6
-    assert load_weights(path, 2).sizes == architecture(2)
+    assert load_weights(path, 2).sizes == architecture()
     assert train(SETTINGS, path, resume=True)["steps_done"] == 12
 
 
 def test_minutes_become_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMED", (2, 4))
     path = tmp_path / "w.safetensors"
-    card = train(TrainingSettings(dim=2, steps=4000, batch=1), path, minutes=1e-9)
+    card = train(TrainingSettings(dims=(2,), steps=4000, batch=1), path, minutes=1e-9)
     assert card["steps"] == card["steps_done"] == 4
     assert card["validations"] == 1 and not checkpoint_path(path).exists()
 
@@ -95,10 +97,10 @@ def test_minutes_are_obeyed_when_a_run_is_resumed(tmp_path: Path, monkeypatch: p
         if now.step == 2:
             signal.raise_signal(signal.SIGINT)
 
-    first = train(TrainingSettings(dim=2, steps=4000, batch=1), path, progress=interrupt)
+    first = train(TrainingSettings(dims=(2,), steps=4000, batch=1), path, progress=interrupt)
     assert (first["steps_done"], first["ended_by"]) == (3, "interrupt")
     # Two steps that are timed.
-    card = train(TrainingSettings(dim=2, steps=4000, batch=1), path, resume=True, minutes=1e-9)
+    card = train(TrainingSettings(dims=(2,), steps=4000, batch=1), path, resume=True, minutes=1e-9)
     assert card["steps"] == card["steps_done"] == 5
 
 
@@ -146,18 +148,18 @@ def test_the_card_says_what_was_done(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     train(SETTINGS, path)
     card = json.loads(card_path(path).read_text())
-    assert (card["dimension"], card["preset"], card["steps"], card["seed"]) == (2, "compact", 12, 3)
-    assert set(card["metrics"]) == {"ari_easy", "ari_medium", "ari_hard", "ari_crowded"}
+    assert (card["dimensions"], card["preset"], card["steps"], card["seed"]) == ([2], "compact", 12, 3)
+    assert set(card["metrics"]) == {"ari_easy 2", "ari_medium 2", "ari_hard 2", "ari_crowded 2"}
     assert [point["step"] for point in card["curve"]] == [4, 8, 12]
-    assert set(card["curve"][0]) == {"step", "difficulty", "loss", *card["metrics"]}
+    assert set(card["curve"][0]) == {"step", "minutes", "difficulty", "loss", *card["metrics"]}
     assert "get harder" in card["curve_note"] and len(card["sha256"]) == 64
     assert card["version"]
 
 
 def test_it_learns_one_batch() -> None:
-    run = module.Training(TrainingSettings(dim=2, steps=50, batch=1))
-    whole = module.training_batch(0, 0, 2, 1, 0.2)
-    batch = module.Batch(whole.X[:2, :64], whole.targets[:2, :, :64])
+    run = module.Training(TrainingSettings(dims=(2,), steps=50, batch=1))
+    whole = module.training_batch(0, 0, SETTINGS.stage_at(0), 1, 0.2)
+    batch = module.Batch(whole.X[:2, :64], whole.targets[:2, :, :64], whole.known[:2, :64])
     losses = [run.advance(batch) for _ in range(12)]
     assert losses[-1] < 0.9 * losses[0]
 
@@ -165,17 +167,24 @@ def test_it_learns_one_batch() -> None:
 @pytest.mark.slow
 def test_it_learns() -> None:
     losses: list[float] = []
-    run = module.Training(TrainingSettings(dim=2, steps=50, batch=4))
+    run = module.Training(TrainingSettings(dims=(2,), steps=50, batch=4))
     for step in range(50):
-        losses.append(run.advance(module.training_batch(0, step, 2, 4, 0.2)))
+        losses.append(run.advance(module.training_batch(0, step, SETTINGS.stage_at(step), 4, 0.2)))
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
 
 
 def test_schedules() -> None:
     assert schedule(0, 1000) < schedule(50, 1000) < schedule(99, 1000) == 1.0
-    assert 0.02 <= schedule(1000, 1000) < 0.03 < schedule(500, 1000) < 1.0
-    assert curriculum_progress(0, 1000) == curriculum_progress(100, 5000) == 0.2
-    assert curriculum_progress(1000, 1000) == 1.0
+    assert schedule(1000, 1000) == 0.02 < schedule(800, 1000) < schedule(400, 1000) == 1.0
+    assert curriculum_progress(0) == curriculum_progress(100) == 0.33 < curriculum_progress(500) < 1.0
+    assert curriculum_progress(1000) == 1.0
+
+
+def test_stages() -> None:
+    mixed = TrainingSettings()
+    assert [mixed.stage_at(step) for step in (0, 2399, 2400, 9999)] == [module.MIXED_STAGES[i] for i in (0, 0, 1, 2)]
+    assert mixed.validated_dims == [2, 10, 20]
+    assert SETTINGS.stage_at(0) == SETTINGS.stage_at(9999) and SETTINGS.stage_at(0).dims == (2,)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
@@ -183,25 +192,27 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no checkpoint"):
         train(SETTINGS, path, resume=True)
     module.Training(SETTINGS).save_checkpoint(checkpoint_path(path))
-    with pytest.raises(ValueError, match="another dim, seed"):
-        train(TrainingSettings(dim=3, steps=12, batch=1, seed=5), path, resume=True)
+    with pytest.raises(ValueError, match="another dims, seed"):
+        train(TrainingSettings(dims=(3,), steps=12, batch=1, seed=5), path, resume=True)
     save_file({"x": torch.zeros(1)}, checkpoint_path(path))
     with pytest.raises(ValueError, match="is no checkpoint of a SplitNet training"):
         train(SETTINGS, path, resume=True)
 
 
-@pytest.mark.parametrize("bad", [{"dim": 0}, {"steps": 0}, {"batch": 0}, {"seed": -1}, {"preset": "huge"}])
+@pytest.mark.parametrize(
+    "bad", [{"dims": (0,)}, {"dims": ()}, {"steps": 0}, {"batch": 0}, {"seed": -1}, {"preset": "huge"}]
+)
 def test_bad_settings(bad: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
-        TrainingSettings(**{"dim": 2, **bad})
+        TrainingSettings(**{"dims": (2,), **bad})
 
 
 def test_weights_that_are_not_what_they_should_be_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    network = SplitNet(architecture(2))
+    network = SplitNet(SMALL)
     save_weights(path, network, {})
     assert same(weights_of(path), network.state_dict())
-    other = SplitNet(architecture(2))
+    other = SplitNet(SMALL)
     card = card_path(path).read_text()
     save_weights(path, other, {})
     card_path(path).write_text(card)
@@ -232,12 +243,12 @@ def test_weights_that_are_not_what_they_should_be_are_refused(tmp_path: Path) ->
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    network = SplitNet(architecture(2))
+    network = SplitNet(SMALL)
     state = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    sizes = network.sizes.to_dict()
+    sizes = network.describe()
 
     def written(sizes: object, tensors: dict[str, torch.Tensor]) -> Path:
-        save_file(tensors, path, {"format": "dpmmwrap-splitnet-1", "architecture": json.dumps(sizes)})
+        save_file(tensors, path, {"format": "dpmmwrap-splitnet-2", "architecture": json.dumps(sizes)})
         return path
 
     with pytest.raises(ValueError, match="of another architecture"):
@@ -245,13 +256,6 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of another architecture"):
         load_weights(written({**sizes, "hidden": 10**9}, state))
     with pytest.raises(ValueError, match="do not fit the architecture"):
-        load_weights(written({**sizes, "hidden": 32}, state))
+        load_weights(written({**sizes, "hidden": 8}, state))
     with pytest.raises(ValueError, match="not finite"):
-        load_weights(written(sizes, {**state, "logits.bias": torch.full((4,), float("nan"))}))
-
-
-def test_which_weights_serve_a_dimension() -> None:
-    available = [2, 3, 5, 10, 20]
-    assert [network_dim(d, available) for d in (1, 2, 4, 7, 15, 20, 64)] == [2, 2, 3, 5, 10, 20, 20]
-    with pytest.raises(ValueError, match="no SplitNet weights"):
-        network_dim(2, [])
+        load_weights(written(sizes, {**state, "body.logits.bias": torch.full((1,), float("nan"))}))

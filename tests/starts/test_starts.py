@@ -77,7 +77,8 @@ BROKEN = """
 import json, sys
 from dpmmwrap.cli import run
 quick = ["--iterations", "5", "--chains", "1", "--covariance", "full", "--backend", "native"]
-codes = [run(["fit", sys.argv[1], *quick, *more]) for more in (["--json"], ["--init", "splitnet"])]
+ratio = ["--acceptance-ratio", "reference"]
+codes = [run(["fit", sys.argv[1], *quick, *more]) for more in (["--json", *ratio], ["--init", "splitnet"])]
 print(json.dumps(codes))
 """
 
