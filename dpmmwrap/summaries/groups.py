@@ -38,11 +38,12 @@ class Groups:
 
     Examples
     --------
-    Two components that are confused, and one that is not:
+    Two components that are confused, without a gap between their points, and one that is not:
 
     >>> import numpy as np
-    >>> tau = np.repeat([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]], 20, axis=0)
-    >>> groups = group_components(tau)
+    >>> share = np.linspace(0.1, 0.9, 40)
+    >>> both = np.column_stack([share, 1 - share, 0 * share])
+    >>> groups = group_components(np.concatenate([both, np.tile([0.0, 0.0, 1.0], (20, 1))]))
     >>> groups.suggested
     2
     >>> groups.of_points([0, 1, 2, -1]).tolist()
