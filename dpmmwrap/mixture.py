@@ -116,7 +116,26 @@ class Mixture:
         outlier_prior: Prior | None = None,
         columns: Columns | None = None,
     ) -> Mixture:
-        """The same from the statistics of the clusters, of which outliers, if they have a prior, are the last."""
+        """The mixture that the statistics of clusters imply under a prior.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Of the clusters, as `prior.statistics` gives them; outliers, if they have a prior, are the last.
+        prior : NIW, NIG, SphericalNIG or Dirichlet
+            Of the clusters.
+        outlier_weight : float, default=0.0
+            Share of the outlier component; 0 for none.
+        outlier_prior : a prior of the same family, default=None
+            Of the outlier component.
+        columns : Columns, default=None
+            Of a mixed table: its columns and their levels.
+
+        Returns
+        -------
+        Mixture
+            A component for each cluster.
+        """
         if outlier_prior is None:
             return cls(statistics.counts, prior.posterior(statistics), outlier_weight, columns)
         count = len(statistics.counts) - 1

@@ -10,7 +10,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
@@ -68,8 +68,10 @@ class JuliaBackend:
             waited = time.perf_counter() - begun
             if self.tell is not None and not self.bridge.has_run():
                 self.tell("compiling")
+            before = self.bridge.compiled_seconds()
             result = run(self.bridge, X, settings, workers)
-        result.startup_seconds += self.startup_seconds + waited
+            compiling = self.bridge.compiled_seconds() - before
+        result.startup_seconds = self.startup_seconds + waited + compiling
         return result
 
 
@@ -136,27 +138,27 @@ def run(bridge: Any, X: Float32Array, settings: Settings, workers: int) -> Resul
     """One fit, with the worker processes that are there."""
     placing = placing_of(X, settings.prior)
     placed = placing.points(X)
-    truth = None if settings.truth is None else settings.truth + 1
+    truth = None if settings.truth is None else integers(bridge, settings.truth + 1)
     # Julia reads the points where they lie: rows of D numbers here are columns of a D×N matrix there.
     points = bridge.points(placed.ctypes.data, placed.shape[1], placed.shape[0])
-    chain = bridge.Chain(julia_settings(bridge, settings, placing), points, first_labels(settings, len(X)), truth)
+    labels = integers(bridge, first_labels(settings, len(X)))
+    chain = bridge.Chain(julia_settings(bridge, settings, placing), points, labels, truth)
     try:
         with Interrupt() as interrupt:
             callbacks = Callbacks(chain, settings, interrupt, placing.log_volume(len(X)))
             start = None if tosses_itself(settings, workers) else callbacks.start
-            ended = Ended(*call(bridge.fit, chain, start, callbacks.report))
+            outcome = call(bridge.fit, chain, start, callbacks.report)
         if callbacks.error is not None:
             raise callbacks.error
         outliers = int(settings.outlier_weight > 0)
-        labels = np.asarray(bridge.labels(chain)) - (1 + outliers)
+        found = np.asarray(bridge.labels(chain)) - (1 + outliers)
         sublabels = np.asarray(bridge.sublabels(chain)) - 1
         return Result(
-            labels.astype(np.int32),
+            found.astype(np.int32),
             sublabels.astype(np.uint8),
             callbacks.trace,
-            str(ended.outcome) == "stopped",
+            str(outcome) == "stopped",
             alpha=callbacks.trace.iterations[-1].alpha,
-            startup_seconds=float(ended.compiling),
         )
     finally:
         bridge.release(chain)
@@ -167,13 +169,6 @@ def tosses_itself(settings: Settings, workers: int) -> bool:
     so that it does what it always does, label for label."""
     plain = not settings.full_ratio and settings.restart_after is None
     return isinstance(settings.initializer, RandomStart) and (workers > 0 or plain)
-
-
-class Ended(NamedTuple):
-    """How a chain has ended: done, stopped or given up, and the seconds that Julia has compiled meanwhile."""
-
-    outcome: Any
-    compiling: float
 
 
 def call(function: Any, *arguments: Any) -> Any:
@@ -212,10 +207,23 @@ def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
 
 def julia_prior(bridge: Any, prior: Prior) -> Any:
     if isinstance(prior, NIW):
-        return bridge.niw(prior.mean_strength, prior.mean, prior.degrees_of_freedom, prior.scale)
+        mean, scale = doubles(bridge, prior.mean), doubles(bridge, prior.scale)
+        return bridge.niw(float(prior.mean_strength), mean, float(prior.degrees_of_freedom), scale)
     if isinstance(prior, Dirichlet):
-        return bridge.dirichlet(prior.concentration)
+        return bridge.dirichlet(doubles(bridge, prior.concentration))
     raise ValueError(f"the prior {type(prior).__name__} needs the built-in sampler: backend should be native")
+
+
+def doubles(bridge: Any, numbers: Any) -> Any:
+    """Numbers as an array of Julia's own; a matrix has to be symmetric."""
+    numbers = np.ascontiguousarray(numbers, dtype=np.float64)
+    return bridge.doubles(numbers.ctypes.data, *numbers.shape)
+
+
+def integers(bridge: Any, numbers: Any) -> Any:
+    """Whole numbers as a vector of Julia's own."""
+    numbers = np.ascontiguousarray(numbers, dtype=np.int64)
+    return bridge.integers(numbers.ctypes.data, len(numbers))
 
 
 def first_labels(settings: Settings, count: int) -> IntArray:

@@ -156,7 +156,9 @@ def widest_gap(points: np.ndarray) -> np.ndarray:
 )
 def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, ratio: str) -> None:
     X, truth = data
-    model = DPMM(backend="julia", init=init, acceptance_ratio=ratio, max_iter=60, random_state=0)
+    # From one cluster, random starts take their time.
+    iterations = 150 if (init, ratio) == ("random", "auto") else 60
+    model = DPMM(backend="julia", init=init, acceptance_ratio=ratio, max_iter=iterations, random_state=0)
     model.fit(X, truth=truth)
     assert model.backend_ == "julia"
     assert normalized_mutual_info_score(truth, model.labels_) > 0.95

@@ -14,7 +14,7 @@ import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
@@ -22,6 +22,7 @@ from distributed.comm import CommClosedError
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
+from dpmmwrap.backends.dask.records import Log, LostAgain, Overdue, Saved, Traffic, is_loss, ping, remove_worker
 from dpmmwrap.backends.dask.worker import Lost, Request
 from dpmmwrap.sampler.data import Stretch
 
@@ -43,46 +44,6 @@ MOST_LOSSES = 100
 """Losses after which a fit gives up."""
 COPY_EVERY = 25
 """Iterations from one copy of the labels on other workers to the next."""
-LOG_BYTES = 64 << 20
-"""Commands that are kept although there is a copy that has seen them: the copy may be lost, too."""
-
-
-class Log:
-    """The commands of one chain, numbered from the first."""
-
-    def __init__(self, done: int = 0) -> None:
-        self.first = done
-        self.commands: list[Command] = []
-        self.sizes: list[int] = []
-
-    def __len__(self) -> int:
-        return self.first + len(self.commands)
-
-    def append(self, command: Command) -> None:
-        self.commands.append(command)
-        self.sizes.append(len(pickle.dumps(command, protocol=5)))
-
-    def since(self, number: int) -> list[Command]:
-        return self.commands[number - self.first :]
-
-    def trim(self, seen: int) -> None:
-        """Forget the oldest commands that copies have seen, if there is too much of them."""
-        total = sum(self.sizes)
-        while self.commands and total > LOG_BYTES and self.first < seen:
-            total -= self.sizes.pop(0)
-            del self.commands[0]
-            self.first += 1
-
-
-class Traffic(NamedTuple):
-    """What has travelled between the client and the workers."""
-
-    calls: int = 0
-    sent: int = 0
-    received: int = 0
-
-    def plus(self, sent: int, received: int) -> Traffic:
-        return Traffic(self.calls + 1, self.sent + sent, self.received + received)
 
 
 class Source:
@@ -142,8 +103,9 @@ class Cluster:
 
     def follow(self, recipe: Recipe) -> bool:
         """Make the points of all parts, here and of those that will be loaded again."""
-        found = self.each(lambda part: (worker.follow, ([part], recipe)))
+        # First: a part that is lost and loaded again meanwhile is to follow it, too.
         self.recipe = recipe
+        found = self.each(lambda part: (worker.follow, ([part], recipe)))
         return all(found.values())
 
     def give(self, name: str, values: Any) -> None:
@@ -455,37 +417,3 @@ class Cluster:
                 seen += list(found.values())
         if len(seen) == len(self.owner):
             log.trim(min(seen))
-
-
-class Saved(NamedTuple):
-    """Labels of a chain in a folder that all workers see."""
-
-    folder: str
-    files: list[str]
-    done: int
-    n_clusters: int
-
-
-class Overdue(TimeoutError):
-    """Workers are there, but what they were asked for takes too long."""
-
-
-class LostAgain(Exception):
-    """Workers were lost while others were being replaced."""
-
-    def __init__(self, addresses: set[str]) -> None:
-        super().__init__(*sorted(addresses))
-        self.addresses = addresses
-
-
-def ping() -> str:
-    return "here"
-
-
-async def remove_worker(address: str, dask_scheduler: Any) -> None:
-    await dask_scheduler.remove_worker(address, stimulus_id="dpmmwrap-silent-worker", close=False)
-
-
-def is_loss(reply: Any) -> bool:
-    """Whether a worker did not answer, as opposed to what it answered or raised."""
-    return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))

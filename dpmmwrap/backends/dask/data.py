@@ -17,9 +17,10 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask import worker
-from dpmmwrap.backends.dask.cluster import COPY_EVERY, Log, Saved
+from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
+from dpmmwrap.backends.dask.records import Log, Saved
 from dpmmwrap.families.base import Points, Statistics, put
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError

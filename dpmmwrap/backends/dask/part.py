@@ -73,6 +73,8 @@ class Part:
     """Sparse rows that came so far, and where they begin."""
     arrived: int = 0
     points: Any = None
+    finite: bool = True
+    is_spread: bool = False
     data: Data | None = None
     chains: dict[int, Labels] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
@@ -101,23 +103,27 @@ class Part:
         return self.arrived == self.stretch.n_rows and (self.rows is not None or self.points is not None)
 
     def follow(self, recipe: Recipe) -> bool:
-        """Make the points; whether all of them are finite in single precision."""
+        """Make the points, once; whether all of them are finite in single precision."""
         rows = self.rows
+        if rows is None:
+            return self.finite
         if recipe.offset is not None:
             kept = rows if recipe.kept is None else rows[:, recipe.kept]
             self.points = np.ascontiguousarray(to_float32(kept, recipe.offset))
         else:
             self.points = counts_of(rows)
         self.rows = None
-        finite = not np.isinf(getattr(self.points, "data", self.points) if recipe.offset is None else self.points).any()
+        self.finite = not bool(np.isinf(self.points.data if hasattr(self.points, "indptr") else self.points).any())
         if recipe.steps is not None:
             self.spread(recipe.steps)
         if recipe.prior is not None:
             self.make_data(recipe.prior, recipe.missing)
-        return finite
+        return self.finite
 
     def spread(self, steps: Any) -> None:
-        self.points = spread_ties(self.points, steps, self.stretch.first_row)
+        """Add noise to columns of few values, once."""
+        if not self.is_spread:
+            self.points, self.is_spread = spread_ties(self.points, steps, self.stretch.first_row), True
 
     def make_data(self, prior: Any, missing: bool) -> None:
         """With the loops of a family."""

@@ -49,11 +49,15 @@ class RemotePoints:
 
     def spread(self, steps: Any) -> RemotePoints:
         """With noise of half a step on columns of few values."""
+        self._add_to_recipe(steps=steps)
         self.cluster.ask(0, query=("spread", (steps,)), of_points=True)
+        return self
+
+    def _add_to_recipe(self, **more: Any) -> None:
+        """Before anything is done: a part that is lost and loaded again meanwhile is to follow it, too."""
         recipe = self.cluster.recipe
         assert recipe is not None
-        self.cluster.recipe = recipe._replace(steps=steps)
-        return self
+        self.cluster.recipe = recipe._replace(**more)
 
     def follow(self, recipe: Recipe) -> bool:
         """Make the points from the rows as they came; whether all are finite."""
@@ -62,10 +66,8 @@ class RemotePoints:
 
     def use_family(self, prior: Any) -> None:
         """Give the parts the loops of a family."""
+        self._add_to_recipe(prior=prior)
         self.cluster.ask(0, query=("make_data", (prior, self.missing)), of_points=True)
-        recipe = self.cluster.recipe
-        assert recipe is not None
-        self.cluster.recipe = recipe._replace(prior=prior)
 
     def give(self, name: str, values: IntArray) -> None:
         """Labels of the user's own."""

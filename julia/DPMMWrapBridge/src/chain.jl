@@ -28,6 +28,12 @@ const GO_ON, STOP, GIVE_UP, SETTLE = 0, 1, 2, 3
 "A callable has asked to give up: it failed, and keeps its own account of why."
 struct GivenUp <: Exception end
 
+"The best likelihood of a cluster's subclusters, the iterations since then, and how many it may be before they begin anew."
+const Wait = @NamedTuple{best::Float64, waited::Int, patience::Int}
+
+"The wait for a fresh start doubles up to so many times."
+const LONGEST_PATIENCE = 16
+
 "A chain over one data set. `control` is shared with the callables."
 struct Chain
     settings::Settings
@@ -37,8 +43,8 @@ struct Chain
     "True labels, from 1, which nothing but the report looks at."
     truth::Union{Vector{Int64},Nothing}
     control::Vector{Int64}
-    "For clusters that may split: the best likelihood of their subclusters, and the iterations since then."
-    waiting::IdDict{Any,Tuple{Float64,Int}}
+    "For clusters that may split: how their subclusters are doing."
+    waiting::IdDict{Any,Wait}
 end
 
 """
@@ -60,6 +66,10 @@ The caller's float32 rows as a D×N matrix over the same memory. The caller keep
 """
 points(address::Integer, dimensions::Integer, count::Integer) =
     unsafe_wrap(Array, Ptr{Float32}(UInt(address)), (Int(dimensions), Int(count)))
+
+"Copies of a caller's numbers. Julia would compile for seconds to convert them in any other way."
+doubles(address::Int, sizes::Int...) = copy(unsafe_wrap(Array, Ptr{Float64}(UInt(address)), sizes))
+integers(address::Int, count::Int) = copy(unsafe_wrap(Array, Ptr{Int64}(UInt(address)), count))
 
 """
     Chain(settings, data, labels, truth)
@@ -92,7 +102,7 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         processes,
         truth === nothing ? nothing : Vector{Int64}(truth),
         [GO_ON],
-        IdDict{Any,Tuple{Float64,Int}}(),
+        IdDict{Any,Wait}(),
     )
 end
 

@@ -35,9 +35,10 @@ function start_workers(count::Integer, machines = Machine[])
         @sync for worker in added
             @async load_on(worker, identity)
         end
-    catch
+    catch error
         stop_workers(added)
-        rethrow()
+        # Without the tasks in which it happened.
+        throw(root(error))
     end
     return added
 end
@@ -54,7 +55,8 @@ end
 
 function start_on(machine::Machine)
     environment = ["JULIA_LOAD_PATH" => load_path(machine.bridge)]
-    isempty(machine.depot) || push!(environment, "JULIA_DEPOT_PATH" => machine.depot)
+    depot = isempty(machine.depot) ? get(ENV, "JULIA_DEPOT_PATH", "") : machine.depot
+    isempty(depot) || push!(environment, "JULIA_DEPOT_PATH" => depot)
     append!(environment, [name => value for (name, value) in split.(machine.environment, '='; limit = 2)])
     # Nobody is there to type a password, and a machine that does not answer is not waited for.
     ssh = `-o BatchMode=yes -o ConnectTimeout=20`

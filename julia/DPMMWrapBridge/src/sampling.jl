@@ -20,26 +20,22 @@ Run the chain. `start` divides new clusters (see [`begin_subclusters!`](@ref)); 
 in the package. After each iteration `report(number, happened...)` is called (see [`Happened`](@ref)). Either may set
 `chain.control[1]`.
 
-Returns one of `:done`, `:stopped` and `:given_up`, and the seconds that Julia has compiled meanwhile.
+Returns one of `:done`, `:stopped` and `:given_up`.
 """
 function fit(chain::Chain, start, report)
     # The package keeps its run in globals: there can be one at a time.
     RUNNING[] && error("a fit is already running in this Julia process")
     RUNNING[] = true
-    Base.cumulative_compile_timing(true)
-    before = Base.cumulative_compile_time_ns()[1]
-    outcome = try
-        run(chain, start, report)
+    try
+        return run(chain, start, report)
     catch error
+        error isa GivenUp && return :given_up
         worker = lost_worker(error)
-        worker === nothing && !(error isa GivenUp) && rethrow()
-        worker === nothing || throw(ErrorException("worker process $worker of Julia$(place_of(worker)) ended during the fit"))
-        :given_up
+        worker === nothing && rethrow()
+        throw(ErrorException("worker process $worker of Julia$(place_of(worker)) ended during the fit"))
     finally
-        Base.cumulative_compile_timing(false)
         RUNNING[], HAS_RUN[] = false, true
     end
-    return outcome, (Base.cumulative_compile_time_ns()[1] - before) / 1e9
 end
 
 const RUNNING, HAS_RUN = Ref(false), Ref(false)
@@ -48,13 +44,22 @@ const RUNNING, HAS_RUN = Ref(false), Ref(false)
 running() = RUNNING[]
 has_run() = HAS_RUN[]
 
+"Seconds that Julia has compiled since this package was loaded."
+compiled_seconds() = Base.cumulative_compile_time_ns()[1] / 1e9
+
+function __init__()
+    # What was set while the workload ran is kept with what it compiled.
+    HAS_RUN[] = false
+    Base.cumulative_compile_timing(true)
+    return
+end
+
 function run(chain::Chain, start, report)
     clusters = DPMMSubClusters.initial_clusters
     DPMMSubClusters.init_first_clusters!(chain.model, clusters)
-    if start !== nothing
-        begin_subclusters!(chain, start, collect(eachindex(chain.model.group.local_clusters)))
-        DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
-    end
+    start === nothing || begin_subclusters!(chain, start, collect(eachindex(chain.model.group.local_clusters)))
+    # Also where nothing has begun: the package makes one task here, too, and each takes from the random numbers.
+    DPMMSubClusters.update_suff_stats_posterior!(chain.model.group)
     iteration, last = 0, chain.settings.iterations
     while iteration < last
         iteration += 1
@@ -158,22 +163,30 @@ end
 
 """
 Clusters that may split, but whose subclusters have not become more likely for `fresh_start_after` iterations. Those that
-still improve are left in peace: from a random start that takes long.
+still improve are left in peace: from a random start that takes long. By all of the Hastings ratio the wait doubles with
+each start that led nowhere.
 """
 function settled(chain::Chain)
-    seen, stale = IdDict{Any,Tuple{Float64,Int}}(), Int64[]
+    seen, stale = IdDict{Any,Wait}(), Int64[]
     for (number, cluster) in enumerate(chain.model.group.local_clusters)
         parameters = cluster.cluster_params
         (number == 1 && chain.settings.outlier_weight > 0) && continue
-        parameters.splittable || continue
-        # A split or a merge gives a cluster new parameters, and with them a new count.
-        best, waited = get(chain.waiting, parameters, (-Inf, 0))
-        likelihood = Float64(parameters.logsublikelihood_hist[chain.settings.burnout])
-        seen[parameters] = likelihood > best ? (likelihood, 0) : (best, waited + 1)
-        if last(seen[parameters]) >= chain.settings.fresh_start_after
-            push!(stale, number)
-            seen[parameters] = (-Inf, 0)
+        if !parameters.splittable
+            # Subclusters that have begun anew are not ready yet; how patient they are is not forgotten.
+            haskey(chain.waiting, parameters) && (seen[parameters] = chain.waiting[parameters])
+            continue
         end
+        # A split or a merge gives a cluster new parameters, and with them a new count.
+        before = get(chain.waiting, parameters, Wait((-Inf, 0, chain.settings.fresh_start_after)))
+        likelihood = Float64(parameters.logsublikelihood_hist[chain.settings.burnout])
+        now = likelihood > before.best ? merge(before, (best = likelihood, waited = 0)) :
+            merge(before, (waited = before.waited + 1,))
+        if now.waited >= now.patience
+            push!(stale, number)
+            longest = LONGEST_PATIENCE * chain.settings.fresh_start_after
+            now = Wait((-Inf, 0, chain.settings.full_ratio ? min(2 * now.patience, longest) : now.patience))
+        end
+        seen[parameters] = now
     end
     empty!(chain.waiting)
     Base.merge!(chain.waiting, seen)

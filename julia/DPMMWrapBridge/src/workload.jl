@@ -3,7 +3,9 @@
 
 function warm_up()
     rng, side = MersenneTwister(1), (1:200)' .% 2
-    warm_up(niw(1.0, zeros(2), 5.0, Matrix(5.0I, 2, 2)), Float32.(randn(rng, 2, 200) .+ 20 .* side))
+    zero, scale = zeros(2), Matrix(5.0I, 2, 2)
+    mean, scatter = doubles(Int(pointer(zero)), 2), doubles(Int(pointer(scale)), 2, 2)
+    warm_up(niw(1.0, mean, 5.0, scatter), Float32.(randn(rng, 2, 200) .+ 20 .* side))
     warm_up(dirichlet([0.1, 0.1]), Float32.(rand(rng, 0:3, 2, 200) .+ 20 .* [side; 1 .- side]))
     return
 end
@@ -18,7 +20,7 @@ function warm_up(prior::Prior, data::Matrix{Float32})
             α = 10.0, prior, iterations = 20, burnout = 2, seed = 1, fresh_start_after = 1, full_ratio, α_shape = 1.0,
             α_rate = full_ratio ? 0.1 : 0.0,
         )
-        chain = Chain(settings, data, quarters, quarters)
+        chain = Chain(settings, points(Int(pointer(data)), size(data)...), integers(Int(pointer(quarters)), 200), quarters)
         start(rows, counts, sides) = sides .= data[1, rows.+1] .> 10
         fit(chain, start, (_...) -> nothing)
         labels(chain), sublabels(chain), addresses(chain)

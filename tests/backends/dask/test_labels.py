@@ -13,6 +13,7 @@ from distributed import Client, LocalCluster
 
 from dpmmwrap import DPMM
 from dpmmwrap.backends.dask import cluster as clusters
+from dpmmwrap.backends.dask import records
 
 
 @pytest.mark.parametrize("kind", daskfits.SOME)
@@ -83,7 +84,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K D^2 numbers for each worker, whatever the number of points."""
-    seen: dict[int, clusters.Traffic] = {}
+    seen: dict[int, records.Traffic] = {}
 
     def close(self: clusters.Cluster) -> None:
         seen[rows] = self.traffic["sweep"]
