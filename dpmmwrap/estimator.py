@@ -361,7 +361,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Choose the model, sample, and keep what was found."""
         ratio = given["acceptance_ratio"]
         chosen = choose_backend(self.backend, self._wanted(ratio, read))
-        backend = started(chosen, told_of(progress, self.verbose))
+        backend = self._started(chosen, progress)
         if backend.name == "native":
             compiling.prepare(self._loops(read), self.n_draws > 0)
         elif backend.name == "dask":
@@ -717,6 +717,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def _concentration(self, backend: str, ratio: str) -> dict[str, Any]:
         plain = self.alpha == "auto" and self._plain_reference(backend, ratio)
         return concentration(JULIA_ALPHA if plain else self.alpha)
+
+    def _started(self, chosen: Any, progress: Progress | None) -> Any:
+        """The chosen backend, ready to run."""
+        return started(chosen, told_of(progress, self.verbose))
 
     def _family_of_backend(self, missing: bool) -> str:
         """What a backend has to be able to do: the family, or the diagonal kind of Gaussian that data or user want."""

@@ -7,15 +7,15 @@ instead of carrying it through every fit.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array
-from dpmmwrap.backends import Backend, Result, Settings
+from dpmmwrap.backends import Backend, Progress, Result, Settings
 from dpmmwrap.backends.native import result_of
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
-from dpmmwrap.inputs import Read
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.trace import Iteration
@@ -51,7 +51,7 @@ class WatchedBackend:
 class WatchedDPMM(DPMM):
     """DPMM on the built-in sampler, with `aris_`: the ARI of each iteration."""
 
-    def _backend(self, acceptance_ratio: str, read: Read) -> Backend:
+    def _started(self, chosen: Any, progress: Progress | None) -> Backend:
         self.aris_: list[float] = []
         backend = WatchedBackend()
         backend.ari = self.aris_
