@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
+from dpmmwrap.interrupt import postponed
 
 MOST = 150
 """More clusters than most data have; data with more find the rest by splits."""
@@ -123,7 +124,9 @@ def thread_pools() -> Any:
     """The thread pools of this process's libraries; found once, as it takes longer than the steps that they do."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    # It calls back from C, where an exception would be lost.
+    with postponed():
+        return ThreadpoolController()
 
 
 def nearest(X: Any, centres: Float32Array, embed: Embedder) -> IntArray:

@@ -1,12 +1,18 @@
 """What all tests share: the compiled loops, made once and side by side, before the processes of pytest-xdist begin."""
 
 import os
+import signal
 
 import pytest
 
 from dpmmwrap import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+# A shell starts what runs in its background with Ctrl-C ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

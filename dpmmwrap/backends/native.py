@@ -49,9 +49,9 @@ class NativeBackend:
                     found = list(pool.map(run, range(chains)))
             result = result_of(found, labels, settings.hyperprior)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
-                best = refined(X, settings, best_of(result), interrupt)
-                result = replace(with_best(result, best), interrupted=interrupt.requested)
-        return result
+                result = with_best(result, refined(X, settings, best_of(result), interrupt))
+        # Also after the last iteration: who has asked for the end of a loop of fits should get it.
+        return replace(result, interrupted=result.interrupted or interrupt.requested)
 
 
 def best_of(result: Result) -> Best:

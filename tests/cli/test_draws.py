@@ -32,10 +32,10 @@ ALWAYS = {
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two clusters that overlap and one that does not."""
+    """A narrow cluster within a wide one, and one that overlaps with neither."""
     rng = np.random.default_rng(1)
     truth = np.repeat([0, 1, 2], 40)
-    X = rng.normal(size=(120, 2)) + np.array([[0, 0], [4.4, 0], [30, 30]])[truth]
+    X = rng.normal(size=(120, 2)) * np.array([0.4, 3.0, 1.0])[truth, None] + np.array([0, 0, 30])[truth, None]
     path = tmp_path_factory.mktemp("draws") / "points.npz"
     np.savez(path, X=X, y=truth)
     return path
