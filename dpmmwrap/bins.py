@@ -122,6 +122,11 @@ def standardised(rows: Any, shift: Float64Array, deviations: Float64Array) -> Fl
 @lru_cache(maxsize=1)
 def thread_pools() -> Any:
     """The thread pools of this process's libraries; found once, as it takes longer than the steps that they do."""
+    return find_thread_pools()
+
+
+def find_thread_pools() -> Any:
+    """The thread pools of the libraries that are loaded by now."""
     from threadpoolctl import ThreadpoolController
 
     # It calls back from C, where an exception would be lost.

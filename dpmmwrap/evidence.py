@@ -8,11 +8,9 @@ but for the K! ways to name K clusters, which matter little beside it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
+from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families.base import Points, Prior
 
@@ -21,15 +19,20 @@ LABELLINGS = 3
 
 def log_evidence(prior: Prior, X: Points, labels: IntArray, alpha: float, seed: int = 0) -> float:
     """log probability of the data under a mixture with these clusters, bounded from below; O(N K) beyond a sweep."""
-    statistics = prior.statistics(X, labels)
-    posterior: Any = prior.posterior(statistics)
-    logs = (np.log(statistics.counts)[:, None] + posterior.log_predictive(X)).T
+    logs = log_scores(prior, X, labels).T
     logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
     rng, every, total = np.random.default_rng(seed), np.arange(len(logs)), 0.0
     for _ in range(LABELLINGS):
         # The largest of log probabilities with Gumbel noise is a draw from them.
         drawn = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
-        found = prior.statistics(X, drawn, len(statistics.counts))
+        found = prior.statistics(X, drawn, logs.shape[1])
         total += float(log_joint(alpha, found.counts, prior.log_marginal_likelihood(found)))
         total -= float(logs[every, drawn].sum())
     return total / LABELLINGS
+
+
+def log_scores(prior: Prior, X: Points, labels: IntArray) -> Float64Array:
+    """Each cluster's log probability of each point (K, N), but for a constant."""
+    statistics = prior.statistics(X, labels)
+    found: Float64Array = np.log(statistics.counts)[:, None] + prior.posterior(statistics).log_predictive(X)
+    return found

@@ -105,6 +105,13 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
     )
 
 
+def left_out_note(rows: int) -> str:
+    """What is to be said of rows that --skip-missing leaves out."""
+    from dpmmwrap.plotting import counted
+
+    return f"{counted(rows, 'row')} with missing values left out"
+
+
 def counting_notes(data: Data) -> list[str]:
     """What is to be said of columns that count the rows."""
     return [

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dpmmwrap.cli.data_options import column_list, counting_notes, data_options, selection_of, true_labels
+from dpmmwrap.cli.data_options import (
+    column_list,
+    counting_notes,
+    data_options,
+    left_out_note,
+    selection_of,
+    true_labels,
+)
 from dpmmwrap.cli.families import ways_without_words
 from dpmmwrap.cli.fit import word_or_number
 
@@ -248,8 +255,7 @@ def data(ctx: click.Context, /, **options: Any) -> int:
     chosen = choice(options)
     opened = open_data(options, name)
     plan = plan_data(chosen, opened.source)
-    rows = "1 row" if opened.skipped == 1 else f"{opened.skipped:,} rows"
-    left_out = [f"{rows} with missing values left out"] if opened.skipped else []
+    left_out = [left_out_note(opened.skipped)] if opened.skipped else []
     plan = replace(plan, notes=[*opened.data.notes, *counting_notes(opened.data), *left_out, *plan.notes])
     return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, command_line(ctx), paper))
 

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
-from dpmmwrap.cli.data_options import column_options, selection_of, skip_option
+from dpmmwrap.cli.data_options import column_options, left_out_note, selection_of, skip_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,8 +87,7 @@ def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
         raise InputError(f"values are missing in all of the {len(data):,} rows: none is left to label")
     left_out = len(data) - len(kept)
     if left_out:
-        rows = "1 row" if left_out == 1 else f"{left_out:,} rows"
-        click.echo(f"dpmmwrap: note: {rows} with missing values left out", err=True)
+        click.echo(f"dpmmwrap: note: {left_out_note(left_out)}", err=True)
     return (data.only(kept) if left_out else data), kept
 
 

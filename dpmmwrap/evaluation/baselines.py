@@ -8,15 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from scipy.sparse import issparse
-from threadpoolctl import ThreadpoolController
 
 from dpmmwrap.arrays import IntArray
+from dpmmwrap.bins import find_thread_pools
 from dpmmwrap.evaluation import rivals
 from dpmmwrap.evaluation.fits import Fit, FitSettings, Method
 from dpmmwrap.evaluation.samplers import DEFAULTS, by_default, subclusters
 from dpmmwrap.families.base import Points
 from dpmmwrap.files import InputError
-from dpmmwrap.interrupt import postponed
 
 WARM_UP_POINTS, WARM_UP_WORDS = 200, 30
 
@@ -126,8 +125,6 @@ def run_method(name: str, X: Points, truth: IntArray, settings: FitSettings, see
     else:
         # What others compile is compiled for any dimension.
         warm_up(name, X.shape[1] if name.startswith(("SubC", "DPMM")) else 2, settings.weights)
-    # The libraries of a method are there now, and have pools of threads. It calls back from C.
-    with postponed():
-        pools = ThreadpoolController()
-    with pools.limit(limits=1):
+    # Looked for each time, as a method may have loaded libraries.
+    with find_thread_pools().limit(limits=1):
         return METHODS[name](X, truth, settings, seed)

@@ -16,7 +16,8 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.evidence import log_scores
+from dpmmwrap.families.base import Points
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.state import Best
@@ -76,13 +77,6 @@ def without_one(scores: Float64Array, labels: IntArray, cluster: int) -> IntArra
     others = np.where(np.arange(len(scores))[:, None] == cluster, -np.inf, scores)
     moved = np.where(labels == cluster, others.argmax(axis=0), labels)
     return np.asarray(np.unique(moved, return_inverse=True)[1], dtype=np.int32)
-
-
-def log_scores(prior: Prior, X: Points, labels: IntArray) -> Float64Array:
-    """Each cluster's log probability of each point (K, N), but for a constant."""
-    statistics = prior.statistics(X, labels)
-    found: Float64Array = np.log(statistics.counts)[:, None] + prior.posterior(statistics).log_predictive(X)
-    return found
 
 
 def least_needed(scores: Float64Array, labels: IntArray) -> IntArray:

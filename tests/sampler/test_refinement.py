@@ -8,9 +8,10 @@ import pytest
 from dpmmwrap import NIW
 from dpmmwrap.backends import Settings
 from dpmmwrap.dirichlet_process import log_joint
+from dpmmwrap.evidence import log_scores
 from dpmmwrap.families.hyperprior import FIRST
 from dpmmwrap.interrupt import Interrupt
-from dpmmwrap.sampler.refinement import least_needed, log_scores, refined, without_one
+from dpmmwrap.sampler.refinement import least_needed, refined, without_one
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 
