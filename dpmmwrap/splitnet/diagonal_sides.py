@@ -98,7 +98,7 @@ class DiagonalSides:
         if self.missing:
             assert observed is not None
             parts.append(observed.to(Z))
-        return StoredFeatures(torch.cat(parts, dim=2))
+        return StoredFeatures(torch.cat(parts, dim=2).transpose(1, 2).contiguous())
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
         """A side's log density is log n + sum over what is observed of 1/2 log p - 1/2 p (z - m)^2, with the precision

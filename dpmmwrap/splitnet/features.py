@@ -29,18 +29,18 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """All of phi (B, n, F), the constant first."""
+    """All of phi (B, F, n), the constant first. A feature of all points stands together: that is made and read fastest."""
 
     phi: Tensor
 
     def sums(self, group: Tensor) -> Tensor:
-        return torch.bmm(group, self.phi).double()
+        return torch.bmm(group, self.phi.transpose(1, 2)).double()
 
     def dot(self, weights: Tensor) -> Tensor:
-        return torch.bmm(weights.to(self.phi.dtype), self.phi.transpose(1, 2))
+        return torch.bmm(weights.to(self.phi.dtype), self.phi)
 
     def head(self, n: int) -> StoredFeatures:
-        return StoredFeatures(self.phi[:, :n])
+        return StoredFeatures(self.phi[:, :, :n])
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,13 @@ def symmetric(weights: Tensor, dim: int) -> Tensor:
 
 def triangle_features(Z: Tensor, present: Tensor) -> StoredFeatures:
     """1, z, and the upper triangle of z z'."""
-    dim = Z.shape[2]
-    phi = Z.new_empty(*Z.shape[:2], triangle_count(dim))
-    phi[:, :, 0] = present
-    phi[:, :, 1 : dim + 1] = Z
+    B, n, dim = Z.shape
+    phi = Z.new_empty(B, triangle_count(dim), n)
+    linear = phi[:, 1 : dim + 1]
+    phi[:, 0] = present
+    linear.copy_(Z.transpose(1, 2))
     begin = dim + 1
     for i in range(dim):
-        torch.mul(Z[:, :, i : i + 1], Z[:, :, i:], out=phi[:, :, begin : begin + dim - i])
+        torch.mul(linear[:, i : i + 1], linear[:, i:], out=phi[:, begin : begin + dim - i])
         begin += dim - i
     return StoredFeatures(phi)
