@@ -31,6 +31,11 @@ class Context:
     centred: Tensor | None = None
     """The points about their mean, in the data's own units."""
 
+    @property
+    def n(self) -> int:
+        """Points in the largest context."""
+        return int(self.Z.shape[1])
+
     @cached_property
     def counts(self) -> Tensor:
         """Points in the context (B,)."""
@@ -41,10 +46,26 @@ class Context:
         """The features phi of each point."""
         return self.model.features(self.Z, self.present, self.observed)
 
-    @cached_property
+    @property
     def total(self) -> Tensor:
         """The sum of all points' features (B, 1, F)."""
-        return self.features.sums(self.present[:, None, :].to(self.Z.dtype))
+        return self.total_of(self.n)
+
+    def features_of(self, points: int) -> Features:
+        """Those of the first points, which are a random sample of all."""
+        return self.features if points == self.n else self.features.head(points)
+
+    def total_of(self, points: int) -> Tensor:
+        """The sum of the first points' features (B, 1, F)."""
+        if points not in self._totals:
+            there = self.present[:, None, :points].to(self.Z.dtype)
+            self._totals[points] = self.features_of(points).sums(there)
+        return self._totals[points]
+
+    @cached_property
+    def _totals(self) -> dict[int, Tensor]:
+        """By number of points: several steps look at the same ones."""
+        return {}
 
     @property
     def seen(self) -> View:

@@ -85,8 +85,8 @@ class DiagonalSides:
         names = ("centre", "factors", "prior_mean", "prior_scale")
         return replace(self, **{name: getattr(self, name)[clusters] for name in names})
 
-    def to_frame(self, X: Tensor) -> Tensor:
-        return ((X - self.centre) * self.factors).nan_to_num().float()
+    def to_frame(self, centred: Tensor) -> Tensor:
+        return (centred * self.factors).nan_to_num().float()
 
     def view(self, Z: Tensor) -> View | None:
         """These frames do not turn clusters, and so do not show what is along none of the axes."""

@@ -42,10 +42,15 @@ def whitening(X: Tensor, present: Tensor | None = None, expected: Tensor | None 
 
     Where a covariance is expected (D, D), it counts as much as the points that a cluster lacks for one of its own.
     """
-    weights = _weights(X, present)
-    mean = torch.bmm(weights[:, None, :], X)
-    centred = X - mean
-    covariance = torch.bmm((centred * weights[:, :, None]).transpose(1, 2), centred)
+    if present is None:
+        mean = X.mean(dim=1, keepdim=True)
+        centred = X - mean
+        covariance = torch.bmm(centred.transpose(1, 2), centred) / X.shape[1]
+    else:
+        weights = _weights(X, present)
+        mean = torch.bmm(weights[:, None, :], X)
+        centred = X - mean
+        covariance = torch.bmm((centred * weights[:, :, None]).transpose(1, 2), centred)
     if expected is not None:
         count = X.new_full((len(X),), X.shape[1]) if present is None else present.sum(dim=1).to(X.dtype)
         share = lacking_share(count, X.shape[2])[:, None, None]
@@ -96,7 +101,9 @@ def rotate_to_ics(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Ten
 def frame_of(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
     """The frames of B clusters with the points X (B, n, D)."""
     white = whitening(X, present, expected)
-    _, axes = rotate_to_ics(white(X).float(), present)
+    # Only the covariance needs double precision: points about their mean are no more exact than single.
+    Z = torch.bmm((X - white.mean).float(), white.axes.float())
+    axes = rotate_to_ics(Z, present)[1]
     return Frame(white.mean, white.axes @ axes.to(X), axes[:, -1])
 
 

@@ -55,7 +55,7 @@ class FullSides:
         scale = torch.as_tensor(prior.scale, device=X.device)
         freedom = float(prior.degrees_of_freedom)
         if prior.dim <= LARGEST_WHITENED_DIM:
-            frame = frame_of(X, present, scale / freedom)
+            frame = frame_of(X, None if present.all() else present, scale / freedom)
         else:
             frame = standardising(X, present, scale.diagonal() / freedom)
         # A change of coordinates x -> (x - m) A takes the mean to (mean - m) A and the scale to A' scale A.
@@ -78,8 +78,8 @@ class FullSides:
     def take(self, clusters: Tensor) -> FullSides:
         return replace(self, frame=self.frame.take(clusters), prior=self.prior[clusters])
 
-    def to_frame(self, X: Tensor) -> Tensor:
-        return self.frame(X).float()
+    def to_frame(self, centred: Tensor) -> Tensor:
+        return torch.bmm(centred.float(), self.frame.axes.float())
 
     def view(self, Z: Tensor) -> View | None:
         return View(Z, self.frame.longest) if self.dim <= LARGEST_WHITENED_DIM else None
@@ -105,7 +105,7 @@ class FullSides:
         # The first entry of the factor's diagonal is the root of n, the others are those of S.
         constants = counts.log() + 0.5 * self.dim * certainty.log() - logs[..., 1:].sum(-1)
         constants += 0.5 * certainty * (-2 * logs[..., 0]).exp()
-        weights = torch.cholesky_inverse(factors).flatten(-2)[..., where.flat] * certainty[..., None]
+        weights = torch.cholesky_inverse(factors).flatten(-2).index_select(-1, where.flat) * certainty[..., None]
         odds = (weights[:, :, 0] - weights[:, :, 1]) * where.half
         odds[..., 0] += constants[..., 1] - constants[..., 0]
         return odds
@@ -132,7 +132,9 @@ class FullSides:
 
     def _factors(self, sums: Tensor, prior: Tensor) -> Tensor:
         """Cholesky factors of the sides' matrices, with the prior's added."""
-        factors: Tensor = torch.linalg.cholesky_ex(sums[..., triangle(self.dim, sums.device).place] + prior)[0]
+        place = triangle(self.dim, sums.device).place
+        matrices = sums.index_select(-1, place.flatten()).unflatten(-1, place.shape)
+        factors: Tensor = torch.linalg.cholesky_ex(matrices.add_(prior))[0]
         return factors
 
     @cached_property

@@ -99,11 +99,12 @@ def network_candidates(network: SplitNet, context: Context, points: int) -> Tens
     return torch.sigmoid(logits).transpose(1, 2) * present[:, None, :]
 
 
-def two_means_candidates(context: Context, metrics: Tensor, rng: Generator) -> Tensor:
-    """2-means with features in each of these units (M, D): what the simplest start would propose."""
+def two_means_candidates(context: Context, metrics: Tensor, count: int, rng: Generator) -> Tensor:
+    """2-means of the first points, with features in each of these units (M, D): what the simplest start would
+    propose."""
     assert context.centred is not None
-    points = (context.centred[:, None] * metrics[:, None, :]).flatten(0, 1)
-    groups = two_means(points, context.present.repeat_interleave(len(metrics), dim=0), rng)
+    points = (context.centred[:, None, :count] * metrics[:, None, :]).flatten(0, 1)
+    groups = two_means(points, context.present[:, :count].repeat_interleave(len(metrics), dim=0), rng)
     return groups.view(-1, len(metrics), groups.shape[1])
 
 

@@ -14,6 +14,9 @@ from torch import Tensor
 
 from dpmmwrap.splitnet.context import Context
 
+EARLY_STEPS, LEAST_POINTS = 2, 250
+"""EM steps that look at a quarter of the points, and at so many, if there are, at least."""
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -48,28 +51,42 @@ class Sides:
 
 
 def maximise(context: Context, group: Tensor) -> Sides:
-    """The M-step: statistics of the sides, given the probability (B, C, n) that a point is in the group."""
-    inside = context.features.sums(group)
-    return Sides(torch.stack([context.total - inside, inside], dim=2))
+    """The M-step: statistics of the sides, given the probability (B, C, n) that a point is in the group.
+
+    If it is known of the first points only, these count as often as makes all of the context.
+    """
+    points = group.shape[2]
+    inside = context.features_of(points).sums(group)
+    sides = Sides(torch.stack([context.total_of(points) - inside, inside], dim=2))
+    return sides if points == context.n else sides.times(context.counts / context.present[:, :points].sum(dim=1))
 
 
-def log_odds(context: Context, sides: Sides) -> Tensor:
-    """The E-step's log odds (B, C, n) of the group at the context's points; 0 at padding."""
-    return context.features.dot(context.model.log_odds(sides.sums, context.strength))
+def log_odds(context: Context, sides: Sides, points: int | None = None) -> Tensor:
+    """The E-step's log odds (B, C, n) of the group at the context's points, or at the first of them; 0 at padding."""
+    features = context.features_of(context.n if points is None else points)
+    return features.dot(context.model.log_odds(sides.sums, context.strength))
 
 
-def refine(context: Context, sides: Sides, steps: int) -> Sides:
-    """A few EM steps of every candidate."""
-    for _ in range(steps):
-        sides = maximise(context, log_odds(context, sides).sigmoid_())
+def refine(context: Context, sides: Sides, steps: int, more: int = 0) -> Sides:
+    """A few EM steps of every candidate, and so many more to come. The first ones, but not the last of all, need not look
+    at all points."""
+    early = min(EARLY_STEPS, steps + more - 1)
+    for step in range(steps):
+        points = early_points(context.n) if step < early else context.n
+        sides = maximise(context, log_odds(context, sides, points).sigmoid_())
     return sides
+
+
+def early_points(n: int) -> int:
+    """How many of n points the first steps look at."""
+    return min(n, max(LEAST_POINTS, n // 4))
 
 
 def refine_and_weigh(context: Context, sides: Sides, steps: int) -> tuple[Sides, Tensor]:
     """The same, and the entropy (B, C) of the labels that the last step drew from: zero if there was none."""
     if not steps:
         return sides, context.Z.new_zeros(sides.counts.shape[:2])
-    odds = log_odds(context, refine(context, sides, steps - 1))
+    odds = log_odds(context, refine(context, sides, steps - 1, more=1))
     group = odds.sigmoid()
     # log(1 + e^t) - p t, which is log 2 at padding.
     entropy = torch.nn.functional.softplus(odds).addcmul_(group, odds, value=-1).sum(dim=2)

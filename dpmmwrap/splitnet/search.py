@@ -22,8 +22,10 @@ from dpmmwrap.splitnet.refine import (
     scaled_log_hastings,
 )
 
-NETWORK_POINTS = 128
-"""Points of the context that the network reads."""
+TWO_MEANS_POINTS = 250
+NETWORK_NUMBERS, NETWORK_POINTS = 1280, (64, 256)
+"""Coordinates that the network reads of a context, and points at least and at most: with more dimensions a point says
+more, and costs more."""
 BALLS = 8
 """Dense groups that are tried where the sampler's ratio charges for every label that could be another."""
 CROWDED_DIM = 5
@@ -79,9 +81,10 @@ class Judged(NamedTuple):
 
 def find_splits(context: Context, settings: SearchSettings, rng: Generator) -> Sides:
     """The best split (B, 1) of each cluster; where none pays nor comes near to it, that of 2-means: halves."""
-    sides = maximise(context, proposals.two_means_candidates(context, settings.metrics, rng))
+    sides = maximise(context, proposals.two_means_candidates(context, settings.metrics, TWO_MEANS_POINTS, rng))
     if settings.network is not None:
-        sides = sides.joined(by_network(context, settings.network))
+        points = network_points(context.seen.points.shape[2])
+        sides = sides.joined(maximise(context, proposals.network_candidates(settings.network, context, points)))
     if not settings.full_ratio:
         # A cut has to pay by itself: in a crowd, that is a dense group against all others.
         sides = sides.joined(maximise(context, proposals.ball_candidates(context, BALLS, rng)))
@@ -94,13 +97,10 @@ def find_splits(context: Context, settings: SearchSettings, rng: Generator) -> S
     return Sides(torch.where(hopeful[:, :, None, None], best.sums, sides.sums[:, :1]))
 
 
-def by_network(context: Context, network: SplitNet) -> Sides:
-    """The network's candidates: the points that it reads count as often as makes all of the context."""
-    group = proposals.network_candidates(network, context, NETWORK_POINTS)
-    read = context.present[:, :NETWORK_POINTS]
-    features = context.features.head(NETWORK_POINTS)
-    inside, total = features.sums(group), features.sums(read[:, None, :].to(group))
-    return Sides(torch.stack([total - inside, inside], dim=2)).times(context.counts / read.sum(dim=1))
+def network_points(dim: int) -> int:
+    """How many points of a context the network reads."""
+    least, most = NETWORK_POINTS
+    return min(most, max(least, NETWORK_NUMBERS // dim))
 
 
 def tried(context: Context, sides: Sides, settings: SearchSettings) -> Judged:

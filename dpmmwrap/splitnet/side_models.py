@@ -45,8 +45,9 @@ class SideModel(Protocol):
     def take(self, clusters: Tensor) -> Any:
         """For some of the clusters only."""
 
-    def to_frame(self, X: Tensor) -> Tensor:
-        """Points (B, n, D) in their cluster's frame, in single precision; what is missing stands at its mean, zero."""
+    def to_frame(self, centred: Tensor) -> Tensor:
+        """Points (B, n, D), about the centre, in their cluster's frame, in single precision; what is missing stands at
+        its mean, zero."""
 
     def view(self, Z: Tensor) -> View | None:
         """Where candidates are looked for, if the frames serve for that."""

@@ -158,8 +158,10 @@ class SplitNetStart:
         X, present, sizes = self._gathered(members, self.context, rng)
         observed = ~X.isnan() & present[:, :, None] if self.missing else None
         model = make_side_model(self.prior, X, present, observed)
-        Z = model.to_frame(X) * present[:, :, None]
-        centred = ((X - model.centre).nan_to_num() * present[:, :, None]).float()
+        away = (X - model.centre).float()
+        Z, centred = model.to_frame(away), away.nan_to_num() if self.missing else away
+        if not present.all():
+            Z, centred = Z * present[:, :, None], centred * present[:, :, None]
         view = model.view(Z)
         if view is None:
             directions = torch.from_numpy(rng.standard_normal((self.settings.dim, LARGEST_DIM)))

@@ -211,7 +211,7 @@ def context_of(X: np.ndarray) -> Context:
     points = torch.from_numpy(np.asarray(X, dtype=np.float64))
     present = torch.ones(points.shape[:2], dtype=torch.bool)
     model = make_side_model(NIW.reference(X.shape[2]), points, present, None)
-    Z, sizes = model.to_frame(points), torch.full((len(X),), X.shape[1])
+    Z, sizes = model.to_frame(points - model.centre), torch.full((len(X),), X.shape[1])
     return Context(model, Z, present, sizes, None, model.view(Z), (points - model.centre).float())
 
 
@@ -234,7 +234,7 @@ def test_two_means_candidates_follow_their_units() -> None:
     sides = rng.random((2, 3, 400)) < 0.5
     X[:, :, 0] += 10 * sides[0]
     X[:, :, 1] += 10 * sides[1]
-    found = two_means_candidates(context_of(X), torch.tensor([[1.0, 0.1], [0.1, 1.0]]), rng).numpy()
+    found = two_means_candidates(context_of(X), torch.tensor([[1.0, 0.1], [0.1, 1.0]]), X.shape[1], rng).numpy()
     for metric in range(2):
         for b in range(3):
             assert adjusted_rand_score(found[b, metric], sides[metric, b]) > 0.99
