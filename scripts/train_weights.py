@@ -1,6 +1,7 @@
 """Trains the weights that are shipped in dpmmwrap/splitnet/weights: one network, for all dimensions.
 
     python scripts/train_weights.py
+    python scripts/train_weights.py --steps 180 --out short.safetensors    all of it in small, to see that it runs
 
 A run that was stopped goes on where it was. A step takes about a tenth of a second of one core; training was done with
 one thread (OMP_NUM_THREADS=1). The weights depend on the seed, the number of steps and the machine (sums are ordered
@@ -9,6 +10,7 @@ differently on other processors). The model card has all of these, the minutes t
 
 from __future__ import annotations
 
+import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ WEIGHTS = Path(__file__).parents[1] / "dpmmwrap" / "splitnet" / "weights" / "spl
 ROUNDS = ((13_000, 12_992), (18_000, 18_000))
 """Steps that the learning rate was planned for, and the step at which that round ended: the second one goes on from the
 first, with a higher rate again."""
+STEPS = ROUNDS[-1][-1]
 SETTINGS = TrainingSettings(steps=ROUNDS[0][0], batch=16, seed=0, device="cpu", validations=16)
 
 
@@ -27,17 +30,17 @@ class RoundEnded(Exception):
     """A round was to end here."""
 
 
-def train(out: Path) -> None:
+def train(out: Path, steps: int) -> None:
     training, checkpoint = Training(SETTINGS), checkpoint_path(out)
     if checkpoint.exists():
         training.load_checkpoint(checkpoint)
-    for planned, last in ROUNDS:
+    for planned, last in ((planned * steps // STEPS, last * steps // STEPS) for planned, last in ROUNDS):
         if training.step >= last:
             continue
         training.settings = replace(training.settings, steps=planned)
 
         def look(now: TrainingProgress, last: int = last) -> None:
-            if now.step % 100 == 0:
+            if now.step % 100 == 0 or now.step == last:
                 print(f"step {now.step:,}: loss {now.loss:.3f}, ARI {now.validation}", flush=True)
             if now.step == last:
                 raise RoundEnded
@@ -54,4 +57,12 @@ def train(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    train(WEIGHTS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of both rounds together (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: where they are shipped)"
+    )
+    given = parser.parse_args()
+    if given.steps < len(ROUNDS):
+        parser.error(f"two rounds take at least {len(ROUNDS)} steps, not {given.steps}")
+    train(given.out, given.steps)

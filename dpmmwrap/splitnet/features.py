@@ -29,7 +29,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """All of phi (B, F, n), the constant first. Values of a feature stand together: so they are made and read fastest."""
+    """All of phi (B, F, n), the constant first. Values of a feature stand together, which is fastest."""
 
     phi: Tensor
 

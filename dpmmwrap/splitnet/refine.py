@@ -68,8 +68,8 @@ def log_odds(context: Context, sides: Sides, points: int | None = None) -> Tenso
 
 
 def refine(context: Context, sides: Sides, steps: int, more: int = 0) -> Sides:
-    """A few EM steps of every candidate, and so many more to come. The first ones, but not the last of all, look at some
-    of the points only."""
+    """A few EM steps of every candidate, with so many more to come. The first ones look at some of the points only, the
+    last of all at all of them."""
     early = min(EARLY_STEPS, steps + more - 1)
     for step in range(steps):
         points = early_points(context.n) if step < early else context.n
