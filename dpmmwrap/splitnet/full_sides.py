@@ -133,7 +133,7 @@ class FullSides:
     def _factors(self, sums: Tensor, prior: Tensor) -> Tensor:
         """Cholesky factors of the sides' matrices, with the prior's added."""
         place = triangle(self.dim, sums.device).place
-        matrices = sums.index_select(-1, place.flatten()).unflatten(-1, place.shape)
+        matrices = sums.index_select(-1, place.flatten()).view(*sums.shape[:-1], *place.shape)
         factors: Tensor = torch.linalg.cholesky_ex(matrices.add_(prior))[0]
         return factors
 
