@@ -224,6 +224,39 @@ def test_em_steps_raise_the_ratio(family: str) -> None:
     assert abs(float(sides.counts[0, 0, 1]) - 200) < 40
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_known_of_the_first_points_counts_for_all(family: str) -> None:
+    rng = np.random.default_rng(13)
+    X = rng.standard_normal((900, 3))
+    labels = rng.random(900) < 0.3
+    context, first = context_of(prior_of(family, 3), X), context_of(prior_of(family, 3), X[:300])
+    group = group_of(context, labels)
+    some, few = refine.maximise(context, group[:, :, :300]), refine.maximise(first, group[:, :, :300])
+    torch.testing.assert_close(some.counts, 3 * few.counts)
+    assert float(some.counts.sum()) == pytest.approx(900)
+    everyone = refine.maximise(context, group)
+    torch.testing.assert_close(some.sums, everyone.sums, atol=0.15 * 900, rtol=0)
+
+
+def test_the_first_em_steps_look_at_some_points_and_the_last_at_all() -> None:
+    rng = np.random.default_rng(14)
+    X = rng.standard_normal((1200, 2))
+    X[:400] = 0.3 * X[:400] + [2.5, 0.0]
+    rng.shuffle(X)
+    context = context_of(prior_of("full", 2), X)
+    begun = refine.maximise(context, group_of(context, X[:, 0] > 1.5))
+
+    def step(sides: refine.Sides, points: int) -> refine.Sides:
+        return refine.maximise(context, refine.log_odds(context, sides, points).sigmoid())
+
+    assert refine.early_points(1200) == 300
+    torch.testing.assert_close(refine.refine(context, begun, 1).sums, step(begun, 1200).sums)
+    three = step(step(step(begun, 300), 300), 1200)
+    torch.testing.assert_close(refine.refine(context, begun, 3).sums, three.sums)
+    torch.testing.assert_close(refine.refine_and_weigh(context, begun, 3)[0].sums, three.sums)
+    assert float(three.counts[0, 0, 1]) == pytest.approx(400, abs=60)
+
+
 def test_normalised_ratios_do_not_favour_a_handful_of_points() -> None:
     rng = np.random.default_rng(18)
     context = context_of(prior_of("diag", 2), rng.standard_normal((500, 2)) * 3)

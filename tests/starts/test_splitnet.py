@@ -19,6 +19,7 @@ from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.proposals import looks_clumped, looks_gaussian, two_means_candidates
+from dpmmwrap.splitnet.search import network_points
 from dpmmwrap.splitnet.side_models import make_side_model
 from dpmmwrap.splitnet.weights_io import save_weights, shipped_path
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
@@ -226,6 +227,10 @@ def test_what_a_crowd_is_split_into_follows_the_samplers_ratio(dim: int, cluster
     smaller = {full: np.mean([min(share, 1 - share) for share in found]) for full, found in shares.items()}
     assert smaller[True] > 0.25
     assert smaller[False] < (0.15 if dim == 2 else smaller[True])
+
+
+def test_the_network_reads_fewer_points_of_more_dimensions() -> None:
+    assert [network_points(dim) for dim in (1, 5, 10, 20)] == [256, 256, 128, 64]
 
 
 def test_two_means_candidates_follow_their_units() -> None:
