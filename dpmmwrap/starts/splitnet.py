@@ -137,16 +137,22 @@ class SplitNetStart:
     @torch.inference_mode()
     def _split(self, members: list[IntArray], rng: Generator) -> list[Rule]:
         context = self._context(members, rng)
-        weights = halves(context.model, rng)
         searched = self._worth_a_search(context, rng)
-        if len(searched):
-            part = context.take(searched)
-            sides = find_splits(part, self.settings, rng)
-            weights.index_copy_(0, searched, part.model.log_odds(sides.sums, part.strength)[:, 0])
+        if len(searched) == len(members):
+            weights = self._weights(context, rng)
+        else:
+            weights = halves(context.model, rng)
+            if len(searched):
+                weights.index_copy_(0, searched, self._weights(context.take(searched), rng))
         label, X = context.model.labeller(weights), self.uploaded
         if X is None:
             return [label.rule(cluster) for cluster in range(len(members))]
         return [Given(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
+
+    def _weights(self, context: Context, rng: Generator) -> Tensor:
+        """Weights (B, F) of the best splits that a search finds."""
+        sides = find_splits(context, self.settings, rng)
+        return context.model.log_odds(sides.sums, context.strength)[:, 0]
 
     def _worth_a_search(self, context: Context, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""
