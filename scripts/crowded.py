@@ -5,9 +5,9 @@
     python scripts/crowded.py --results crowded.csv       keep every fit; what is in the file already is not run again
     python scripts/crowded.py --results crowded.csv --show median     the table of what the file has, nothing is run
 
-Every sampler has the same prior, concentration and number of iterations. NMI and clusters are means (or medians) over the
-data sets. Seconds are medians, of processor time, so that it does not matter what else the machine does; starting and
-compiling are not in them. Rows are printed as they are done; without Julia its columns are missing.
+Every sampler has the same prior, concentration and number of iterations. NMI and clusters are means (or medians) over
+the data sets. Seconds are medians, of processor time, so that it does not matter what else the machine does; starting
+and compiling are not in them. Rows are printed as they are done; without Julia its columns are missing.
 """
 
 from __future__ import annotations

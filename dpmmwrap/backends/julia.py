@@ -116,8 +116,8 @@ def load_bridge() -> Any:
     # Julia's garbage collector stops the other threads by signals.
     threads = os.environ.get("PYTHON_JULIACALL_THREADS", os.environ.get("JULIA_NUM_THREADS", "1"))
     os.environ.setdefault("PYTHON_JULIACALL_HANDLE_SIGNALS", "no" if threads == "1" else "yes")
-    # What is still compiled while packages are loaded runs once: optimising it takes longer than running it. The sampler
-    # itself is compiled beforehand, with all optimisation.
+    # What is still compiled while packages are loaded runs once: optimising it takes longer than running it. The
+    # sampler itself is compiled beforehand, with all optimisation.
     os.environ.setdefault("PYTHON_JULIACALL_OPTIMIZE", "1")
     with warnings.catch_warnings():
         # juliacall fears that torch, imported first, may bring another C++ library than Julia's.
