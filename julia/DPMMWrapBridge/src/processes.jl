@@ -46,8 +46,9 @@ function start_workers(count::Integer, machines = Machine[])
     return added
 end
 
+# Workers begin as this process did, with its options; but what they run is worth optimising.
 flags(project::String) =
-    `--startup-file=no --threads=1 --project=$(isempty(project) ? dirname(Base.active_project()) : project)`
+    `--startup-file=no --threads=1 -O2 --project=$(isempty(project) ? dirname(Base.active_project()) : project)`
 
 "This process's load path, with another place for this package if there is one."
 function load_path(bridge::String)
