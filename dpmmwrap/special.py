@@ -7,18 +7,25 @@ from typing import Any
 
 import numpy as np
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import _empty_nd_impl, _parse_shape
 
 from dpmmwrap.kernel_cache import kept
+from dpmmwrap.lowering import InnerCompiler, LeanCompiler
 
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 OPTIONS: Any = {
     "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
-    "no_cfunc_wrapper": True,
+    "no_cfunc_wrapper": True, "pipeline_class": LeanCompiler,
 }  # fmt: skip
-compiled: Any = kept(njit(**OPTIONS))
 # Sums in any order, so that they are vectorised; what is not a number stays so.
-compiled_float64: Any = kept(njit(**OPTIONS | {"fastmath": {"reassoc", "contract"}}))
+FLOAT64: Any = OPTIONS | {"fastmath": {"reassoc", "contract"}}
+compiled: Any = kept(njit(**OPTIONS))
+compiled_float64: Any = kept(njit(**FLOAT64))
+# For functions that only compiled ones call: they have no machine code of their own, and nothing of them is kept.
+inner: Any = njit(**OPTIONS | {"pipeline_class": InnerCompiler})
+inner_float64: Any = njit(**FLOAT64 | {"pipeline_class": InnerCompiler})
 untyped_intrinsic: Any = intrinsic
 
 
@@ -42,7 +49,31 @@ def _bits_from_float(typing_context: Any, value: Any) -> Any:
     return types.int32(types.float32), generate
 
 
-@compiled
+def allocation(filled: bool) -> Any:
+    """numba compiles a function for every type of array that NumPy's functions make; this is written into the loop."""
+
+    @untyped_intrinsic
+    def make(typing_context: Any, shape: Any, dtype: Any = None) -> Any:
+        """An array of this shape, a number or a tuple, and this type of NumPy's, by default float64."""
+        axes = len(shape) if isinstance(shape, types.BaseTuple) else 1
+        result: Any = types.Array(getattr(dtype, "dtype", types.float64), axes, "C")
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = _empty_nd_impl(context, builder, result, _parse_shape(context, builder, signature.args[0], args[0]))
+            if filled:
+                cgutils.memset(builder, array.data, builder.mul(array.itemsize, array.nitems), 0)
+            return array._getvalue()
+
+        return result(shape, types.none if dtype is None else dtype), generate
+
+    return make
+
+
+new_array = allocation(filled=False)
+new_zeros = allocation(filled=True)
+
+
+@inner
 def exp_float32(x: Any) -> Any:
     """exp of a float32 at or below 0, to about 2 units in the last place; what is below e^-86 becomes e^-86."""
     x = max(x, np.float32(-86.0))
@@ -58,7 +89,7 @@ def exp_float32(x: Any) -> Any:
     return p * _float_from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
 
 
-@compiled
+@inner
 def log_float32(x: Any) -> Any:
     """log of a positive float32, to about 2 units in the last place: of its power of two, and by the series of the
     inverse hyperbolic tangent of the rest, which lies between 2/3 and 4/3."""
@@ -75,7 +106,7 @@ def log_float32(x: Any) -> Any:
     return p * s + np.float32(power) * np.float32(0.69314718)
 
 
-@compiled_float64
+@inner_float64
 def log_gamma(x: Any) -> Any:
     """log Gamma(x), by Stirling's series where it is exact to double precision: three times as fast as lgamma."""
     if x < 12.0:
