@@ -108,7 +108,7 @@ def draw_weights(key: Any, alpha: Any, counts: Any, sides: Any) -> Any:
     return log_weights_of(standard_gammas(key, shapes), len(sides))
 
 
-@inner
+@compiled
 def log_split_prior(alpha: Any, left: Any, right: Any) -> Any:
     """What the restaurant says of a split: log of alpha Gamma(left) Gamma(right) / Gamma(both)."""
     return math.log(alpha) + log_gamma(left) + log_gamma(right) - log_gamma(left + right)

@@ -10,6 +10,8 @@ machine code of their own. The machine code that is kept is the same.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir as llvm_ir
@@ -246,10 +248,39 @@ class InnerLowering(LeanLowering):
         return True
 
 
+REMEMBERED: dict[Any, Any] = {}
+"""What numbers of some types give in an operation, which numba would ask dozens of its rules for, every time."""
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Look up once what an operation of numbers gives. For a time when nothing but our loops is compiled."""
+    ask = types.BaseFunction.get_call_type
+
+    def look_up(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        if kws or not all(isinstance(kind, NUMBERS) for kind in args):
+            return ask(self, context, args, kws)
+        # With the function itself, which then stays what its number says.
+        key = id(self), id(context), tuple(args)
+        if key not in REMEMBERED:
+            REMEMBERED[key] = self, ask(self, context, args, kws)
+        return REMEMBERED[key][1]
+
+    types.BaseFunction.get_call_type = look_up
+    try:
+        yield
+    finally:
+        types.BaseFunction.get_call_type = ask
+
+
 class LeanCompiler(CompilerBase):
     """numba's compiler with the lowering from here."""
 
     lowering: Any = LeanLowering
+
+    def _compile_core(self) -> Any:
+        with remembering():
+            return super()._compile_core()
 
     def define_pipelines(self) -> Any:
         manager = PassManager("nopython")

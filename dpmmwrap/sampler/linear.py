@@ -100,7 +100,7 @@ class LinearData(Data):
         return LinearStatistics(bundle.counts[:count].copy(), sums[0] if len(sums) == 1 else np.hstack(sums))
 
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        found: Float64Array = exact.log_marginals(partition.clusters, 0, partition.n_clusters)
         if model.outlier_prior is not None:
             outliers = take(self.statistics_of(model, partition), slice(0, 1))
             found[:1] = model.outlier_prior.log_marginal_likelihood(outliers)

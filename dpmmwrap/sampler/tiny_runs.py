@@ -168,10 +168,7 @@ def exact_moves(kind: str) -> None:
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
     exact.allocate(scratch, context.data.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
-    exact.accept_split(clusters, scratch, 0, partition.n_clusters, 0.0, 0.0, 1.0, labels, rows, sides)
-    exact.close_ranks(clusters, partition.n_clusters + 1, 0, labels)
-    exact.merge(clusters, 0, 1, labels, rows)
-    exact.copy_clusters(clusters, 1, clusters)
+    split_merge.split_gain(clusters, scratch, 0, partition.alpha)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 
 

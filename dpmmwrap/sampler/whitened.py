@@ -77,7 +77,7 @@ class WhitenedData(Data):
         return found
 
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        found: Float64Array = exact.log_marginals(partition.clusters, 0, partition.n_clusters)
         if model.outlier_prior is not None:
             # The loop takes the clusters' prior for what is the outliers' own.
             prior: Any = model.outlier_prior

@@ -237,7 +237,10 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
 
 @compiled
 def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -> Any:
-    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster."""
+    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster.
+
+    The union of the last pair is left in scratch's place UNION.
+    """
     gains = new_zeros(len(one))
     for p in range(len(one)):
         if one[p] != other[p]:
@@ -301,80 +304,11 @@ def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
 
 
 @compiled
-def accept_split(
-    clusters: Any, scratch: Any, one: Any, place: Any, log_q: Any, log_uniform: Any, alpha: Any, labels: Any, rows: Any,
-    sides: Any,
-) -> Any:  # fmt: skip
-    """Whether a split into scratch's two sides is accepted; then the second one gets a place of its own. O(n)."""
-    gain = log_marginal(scratch, 0) + log_marginal(scratch, 1) - log_marginal(clusters, one)
-    prior = log_split_prior(alpha, scratch.counts[0], scratch.counts[1])
-    if gain + prior - log_q < log_uniform:
-        return False
-    for side in range(2):
-        k = place if side else one
-        copy_cluster(clusters, k, scratch, side)
-        clusters.counts[k] = scratch.counts[side]
-    for at in range(len(rows)):
-        if sides[at]:
-            labels[rows[at]] = place
-    return True
-
-
-@compiled
-def merge(clusters: Any, one: Any, other: Any, labels: Any, rows: Any) -> None:
-    """Put the points of a cluster into another. O(n)."""
-    add_cluster(clusters, one, clusters, other)
-    clusters.counts[one] += clusters.counts[other]
-    clear(clusters, other)
-    clusters.counts[other] = 0.0
-    for at in range(len(rows)):
-        labels[rows[at]] = one
-
-
-@compiled
-def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
-    """Move clusters into empty places before them, so that none is left; how many there are. O(N) if any moves.
-
-    The last cluster goes to the first empty place, and so on.
-    """
-    place = new_array(used, np.int64)
-    for k in range(used):
-        place[k] = k
-    end, moved = used, False
-    for k in range(fixed, used):
-        if k >= end or clusters.counts[k] > 0.0:
-            continue
-        while end > k and clusters.counts[end - 1] == 0.0:
-            end -= 1
-        if end > k:
-            end -= 1
-            copy_cluster(clusters, k, clusters, end)
-            clusters.counts[k] = clusters.counts[end]
-            clusters.counts[end] = 0.0
-            place[end] = k
-            moved = True
-    while end > fixed and clusters.counts[end - 1] == 0.0:
-        end -= 1
-    if moved:
-        for row in range(len(labels)):
-            labels[row] = place[labels[row]]
-    return end
-
-
-@compiled
-def copy_clusters(clusters: Any, used: Any, others: Any) -> None:
-    """Write the first clusters of a bundle into another one."""
-    for k in range(used):
-        copy_cluster(others, k, clusters, k)
-        others.counts[k] = clusters.counts[k]
-
-
-@compiled
-def log_marginals(clusters: Any, used: Any) -> Any:
-    """log marginal likelihood of each cluster."""
-    found = new_array(used)
-    for k in range(used):
-        found[k] = log_marginal(clusters, k)
+def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
+    """log marginal likelihoods of the clusters from `first` up to `last`."""
+    found = new_array(last - first)
+    for k in range(first, last):
+        found[k - first] = log_marginal(clusters, k)
     return found
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "add_rows",
     "clear",
     "copy_cluster",
+    "copy_clusters",
     "log_marginal",
     "log_predictive",
     "prepare",
@@ -49,6 +50,14 @@ class MixedClusters(NamedTuple):
 class MixedRows(NamedTuple):
     numeric: Any
     codes: Any
+
+
+SUMS: dict[type, tuple[str, ...]] = {
+    WhitenedClusters: ("means", "strengths", "freedoms", "factors"),
+    NumericClusters: ("sums",),
+    CountClusters: ("sums", "totals"),
+    CodeClusters: ("sums",),
+}
 
 
 def prepare(clusters: Any, k: int) -> None:
@@ -77,8 +86,9 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
 
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    """Make cluster k what cluster m of a bundle is, of the same or another one."""
-    raise NotImplementedError
+    """Make cluster k what cluster m of a bundle is, of the same or another one. Python may call it, too."""
+    for own, its in zip(sums_of(clusters), sums_of(others), strict=True):
+        own[k] = its[m]
 
 
 def log_marginal(clusters: Any, k: int) -> float:
@@ -87,8 +97,22 @@ def log_marginal(clusters: Any, k: int) -> float:
 
 
 def clear(clusters: Any, k: int) -> None:
-    """Make cluster k empty."""
-    raise NotImplementedError
+    """Make cluster k empty. Python may call it, too."""
+    for own in sums_of(clusters):
+        own[k] = own[-1] if isinstance(clusters, WhitenedClusters) else 0.0
+
+
+def copy_clusters(clusters: Any, used: int, others: Any) -> None:
+    """Write the first clusters of a bundle into another one."""
+    for own, its in zip([others.counts, *sums_of(others)], [clusters.counts, *sums_of(clusters)], strict=True):
+        own[:used] = its[:used]
+
+
+def sums_of(clusters: Any) -> list[Any]:
+    """What a cluster is given by, beside the number of its points; all else is worked out from it (`prepare`)."""
+    if isinstance(clusters, MixedClusters):
+        return [*sums_of(clusters.numeric), *sums_of(clusters.codes)]
+    return [getattr(clusters, name) for name in SUMS[type(clusters)]]
 
 
 def _is(bundle: Any, kind: type) -> bool:
