@@ -114,7 +114,7 @@ def factorise(matrices: Any) -> Any:
 
 @compiled
 def posteriors(prior: Any, statistics: Any) -> Any:
-    """The posterior of each cluster given its statistics. O(K D^3)."""
+    """The posterior of each cluster given its statistics, and its log marginal likelihood. O(K D^3)."""
     counts, means, scatters = statistics.counts, statistics.means, statistics.scatters
     mean, strength, scale = prior.mean, prior.strength, prior.scale
     count, dim = means.shape
@@ -135,8 +135,11 @@ def posteriors(prior: Any, statistics: Any) -> Any:
             for j in range(dim):
                 scales[k, i, j] = scale[i, j] + scatters[k, i, j] + pull * gap[j]
     factors, halves = factorise(scales)
-    normalisers = log_normalisers(freedoms, strengths, halves, dim)
-    return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers)
+    normalisers, log_marginal = log_normalisers(freedoms, strengths, halves, dim), new_array(count)
+    constant = 0.5 * dim * math.log(math.pi)
+    for k in range(count):
+        log_marginal[k] = normalisers[k] - prior.log_normaliser - constant * counts[k]
+    return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers), log_marginal
 
 
 @inner
@@ -214,19 +217,13 @@ def draw_parameters(key: Any, alpha: Any, counts: Any, sides: Any, posterior: An
     )
 
 
-@compiled
-def compute_posteriors(prior: Any, subclusters: Any) -> Any:
+def compute_posteriors(prior: PriorFields, subclusters: Statistics) -> Computed:
     """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, the
     posteriors and the log marginal likelihoods."""
     every = with_unions(subclusters)
-    posterior = posteriors(prior, every)
-    constant = 0.5 * every.means.shape[1] * math.log(math.pi)
-    log_marginal = new_array(len(every.counts))
-    for k in range(len(log_marginal)):
-        log_marginal[k] = posterior.log_normalisers[k] - prior.log_normaliser - constant * every.counts[k]
     own = len(subclusters.counts) // 2
     clusters = Statistics(every.counts[:own], every.means[:own], every.scatters[:own])
-    return Computed(clusters, posterior, log_marginal)
+    return Computed(clusters, *posteriors(prior, every))
 
 
 @compiled

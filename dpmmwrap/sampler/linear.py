@@ -294,7 +294,7 @@ class LinearData(Data):
                 for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
                     rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
                     state.sublabels[rows] = its_sides
-                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]])
+                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]], dtype=self.row_type)
                     left = int(np.count_nonzero(its_sides == 0))
                     counts[place] = left, len(rows) - left
                     starts = np.array([0, left, len(rows)])

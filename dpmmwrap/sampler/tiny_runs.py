@@ -146,13 +146,12 @@ def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, 
 
 
 def sides_of_clusters(kind: str) -> None:
-    """What brings subclusters in line after exact moves: rows as the search has them, and others."""
+    """What brings subclusters in line after exact moves."""
     chain = chain_of(kind)
     chain.begin()
     data, state = chain.context.data, chain.state
     rows = data.members(state, np.array([0]))[0]
-    for members in (rows, rows.astype(np.int64)):
-        data.set_sublabels(state, [members], [np.zeros(len(members), np.uint8)])
+    data.set_sublabels(state, [rows], [np.zeros(len(rows), np.uint8)])
 
 
 def exact_moves(kind: str) -> None:
