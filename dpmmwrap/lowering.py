@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir as llvm_ir
+from numba.core import ir as numba_ir
 from numba.core import types as known_types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -40,6 +41,27 @@ LEFT_OUT = (NopythonRewrites, InlineOverloads)
 class LeanLower(Lower):
     """numba's lowering, with less to write."""
 
+    borrowed: set[str]
+    """Variables that are what an argument is, or a part of it: whoever calls keeps that alive."""
+    is_borrowing = False
+    """Whether what is assigned now is borrowed."""
+
+    def _find_singly_assigned_variable(self) -> None:
+        super()._find_singly_assigned_variable()
+        self.borrowed = self.borrowed_variables()
+        first = self.blocks[min(self.blocks)]
+        for name, block in assigned_once(self.func_ir).items():
+            # It comes before everything else: no need for a place in memory.
+            if block is first and (name in self.borrowed or not self.is_counted(self.typeof(name))):
+                self._singly_assigned_vars.add(name)
+
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        self.is_borrowing = inst.target.name in self.borrowed
+        try:
+            return super().lower_assign(ty, inst)
+        finally:
+            self.is_borrowing = False
+
     def is_counted(self, kind: Any) -> bool:
         """Whether there are references in a value."""
         return bool(self.context.data_model_manager[kind].contains_nrt_meminfo())
@@ -56,6 +78,8 @@ class LeanLower(Lower):
             yield kind, value
 
     def incref(self, typ: Any, val: Any) -> None:
+        if self.is_borrowing:
+            return
         for kind, value in self.references(typ, val):
             super().incref(kind, value)
 
@@ -66,14 +90,15 @@ class LeanLower(Lower):
     def storevar(self, value: Any, name: Any, argidx: Any = None) -> None:
         kind = self.typeof(name)
         self._alloca_var(name, kind)
-        if name in self._singly_assigned_vars or argidx is not None or self.is_counted(kind):
+        counted = self.is_counted(kind) and name not in self.borrowed
+        if name in self._singly_assigned_vars or argidx is not None or counted:
             super().storevar(value, name, argidx)
         else:
             self.builder.store(value, self.getvar(name))
 
     def delvar(self, name: Any) -> None:
         kind = self.typeof(name)
-        if self.is_counted(kind):
+        if self.is_counted(kind) and name not in self.borrowed:
             super().delvar(name)
             return
         if name not in self._blk_local_varmap:
@@ -87,6 +112,35 @@ class LeanLower(Lower):
         value = self.builder.extract_value(self.loadvar(expr.value.name), place)
         self.incref(resty, value)
         return value
+
+    def borrowed_variables(self) -> set[str]:
+        """Arguments, their fields and rows, and theirs; none that is assigned to again."""
+        once, found = assigned_once(self.func_ir), set[str]()
+        statements = [one for block in self.blocks.values() for one in block.find_insts(numba_ir.Assign)]
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            found |= {one.target.name for one in statements if one.target.name in once and self.is_part(one, found)}
+        return set() if self.generator_info else found
+
+    def is_part(self, statement: Any, borrowed: set[str]) -> bool:
+        """Whether what is assigned is an argument, or a part of something borrowed, as it is taken below."""
+        value = statement.value
+        if isinstance(value, numba_ir.Arg):
+            return True
+        if isinstance(value, numba_ir.Var):
+            return value.name in borrowed
+        parts = ("getattr", "static_getitem", "getitem", "exhaust_iter")
+        if not isinstance(value, numba_ir.Expr) or value.op not in parts or value.value.name not in borrowed:
+            return False
+        kind, place = self.typeof(value.value.name), self.field(value)
+        if isinstance(kind, types.BaseTuple):
+            whole = value.op == "exhaust_iter"
+            return whole or (place is not None and kind.types[place] == self.typeof(statement.target.name))
+        index = {"getitem": "index", "static_getitem": "index_var"}.get(value.op)
+        index = None if index is None else getattr(value, index)
+        rows = index is not None and bool(whole_numbers(kind, self.typeof(index.name)))
+        return rows and not self.context.enable_boundscheck
 
     def field(self, expr: Any) -> int | None:
         """The place in a tuple that an expression asks for; None if it asks for something else."""
@@ -181,6 +235,18 @@ class LeanLower(Lower):
         found = builder.insert_value(found, count, NITEMS)
         self.incref(result, found)
         return found
+
+
+def assigned_once(function: Any) -> dict[str, Any]:
+    """The variables that one statement assigns to, and its block."""
+    found: dict[str, Any] = {}
+    several = set()
+    for block in function.blocks.values():
+        for statement in block.find_insts(numba_ir.Assign):
+            name = statement.target.name
+            several.update({name} & found.keys())
+            found[name] = block
+    return {name: block for name, block in found.items() if name not in several}
 
 
 def whole_numbers(kind: Any, index_kind: Any) -> tuple[Any, ...]:
