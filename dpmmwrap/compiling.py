@@ -1,8 +1,8 @@
 """Compiling before the first fit, side by side in processes: what is said of it, and what is already there.
 
 Loops are compiled when they are first called, one after the other, and kept on disk (`kernel_cache`). Here the tasks of
-`sampler.tiny_runs` that a fit needs are shared out among this process and its children, and the fit then reads what they
-have left. If a child cannot be started or fails, nothing is lost but time: the fit compiles what it misses.
+`sampler.tiny_runs` that a fit needs are shared out among this process and its children, and the fit then reads what
+these have left. If a child cannot be started or fails, nothing is lost but time: the fit compiles what it misses.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
 
 
 def share_out(names: list[str]) -> None:
-    """Do these tasks in as many processes as there are cores, this one included; each takes the next one that nobody has
-    taken."""
+    """Do these tasks in as many processes as there are cores, this one included; each takes the next one that is
+    left."""
     count = min(len(names), usable_cores())
     if count < 2 or not sys.executable:
         # Whoever comes next is as quick.

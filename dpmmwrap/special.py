@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import _empty_nd_impl, _parse_shape
+from numba.np.arrayobj import make_array, populate_array
 
 from dpmmwrap.kernel_cache import kept
 from dpmmwrap.lowering import InnerCompiler, LeanCompiler
@@ -55,13 +55,26 @@ def allocation(filled: bool) -> Any:
     @untyped_intrinsic
     def make(typing_context: Any, shape: Any, dtype: Any = None) -> Any:
         """An array of this shape, a number or a tuple, and this type of NumPy's, by default float64."""
-        axes = len(shape) if isinstance(shape, types.BaseTuple) else 1
-        result: Any = types.Array(getattr(dtype, "dtype", types.float64), axes, "C")
+        kinds = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
+        result: Any = types.Array(getattr(dtype, "dtype", types.float64), len(kinds), "C")
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            array = _empty_nd_impl(context, builder, result, _parse_shape(context, builder, signature.args[0], args[0]))
+            several = isinstance(signature.args[0], types.BaseTuple)
+            lengths = cgutils.unpack_tuple(builder, args[0], len(kinds)) if several else [args[0]]
+            lengths = [
+                context.cast(builder, length, kind, types.intp) for length, kind in zip(lengths, kinds, strict=True)
+            ]
+            item = context.get_data_type(result.dtype)
+            steps = [context.get_constant(types.intp, context.get_abi_sizeof(item))]
+            for length in reversed(lengths):
+                steps.insert(0, builder.mul(steps[0], length, flags=["nsw"]))
+            align = context.get_constant(types.uint32, context.get_preferred_array_alignment(result.dtype))
+            meminfo = context.nrt.meminfo_alloc_aligned(builder, size=steps[0], align=align)
+            data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), item.as_pointer())
             if filled:
-                cgutils.memset(builder, array.data, builder.mul(array.itemsize, array.nitems), 0)
+                cgutils.memset(builder, data, steps[0], 0)
+            array = make_array(result)(context, builder)
+            populate_array(array, data, lengths, steps[1:], steps[-1], meminfo)
             return array._getvalue()
 
         return result(shape, types.none if dtype is None else dtype), generate
