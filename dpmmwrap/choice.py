@@ -26,9 +26,8 @@ from dpmmwrap.starts import make_initializer
 
 SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
 """Iterations and points of a chain that only compares."""
-CLUSTERS = 20
-"""In many dimensions full covariances are tried only where so many clusters would have twice as many points as
-dimensions each: with fewer, most of a covariance is what the prior says."""
+CLUSTERS = 10
+"""In many dimensions full covariances are tried only where so many clusters would have more points than dimensions."""
 WORTH_IT = 0.01
 """There they cost much, and have to raise the log evidence by this share of it."""
 CLOSE = 0.03
@@ -194,19 +193,22 @@ class Chosen(NamedTuple):
 
 def choose_covariance(points: FloatArray, found: defaults.Cuts, n_missing: int, asked: Asked) -> Chosen:
     """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
-    dim, kinds = found.dim, ["full", "diag", "spherical"]
+    dim, many, kinds = found.dim, found.dim > defaults.MANY_DIMENSIONS, ["full", "diag", "spherical"]
     if n_missing:
         return Chosen("diag", "values are missing, which full covariances do not allow")
     if dim == 1:
         return Chosen("full", "with one feature all are the same")
-    if dim > LARGEST_FULL_DIM or (dim > defaults.MANY_DIMENSIONS and len(points) < 2 * dim * CLUSTERS):
+    if dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return Chosen("diag", f"with {dim} features {few} for full covariances")
-    if dim > defaults.MANY_DIMENSIONS:
+    if many:
         kinds.remove("spherical")
     best, second, *rest = sorted(
         (tried(points, found, kind, asked) for kind in kinds), key=lambda one: -one.log_evidence
     )
+    if many and best.kind == "full" and len(points) < dim * best.n_clusters:
+        # Most of such a covariance is what the prior says.
+        return Chosen(second.kind, f"clusters of full ones would have fewer points than the {dim} features", second)
     gain = best.log_evidence - second.log_evidence
     nats = f"{gain:,.0f} nats in short chains"
     simpler = min((best, second, *rest), key=lambda one: one.n_parameters)
@@ -226,6 +228,7 @@ class Tried(NamedTuple):
     kind: str
     log_evidence: float
     bins_were_better: bool
+    n_clusters: int
     n_parameters: int
     """Of all clusters."""
 
@@ -251,8 +254,8 @@ def tried(points: FloatArray, found: defaults.Cuts, kind: str, asked: Asked) -> 
     assert result.place is not None
     place = grid.best(result.place, grid.prior(result.place).statistics(points, result.labels))
     evidence = log_evidence(grid.prior(place), points, result.labels, result.alpha)
-    size = (int(result.labels.max()) + 1) * (defaults.parameters(kind, found.dim) + 1)
-    return Tried(kind, evidence, result.chain == 1, size)
+    count = int(result.labels.max()) + 1
+    return Tried(kind, evidence, result.chain == 1, count, count * (defaults.parameters(kind, found.dim) + 1))
 
 
 def short_chains(points: Points, settings: Settings) -> Result:

@@ -50,6 +50,8 @@ class NativeBackend:
             result = result_of(found, labels, settings.hyperprior)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
                 result = with_best(result, refined(X, settings, best_of(result), interrupt))
+                others = [chain.best.labels for number, chain in enumerate(found) if number != result.chain]
+                result = replace(result, agreement=agreement_with(result.labels, others))
         # Also after the last iteration: who has asked for the end of a loop of fits should get it.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
 
@@ -107,11 +109,15 @@ def result_of(
 
 
 def agreement_of(chain: ChainResult, others: list[ChainResult]) -> tuple[float, ...]:
-    """The adjusted Rand indices of other chains' best clusterings with that of one."""
+    """How much other chains' best clusterings are like that of one."""
+    return agreement_with(chain.best.labels, [other.best.labels for other in others if other is not chain])
+
+
+def agreement_with(labels: IntArray, others: list[IntArray]) -> tuple[float, ...]:
+    """The adjusted Rand indices of other clusterings with one."""
     from sklearn.metrics import adjusted_rand_score
 
-    labels = [other.best.labels for other in others if other is not chain]
-    return tuple(float(adjusted_rand_score(chain.best.labels, other)) for other in labels)
+    return tuple(float(adjusted_rand_score(labels, other)) for other in others)
 
 
 def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hyperprior | None) -> Draws | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,23 +23,38 @@ from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 
-ITERATIONS = 15
-"""Of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
-TRIALS, ROUNDS, PATIENCE = 8, 20, 2
-"""Clusters that are left out in turn, those that are needed least; rounds of this at most, and without success."""
+TRIALS, ROUNDS = 8, 20
+"""Clusters that are left out in turn, those that are needed least; rounds of this at most."""
 BETTER = 0.5
 """Nats by which a clustering has to be better."""
+FEW, SMALL = 2500, 50_000
+"""Points and numbers of a small data set."""
 SHAKEN = 1 << 20
 """Numbers of these chains, from which their seeds follow: beyond those of all others."""
 
 
+class Effort(NamedTuple):
+    """How long to go on."""
+
+    iterations: int
+    """Of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
+    patience: int
+    """Rounds without success."""
+
+
+def effort(X: Points) -> Effort:
+    """More of it where a round takes a tenth of a second."""
+    return Effort(30, 5) if X.shape[0] <= FEW and X.shape[0] * X.shape[1] <= SMALL else Effort(15, 2)
+
+
 def refined(X: Points, settings: Settings, best: Best, interrupt: Interrupt) -> Best:
     """A clustering, or a better one from nearby."""
-    settings = short(X, settings, best)
+    iterations, patience = effort(X)
+    settings = short(X, settings, best, iterations)
     with ThreadPoolExecutor(settings.n_jobs) as pool:
         failed = 0
         for number in range(ROUNDS):
-            if interrupt.requested or best.labels.max() < 1 or failed == PATIENCE:
+            if interrupt.requested or best.labels.max() < 1 or failed == patience:
                 break
             scores = log_scores(settings.prior, X, best.labels)
 
@@ -58,13 +73,13 @@ def refined(X: Points, settings: Settings, best: Best, interrupt: Interrupt) -> 
     return best
 
 
-def short(X: Points, settings: Settings, best: Best) -> Settings:
+def short(X: Points, settings: Settings, best: Best, iterations: int) -> Settings:
     """The settings of short chains with the prior that a search has come to."""
     grid = settings.hyperprior
     if grid is not None:
         settings = replace(settings, prior=grid.prior(best.place), hyperprior=replace(grid, start=best.place))
     settings = replace(
-        settings, initializer=make_initializer("kmeans"), max_iter=ITERATIONS,
+        settings, initializer=make_initializer("kmeans"), max_iter=iterations,
         stop_when_flat=False, exact_moves=False, other_start=None, n_chains=1, progress=None, checkpoint=None,
         truth=None,
     )  # fmt: skip
