@@ -6,26 +6,40 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit, types, version_info
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from dpmmwrap.kernel_cache import kept
-from dpmmwrap.lowering import InnerCompiler, LeanCompiler
 
+KNOWN = ((0, 63), (0, 68))
+"""The first and the last of numba's versions that `lowering` is tested with; others compile in their own way, longer."""
+ENTRY: dict[str, Any] = {}
+"""numba's options for functions that Python calls."""
+INNER: dict[str, Any] = {}
+"""The same for those that only compiled ones call: they have no machine code of their own, and nothing of them is
+kept."""
+INLINED: dict[str, Any] = {"inline": "always"}
+"""The same for what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
+if KNOWN[0] <= tuple(version_info.short) <= KNOWN[1]:
+    from dpmmwrap.lowering import InnerCompiler, LeanCompiler
+
+    ENTRY = {"pipeline_class": LeanCompiler}
+    INNER = {"pipeline_class": InnerCompiler}
+    INLINED = INNER | {"forceinline": True}
 # Contracted and reordered sums, but infinities and NaNs keep their meaning.
 OPTIONS: Any = {
     "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
-    "no_cfunc_wrapper": True, "pipeline_class": LeanCompiler,
+    "no_cfunc_wrapper": True,
 }  # fmt: skip
 # Sums in any order, so that they are vectorised; what is not a number stays so.
 FLOAT64: Any = OPTIONS | {"fastmath": {"reassoc", "contract"}}
-compiled: Any = kept(njit(**OPTIONS))
-compiled_float64: Any = kept(njit(**FLOAT64))
-# For functions that only compiled ones call: they have no machine code of their own, and nothing of them is kept.
-inner: Any = njit(**OPTIONS | {"pipeline_class": InnerCompiler})
-inner_float64: Any = njit(**FLOAT64 | {"pipeline_class": InnerCompiler})
+compiled: Any = kept(njit(**OPTIONS | ENTRY))
+compiled_float64: Any = kept(njit(**FLOAT64 | ENTRY))
+inner: Any = njit(**OPTIONS | INNER)
+inner_float64: Any = njit(**FLOAT64 | INNER)
+inlined: Any = njit(**OPTIONS | INLINED)
 untyped_intrinsic: Any = intrinsic
 
 
@@ -55,7 +69,7 @@ def allocation(filled: bool) -> Any:
     @untyped_intrinsic
     def make(typing_context: Any, shape: Any, dtype: Any = None) -> Any:
         """An array of this shape, a number or a tuple, and this type of NumPy's, by default float64."""
-        kinds = shape.types if isinstance(shape, types.BaseTuple) else (shape,)
+        kinds = getattr(shape, "types", (shape,))
         result: Any = types.Array(getattr(dtype, "dtype", types.float64), len(kinds), "C")
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

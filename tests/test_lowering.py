@@ -10,11 +10,10 @@ from innerloops import called
 from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
-from dpmmwrap.lowering import InnerCompiler, LeanCompiler
-from dpmmwrap.special import inner, new_array, new_zeros
+from dpmmwrap.special import ENTRY, INNER, inner, new_array, new_zeros
 
-lean: Any = njit(pipeline_class=LeanCompiler)
-within: Any = njit(pipeline_class=InnerCompiler)
+lean: Any = njit(**ENTRY)
+within: Any = njit(**INNER)
 
 
 class Bundle(NamedTuple):
@@ -117,6 +116,8 @@ def test_inner_functions_are_for_compiled_code() -> None:
         return 2 * x
 
     assert called(twice)(4) == 8
+    if not INNER:
+        pytest.skip("a version of numba that is left to itself")
     with pytest.raises((TypeError, KeyError)):
         twice(4)
 

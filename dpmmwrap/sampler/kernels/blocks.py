@@ -10,10 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from dpmmwrap.lowering import InnerCompiler
-from dpmmwrap.special import OPTIONS, exp_float32, inner, new_zeros
+from dpmmwrap.special import exp_float32, inlined, inner, new_zeros
 from dpmmwrap.variates import random_bits, uniform
 
 LANES = 64
@@ -21,8 +19,6 @@ BUFFER = 4 * LANES
 """Points of a subcluster that are put together before they are added to its sums."""
 CUTOFF = 30.0
 """A cluster whose log probability is by so much below the best one's is left out."""
-inlined: Any = njit(**OPTIONS | {"pipeline_class": InnerCompiler, "forceinline": True})
-"""For what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
 
 
 @inner

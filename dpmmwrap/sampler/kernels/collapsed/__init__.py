@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from numba import types
 from numba.extending import overload
 
-from dpmmwrap.lowering import InnerCompiler
 from dpmmwrap.sampler.kernels.collapsed import counts, numeric, whitened
 from dpmmwrap.sampler.kernels.collapsed.counts import CodeClusters, CountClusters
 from dpmmwrap.sampler.kernels.collapsed.numeric import NumericClusters
 from dpmmwrap.sampler.kernels.collapsed.whitened import WhitenedClusters
-from dpmmwrap.special import FLOAT64
+from dpmmwrap.special import FLOAT64, INNER
 
 __all__ = [
     "CodeClusters",
@@ -119,9 +118,7 @@ def _is(bundle: Any, kind: type) -> bool:
     return isinstance(bundle, types.BaseNamedTuple) and getattr(bundle, "instance_class", None) is kind
 
 
-JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | {
-    "pipeline_class": InnerCompiler
-}
+JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
 
 
 def _nothing(clusters: Any, k: Any) -> None:
