@@ -14,7 +14,7 @@ from numba.np.arrayobj import make_array, populate_array
 from dpmmwrap.kernel_cache import kept
 
 KNOWN = ((0, 63), (0, 68))
-"""The first and the last of numba's versions that `lowering` is tested with; others compile in their own way, longer."""
+"""The first and the last of numba's versions that `lowering` is tested with; others compile in their own way."""
 ENTRY: dict[str, Any] = {}
 """numba's options for functions that Python calls."""
 INNER: dict[str, Any] = {}
