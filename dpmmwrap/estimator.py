@@ -752,7 +752,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def _chain_count(self, backend: str, choice: Choice) -> int:
         rows, columns = choice.read.points.shape
-        size = columns**2 if is_costly(choice.prior.family, columns) else columns
+        # Half a matrix for each point, in products that are quicker than what else there is to do for a number.
+        size = columns**2 // 4 if is_costly(choice.prior.family, columns) else columns
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:

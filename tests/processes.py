@@ -13,7 +13,7 @@ LONGEST = 240
 
 
 @contextlib.contextmanager
-def running(command: Sequence[object], **options: Any) -> Iterator[subprocess.Popen[str]]:
+def running(command: Sequence[object], longest: float = LONGEST, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A program that is killed at the end of the context if it is still there, or after a few minutes."""
     words = [str(word) for word in command]
     process = subprocess.Popen(words, text=True, **options)
@@ -25,7 +25,7 @@ def running(command: Sequence[object], **options: Any) -> Iterator[subprocess.Po
             else:
                 process.kill()
 
-    watch = threading.Timer(LONGEST, kill)
+    watch = threading.Timer(longest, kill)
     watch.daemon = True
     watch.start()
     try:

@@ -97,18 +97,38 @@ def start_julia(tell: Callable[[str], None] | None = None) -> Any:
     return load_bridge()
 
 
+FIND_BRIDGE = """
+function (folder)
+    folder in LOAD_PATH || push!(LOAD_PATH, folder)
+    Base.JLOptions().use_compiled_modules == 0 && return
+    Base.isprecompiled(Base.identify_package("DPMMWrapBridge")) && return
+    # Not here: Julia would compile with no more optimisation than this process has. If it fails, so does the import,
+    # which says why.
+    compile = "push!(LOAD_PATH, ARGS[1]); import DPMMWrapBridge"
+    command = `$(Base.julia_cmd()) -O2 --startup-file=no --project=$(Base.active_project()) -e $compile $folder`
+    run(ignorestatus(command))
+    return
+end
+"""
+"""Makes the bridge known to Julia, compiled."""
+
+
 @functools.cache
 def load_bridge() -> Any:
     # With one Julia thread no signal handlers of Julia's are needed, and Ctrl-C stays with Python. With more,
     # Julia's garbage collector stops the other threads by signals.
     threads = os.environ.get("PYTHON_JULIACALL_THREADS", os.environ.get("JULIA_NUM_THREADS", "1"))
     os.environ.setdefault("PYTHON_JULIACALL_HANDLE_SIGNALS", "no" if threads == "1" else "yes")
+    # What is still compiled while packages are loaded runs once: optimising it takes longer than running it. The
+    # sampler itself is compiled beforehand, with all optimisation, unless nothing is to be kept that is compiled.
+    if os.environ.get("PYTHON_JULIACALL_COMPILED_MODULES") != "no":
+        os.environ.setdefault("PYTHON_JULIACALL_OPTIMIZE", "1")
     with warnings.catch_warnings():
         # juliacall fears that torch, imported first, may bring another C++ library than Julia's.
         warnings.filterwarnings("ignore", message="torch was imported before juliacall")
         from juliacall import Main
-    load = Main.seval("folder -> (folder in LOAD_PATH || push!(LOAD_PATH, folder); nothing)")
-    load(str(julia_setup.bridge_folder()))
+    find_bridge = Main.seval(FIND_BRIDGE)
+    find_bridge(str(julia_setup.bridge_folder()))
     return Main.seval("import DPMMWrapBridge; DPMMWrapBridge")
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +20,9 @@ import pytest
 from processes import running
 from sklearn.metrics import normalized_mutual_info_score
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, cli
 from dpmmwrap.backends import julia_setup
-from dpmmwrap.backends.julia import JuliaError, start_julia
+from dpmmwrap.backends.julia import Callbacks, JuliaError, start_julia
 
 MISSING = julia_setup.missing()
 SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))
@@ -30,11 +33,16 @@ pytestmark = [
 ]
 
 
+SOON = 100
+"""Seconds in which a machine that is lost has to be noticed, on a machine that is busy with other things."""
+
+
 class Server(NamedTuple):
     """An SSH server of our own: where it answers, and how a client gets in."""
 
     host: str
     config: Path
+    pid: int
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +61,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    with running([str(SSHD), "-D", "-e", "-f", str(folder / "sshd")], stderr=subprocess.PIPE) as process:
+    # For as long as all tests of this file may take.
+    command = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd")]
+    with running(command, longest=1800, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "listening" in line:
                 break
         else:
             pytest.skip("the SSH server does not start here")
-        yield Server(f"{getpass.getuser()}@127.0.0.1:{port}", folder / "client.config")
+        yield Server(f"{getpass.getuser()}@127.0.0.1:{port}", folder / "client.config", process.pid)
 
 
 def free_port() -> int:
@@ -148,6 +158,66 @@ def test_a_machine_that_is_lost_is_named(server: Server, data: tuple[np.ndarray,
     with pytest.raises(JuliaError, match=rf"worker process \d+ of Julia on {server.host} ended during the fit"):
         DPMM(init="kmeans", machines=machines(tmp_path, server), max_iter=1000).fit(data[0], progress=lose)
     assert juliacall.Main.seval("Distributed.nprocs()") == 1
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = [tuple(map(int, line.split())) for line in listed.splitlines()]
+    children = [own for own, parent in parents if parent == pid]
+    return children + [other for child in children for other in descendants(child)]
+
+
+# Killed, all connections are closed at once. Halted, they stay open and nobody answers, as when a cable is pulled.
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_whole_machine_that_is_lost_ends_the_command_with_a_sentence(
+    server: Server,
+    data: tuple[np.ndarray, np.ndarray],
+    tmp_path: Path,
+    sent: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import juliacall
+
+    bridge, report = start_julia(), Callbacks.report
+    lost: list[int] = []
+
+    def end_all() -> None:
+        for pid in lost:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    # Should nobody notice that the machine is silent, the test fails instead of waiting for good.
+    waited_too_long = threading.Timer(SOON, end_all)
+
+    def lose(self: Callbacks, number: int, *rest: Any) -> None:
+        report(self, number, *rest)
+        if number == 3:
+            # SSH's own processes on that machine, and the worker.
+            lost.extend(descendants(server.pid))
+            for pid in lost:
+                os.kill(pid, sent)
+            waited_too_long.start()
+
+    monkeypatch.setattr(Callbacks, "report", lose)
+    np.save(tmp_path / "data.npy", data[0])
+    silence = bridge.LONGEST_SILENCE.x
+    bridge.LONGEST_SILENCE.x = 4
+    try:
+        options = ["--init", "kmeans", "--iterations", "10000", "--quiet"]
+        own = ["--machines", str(machines(tmp_path, server))]
+        assert cli.run(["fit", str(tmp_path / "data.npy"), *own, *options]) == 2
+    finally:
+        in_time = waited_too_long.is_alive()
+        waited_too_long.cancel()
+        bridge.LONGEST_SILENCE.x = silence
+        end_all()
+    assert in_time
+    assert len(lost) >= 3
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(rf"worker process \d+ of Julia on {server.host} ended during the fit", said)
+    assert juliacall.Main.seval("import Distributed; Distributed.nprocs()") == 1
 
 
 def test_a_machine_that_does_not_answer_is_named(

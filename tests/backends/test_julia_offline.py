@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,9 @@ def test_a_depot_brought_by_hand_is_all_that_is_needed(tmp_path: Path) -> None:
     for name in ("registries", "packages", "artifacts"):
         if (here / name).exists():
             (depot / name).symlink_to((here / name).resolve())
+    # What is compiled already need not be compiled again, which takes minutes; all but our own, which is to be seen.
+    if (here / "compiled").exists():
+        shutil.copytree(here / "compiled", depot / "compiled", ignore=shutil.ignore_patterns("DPMMWrapBridge"))
     ours = ("PYTHON_JULIACALL_", "PYTHON_JULIAPKG_", "JULIA_LOAD_PATH", "JULIA_PROJECT")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {

@@ -13,6 +13,9 @@ Base.@kwdef struct Machine
     environment::Vector{String} = String[]
 end
 
+"A machine that says nothing for so many seconds, whatever SSH asks it, is lost: its power or its network may be off."
+const LONGEST_SILENCE = Ref(60)
+
 "On which machine a worker runs, for those that are not on this one."
 const PLACES = Dict{Int,String}()
 
@@ -43,8 +46,9 @@ function start_workers(count::Integer, machines = Machine[])
     return added
 end
 
+# Workers begin as this process did, with its options; but what they run is worth optimising.
 flags(project::String) =
-    `--startup-file=no --threads=1 --project=$(isempty(project) ? dirname(Base.active_project()) : project)`
+    `--startup-file=no --threads=1 -O2 --project=$(isempty(project) ? dirname(Base.active_project()) : project)`
 
 "This process's load path, with another place for this package if there is one."
 function load_path(bridge::String)
@@ -60,6 +64,7 @@ function start_on(machine::Machine)
     append!(environment, [name => value for (name, value) in split.(machine.environment, '='; limit = 2)])
     # Nobody is there to type a password, and a machine that does not answer is not waited for.
     ssh = `-o BatchMode=yes -o ConnectTimeout=20`
+    ssh = `$ssh -o ServerAliveInterval=$(cld(LONGEST_SILENCE[], 4)) -o ServerAliveCountMax=4`
     isempty(machine.ssh_config) || (ssh = `$ssh -F $(machine.ssh_config)`)
     own = Dict{Symbol,Any}()
     isempty(machine.exename) || (own[:exename] = machine.exename)

@@ -74,16 +74,21 @@ agreement(labels, truth) =
     end
 
     @testset "the loop is the package's own" begin
-        # Two halves of each group, which merge.
+        # Two halves of each group, which merge; and one cluster of everything, which splits. 20 is the package's burnout.
         halves = 2 .* truth .- (eachindex(truth) .% 2)
-        chain = Bridge.Chain(settings(), data, halves)
-        @test Bridge.fit(chain, nothing, silent) == :done
-        other = Bridge.Chain(settings(), data, halves)
-        DPMMSubClusters.init_first_clusters!(other.model, 8)
-        DPMMSubClusters.run_model(other.model, 1)
-        @test Bridge.labels(chain) == Bridge.labels(other)
-        @test Bridge.sublabels(chain) == Bridge.sublabels(other)
-        @test maximum(Bridge.labels(chain)) == 4
+        for (burnout, iterations, first_labels) in ((5, 30, halves), (20, 120, ones_everywhere))
+            own = settings(; burnout, iterations)
+            chain = Bridge.Chain(own, data, first_labels)
+            moves = Ref(0)
+            count_moves(number, happened...) = moves[] += happened[4] + happened[6]
+            @test Bridge.fit(chain, nothing, count_moves) == :done
+            other = Bridge.Chain(own, data, first_labels)
+            DPMMSubClusters.init_first_clusters!(other.model, maximum(first_labels))
+            DPMMSubClusters.run_model(other.model, 1)
+            @test Bridge.labels(chain) == Bridge.labels(other)
+            @test Bridge.sublabels(chain) == Bridge.sublabels(other)
+            @test maximum(Bridge.labels(chain)) == 4 && moves[] >= 1
+        end
     end
 
     @testset "a start is asked for every new cluster, after the relabelling" begin
