@@ -1,8 +1,8 @@
 """Compiling before the first fit, side by side in processes: what is said of it, and what is already there.
 
 Loops are compiled when they are first called, one after the other, and kept on disk (`kernel_cache`). Here the tasks of
-`sampler.tiny_runs` that a fit needs are shared out among child processes, and the fit then reads what they have left.
-If a child cannot be started or fails, nothing is lost but time: the fit compiles what it misses.
+`sampler.tiny_runs` that a fit needs are shared out among this process and its children, and the fit then reads what
+these have left. If a child cannot be started or fails, nothing is lost but time: the fit compiles what it misses.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -79,7 +80,8 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
 
 
 def share_out(names: list[str]) -> None:
-    """Do these tasks in as many processes as there are cores; each takes the next one that nobody has taken."""
+    """Do these tasks in as many processes as there are cores, this one included; each takes the next one that is
+    left."""
     count = min(len(names), usable_cores())
     if count < 2 or not sys.executable:
         # Whoever comes next is as quick.
@@ -92,13 +94,15 @@ def share_out(names: list[str]) -> None:
         children: list[subprocess.Popen[bytes]] = []
         try:
             with contextlib.suppress(OSError):
-                for _ in range(count):
+                for _ in range(count - 1):
                     children.append(
                         subprocess.Popen(
                             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL,
                         )
                     )  # fmt: skip
+            if children:
+                work_here(Path(taken), names)
             for child in children:
                 child.wait()
         finally:
@@ -118,6 +122,19 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def work_here(taken: Path, names: list[str]) -> None:
+    """The same in this process, which keeps what it has compiled. What fails is compiled when it is needed."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings(), contextlib.suppress(Exception):
+            warnings.simplefilter("ignore")
+            work(taken, names)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def work(taken: Path, names: list[str]) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
+from dpmmwrap.special import inner_float64 as inner
+from dpmmwrap.special import log_gamma, new_array
 from dpmmwrap.variates import key_from, random_bits, standard_gammas, uniform
 
 ALPHA_PRIOR = (1.0, 0.1)
@@ -24,7 +25,9 @@ def draw_alpha(key: Any, alpha: Any, clusters: Any, points: Any, prior: Any) -> 
     """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
     N), alpha is one of two Gamma variables."""
     shape = prior[0] + clusters
-    gammas = standard_gammas(key, np.array([alpha + 1.0, np.float64(points), shape, shape - 1.0]))
+    shapes = new_array(4)
+    shapes[0], shapes[1], shapes[2], shapes[3] = alpha + 1.0, np.float64(points), shape, shape - 1.0
+    gammas = standard_gammas(key, shapes)
     rate = prior[1] - math.log(gammas[0] / (gammas[0] + gammas[1]))
     odds = (shape - 1.0) / (points * rate)
     more = uniform(random_bits(key_from(key, 1 << 40), 0)) * (1.0 + odds) < odds
@@ -65,7 +68,7 @@ def log_joint_with_outliers(
     return total
 
 
-@compiled
+@inner
 def fill_weight_shapes(shapes: Any, alpha: Any, counts: Any, sides: Any) -> Any:
     """Write the shapes of the gamma variables behind Dir(N_1, ..., N_K, alpha), and behind Dir(N_l + alpha/2,
     N_r + alpha/2) for each cluster; how many they are."""
@@ -79,13 +82,13 @@ def fill_weight_shapes(shapes: Any, alpha: Any, counts: Any, sides: Any) -> Any:
     return first + 2 * len(sides)
 
 
-@compiled
+@inner
 def log_weights_of(masses: Any, clusters: Any) -> Any:
     """log weights and (clusters, 2) log subweights from their gamma variables."""
     # A variable of a small shape may come out as zero.
     smallest = 1e-300
     first, total = len(masses) - 2 * clusters, 0.0
-    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
+    weights, subweights = new_array(first - 1), new_array((clusters, 2))
     for k in range(first):
         total += masses[k]
     for k in range(first - 1):
@@ -100,7 +103,7 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
 @compiled
 def draw_weights(key: Any, alpha: Any, counts: Any, sides: Any) -> Any:
     """Draws of log weights ~ Dir(N_1, ..., N_K, alpha) and (K, 2) log subweights."""
-    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
+    shapes = new_array(len(counts) + 1 + 2 * len(sides))
     fill_weight_shapes(shapes, alpha, counts, sides)
     return log_weights_of(standard_gammas(key, shapes), len(sides))
 
@@ -119,7 +122,7 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     infinity where a side is empty.
     """
     count = len(sides)
-    ratios = np.empty(count)
+    ratios = new_array(count)
     for k in range(count):
         ratios[k] = -np.inf
         left, right = sides[k, 0], sides[k, 1]
@@ -129,7 +132,7 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     return ratios
 
 
-@compiled
+@inner
 def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> Any:
     """log H of merging two clusters, where gain = log f(both) - log f(one) - log f(other).
 
@@ -148,7 +151,7 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
 @compiled
 def merge_ratios(alpha: Any, counts: Any, one: Any, other: Any, gains: Any, printed: Any) -> Any:
     """log H of merging pairs of clusters."""
-    ratios = np.empty(len(one))
+    ratios = new_array(len(one))
     for pair in range(len(one)):
         ratios[pair] = log_merge_ratio(alpha, counts[one[pair]], counts[other[pair]], gains[pair], printed)
     return ratios

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.special import compiled, log_float32
+from dpmmwrap.special import compiled, inner, log_float32, new_array
 
 
 def derived_key(key: Any, index: int) -> Any:
@@ -21,13 +21,13 @@ def derived_key(key: Any, index: int) -> Any:
     return np.uint64((int(key) + index * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
 
 
-@compiled
+@inner
 def key_from(key: Any, index: Any) -> Any:
     """The key whose first number is the given key's index-th."""
     return np.uint64(key) + np.uint64(index) * np.uint64(0x9E3779B97F4A7C15)
 
 
-@compiled
+@inner
 def random_bits(key: Any, index: Any) -> Any:
     """64 random bits for a place: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
     z = key_from(key, np.uint64(index) + np.uint64(1))
@@ -36,7 +36,7 @@ def random_bits(key: Any, index: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@inner
 def uniform(bits: Any) -> Any:
     """A float32 strictly between 0 and 1 from the low 24 of the given bits."""
     return (np.float32(np.uint32(bits & np.uint64(0xFFFFFF))) + np.float32(0.5)) * np.float32(2.0**-24)
@@ -45,7 +45,7 @@ def uniform(bits: Any) -> Any:
 @compiled
 def standard_exponentials(key: Any, count: Any) -> Any:
     """So many standard exponential variables, float64, none above 17.4."""
-    drawn = np.empty(count)
+    drawn = new_array(count)
     for place in range(count):
         drawn[place] = -log_float32(uniform(random_bits(key, place)))
     return drawn
@@ -60,7 +60,7 @@ def standard_normals(key: Any, count: Any) -> Any:
     """
     half = (count + 1) // 2
     # Two arrays, which the compiler can tell do not overlap; then one.
-    first, second = np.empty(2 * half, np.float32), np.empty(half, np.float32)
+    first, second = new_array(2 * half, np.float32), new_array(half, np.float32)
     for place in range(half):
         bits = random_bits(key, place)
         radius = np.sqrt(np.float32(-2) * log_float32(uniform(bits >> np.uint64(40))))
@@ -87,7 +87,7 @@ def standard_gammas(key: Any, shapes: Any) -> Any:
     again one by one. A variable of a shape below 1 is one of the shape above it times a power of a uniform one.
     """
     count = len(shapes)
-    normals, drawn, doubtful = standard_normals(key, count), np.empty(count), np.empty(count, np.bool_)
+    normals, drawn, doubtful = standard_normals(key, count), new_array(count), new_array(count, np.bool_)
     key = key_from(key, count)
     for place in range(count):
         d = shapes[place] + (2 / 3 if shapes[place] < 1.0 else -1 / 3)
@@ -107,7 +107,7 @@ def standard_gammas(key: Any, shapes: Any) -> Any:
     return drawn
 
 
-@compiled
+@inner
 def _cube(key: Any, place: Any, step: Any, d: Any, x: Any) -> Any:
     """The first cube (1 + x / sqrt(9 d))^3 that Marsaglia and Tsang's exact test accepts, from the given x on."""
     while True:

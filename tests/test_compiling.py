@@ -1,5 +1,6 @@
 """Compiling before the first fit: said once, shared out, and whole."""
 
+import gc
 import json
 import os
 import subprocess
@@ -95,3 +96,20 @@ def test_a_process_takes_what_nobody_has_taken(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": compiling.python_path(), compiling.SERIAL: "1"}
     subprocess.run(command, env=environment, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag exact"}
+
+
+def test_a_task_that_fails_here_costs_nothing_but_time(tmp_path: Path) -> None:
+    assert gc.isenabled()
+    compiling.work_here(tmp_path, ["no such task", "diag exact"])
+    assert gc.isenabled() and [path.name for path in tmp_path.iterdir()] == ["no such task"]
+
+
+def test_one_process_of_several_is_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is quicker takes the task; both come to an end."""
+    done: list[list[str]] = []
+    monkeypatch.setattr(compiling, "work_here", lambda taken, names: done.append(names))
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 2)
+    compiling.share_out(["diag exact", "diag search"])
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 1)
+    compiling.share_out(["diag exact", "diag search"])
+    assert done == [["diag exact", "diag search"]]

@@ -197,7 +197,7 @@ class NIW:
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
-        return NIW._unchecked(wishart.posteriors(self.fields, statistics))
+        return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
 
     @cached_property
     def fields(self) -> PriorFields:

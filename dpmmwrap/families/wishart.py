@@ -14,7 +14,8 @@ import numpy as np
 
 from dpmmwrap.dirichlet_process import fill_weight_shapes, log_weights_of
 from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
+from dpmmwrap.special import inner_float64 as inner
+from dpmmwrap.special import log_gamma, new_array, new_zeros
 from dpmmwrap.variates import key_from, standard_gammas, standard_normals
 
 LOG_2_PI = math.log(2 * math.pi)
@@ -69,7 +70,7 @@ class Computed(NamedTuple):
     log_marginal: Any
 
 
-@compiled
+@inner
 def log_normaliser(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
     """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2), less a constant power of pi: what the data can change."""
     total = -freedom * half - 0.5 * dim * math.log(strength)
@@ -80,7 +81,7 @@ def log_normaliser(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
 
 @compiled
 def log_normalisers(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any:
-    totals = np.empty(len(halves))
+    totals = new_array(len(halves))
     for k in range(len(halves)):
         totals[k] = log_normaliser(freedoms[k], strengths[k], halves[k], dim)
     return totals
@@ -90,7 +91,11 @@ def log_normalisers(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any
 def factorise(matrices: Any) -> Any:
     """Lower Cholesky factors (D, D, K) and half the log determinants, not a number where there is none. O(K D^3)."""
     count, dim = matrices.shape[0], matrices.shape[1]
-    factors, halves, rest = np.zeros((dim, dim, count)), np.zeros(count), np.empty(count)
+    factors, halves, rest = (
+        new_zeros((dim, dim, count)),
+        new_zeros(count),
+        new_array(count),
+    )
     for i in range(dim):
         for j in range(i + 1):
             for k in range(count):
@@ -109,12 +114,16 @@ def factorise(matrices: Any) -> Any:
 
 @compiled
 def posteriors(prior: Any, statistics: Any) -> Any:
-    """The posterior of each cluster given its statistics. O(K D^3)."""
+    """The posterior of each cluster given its statistics, and its log marginal likelihood. O(K D^3)."""
     counts, means, scatters = statistics.counts, statistics.means, statistics.scatters
     mean, strength, scale = prior.mean, prior.strength, prior.scale
     count, dim = means.shape
-    strengths, freedoms = np.empty(count), np.empty(count)
-    centres, scales, gap = np.empty((count, dim)), np.empty((count, dim, dim)), np.empty(dim)
+    strengths, freedoms = new_array(count), new_array(count)
+    centres, scales, gap = (
+        new_array((count, dim)),
+        new_array((count, dim, dim)),
+        new_array(dim),
+    )
     for k in range(count):
         strengths[k], freedoms[k] = strength + counts[k], prior.freedom + counts[k]
         share = counts[k] / strengths[k]
@@ -126,21 +135,24 @@ def posteriors(prior: Any, statistics: Any) -> Any:
             for j in range(dim):
                 scales[k, i, j] = scale[i, j] + scatters[k, i, j] + pull * gap[j]
     factors, halves = factorise(scales)
-    normalisers = log_normalisers(freedoms, strengths, halves, dim)
-    return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers)
+    normalisers, log_marginal = log_normalisers(freedoms, strengths, halves, dim), new_array(count)
+    constant = 0.5 * dim * math.log(math.pi)
+    for k in range(count):
+        log_marginal[k] = normalisers[k] - prior.log_normaliser - constant * counts[k]
+    return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers), log_marginal
 
 
-@compiled
-def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
+@inner
+def _bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
     """Means (K, D), precision factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
 
     Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
     row, and then the steps from the centres. O(K D^3).
     """
     count, dim = centres.shape
-    log_peak_densities, rest = np.zeros(count), np.empty(count)
-    rows, steps = np.empty((dim, count)), np.empty((dim, count))
-    means, precision_factors = np.empty((count, dim)), np.zeros((count, dim, dim))
+    log_peak_densities, rest = new_zeros(count), new_array(count)
+    rows, steps = new_array((dim, count)), new_array((dim, count))
+    means, precision_factors = new_array((count, dim)), new_zeros((count, dim, dim))
     place = 0
     for i in range(dim):
         for k in range(count):
@@ -170,10 +182,16 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 
 
 @compiled
+def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
+    """The same for callers in Python."""
+    return _bartlett(centres, strengths, factors, gammas, normals)
+
+
+@inner
 def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
     """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
     them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
-    shapes = np.empty(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
+    shapes = new_array(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
     first = fill_weight_shapes(shapes, alpha, counts, sides)
     for i in range(dim):
         for k in range(len(freedoms)):
@@ -195,23 +213,17 @@ def draw_parameters(key: Any, alpha: Any, counts: Any, sides: Any, posterior: An
     return (
         log_weights,
         log_subweights,
-        bartlett(posterior.means, posterior.strengths, posterior.factors, squares, normals),
+        _bartlett(posterior.means, posterior.strengths, posterior.factors, squares, normals),
     )
 
 
-@compiled
-def compute_posteriors(prior: Any, subclusters: Any) -> Any:
+def compute_posteriors(prior: PriorFields, subclusters: Statistics) -> Computed:
     """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, the
     posteriors and the log marginal likelihoods."""
     every = with_unions(subclusters)
-    posterior = posteriors(prior, every)
-    constant = 0.5 * every.means.shape[1] * math.log(math.pi)
-    log_marginal = np.empty(len(every.counts))
-    for k in range(len(log_marginal)):
-        log_marginal[k] = posterior.log_normalisers[k] - prior.log_normaliser - constant * every.counts[k]
     own = len(subclusters.counts) // 2
     clusters = Statistics(every.counts[:own], every.means[:own], every.scatters[:own])
-    return Computed(clusters, posterior, log_marginal)
+    return Computed(clusters, *posteriors(prior, every))
 
 
 @compiled
@@ -219,7 +231,11 @@ def with_unions(halves: Any) -> Any:
     """Statistics of K clusters, then of their 2K subclusters, from the latter (Chan, Golub and LeVeque's update)."""
     counts, means, scatters = halves.counts, halves.means, halves.scatters
     pairs, dim = len(counts) // 2, means.shape[1]
-    every = Statistics(np.empty(3 * pairs), np.empty((3 * pairs, dim)), np.empty((3 * pairs, dim, dim)))
+    every = Statistics(
+        new_array(3 * pairs),
+        new_array((3 * pairs, dim)),
+        new_array((3 * pairs, dim, dim)),
+    )
     for k in range(2 * pairs):
         every.counts[pairs + k] = counts[k]
         for i in range(dim):

@@ -315,12 +315,17 @@ class Data:
         if not np.array_equal(to_label, np.arange(len(to_label))):
             np.take(to_label.astype(np.int32), state.labels, out=state.labels)
 
+    @property
+    def row_type(self) -> Any:
+        """Of row numbers: loops over them are compiled once."""
+        return np.int32 if self.n_rows < 2**31 else np.int64
+
     def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[IntArray]:
         """The row numbers of each of these clusters, in order; `count` is the number of all clusters, if the state's is
         another."""
         by_label = self.sort(state, count)
         sizes = (by_label.starts[:, clusters + 1] - by_label.starts[:, clusters]).sum()
-        rows: IntArray = np.empty(int(sizes), np.int32 if self.n_rows < 2**31 else np.int64)
+        rows: IntArray = np.empty(int(sizes), self.row_type)
         ends = np.zeros(len(clusters) + 1, np.int64)
         label_loops.collect_members(by_label.rows, by_label.starts, self.bounds, clusters, ends[1:], rows)
         return [rows[begin:end] for begin, end in itertools.pairwise(ends.tolist())]

@@ -100,7 +100,7 @@ class LinearData(Data):
         return LinearStatistics(bundle.counts[:count].copy(), sums[0] if len(sums) == 1 else np.hstack(sums))
 
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        found: Float64Array = exact.log_marginals(partition.clusters, 0, partition.n_clusters)
         if model.outlier_prior is not None:
             outliers = take(self.statistics_of(model, partition), slice(0, 1))
             found[:1] = model.outlier_prior.log_marginal_likelihood(outliers)
@@ -294,7 +294,7 @@ class LinearData(Data):
                 for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
                     rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
                     state.sublabels[rows] = its_sides
-                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]])
+                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]], dtype=self.row_type)
                     left = int(np.count_nonzero(its_sides == 0))
                     counts[place] = left, len(rows) - left
                     starts = np.array([0, left, len(rows)])

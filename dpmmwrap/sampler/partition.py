@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.base import Statistics
-from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.kernels.collapsed import copy_cluster, copy_clusters
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 if TYPE_CHECKING:
@@ -50,12 +50,28 @@ def with_room(partition: Partition, context: Context, births: int) -> None:
     needed = partition.n_clusters + births
     if needed > places:
         clusters = context.data.empty_clusters(context.model, needed + births)
-        exact.copy_clusters(partition.clusters, partition.n_clusters, clusters)
+        copy_clusters(partition.clusters, partition.n_clusters, clusters)
         partition.clusters = clusters
 
 
 def close_ranks(partition: Partition, context: Context, used: int) -> None:
     """Move clusters into the empty ones among the first `used` places, and their points' labels with them."""
     to_label = np.arange(used, dtype=np.int32)
-    partition.n_clusters = exact.close_ranks(partition.clusters, used, context.model.outliers, to_label)
+    partition.n_clusters = fill_places(partition.clusters, used, context.model.outliers, to_label)
     context.data.map_labels(partition, to_label)
+
+
+def fill_places(clusters: Any, used: int, fixed: int, to_label: IntArray) -> int:
+    """Move the last clusters into empty places after the `fixed` ones, so that none is left; how many there are.
+
+    Where each goes is written to `to_label`.
+    """
+    counts = clusters.counts
+    taken = fixed + np.flatnonzero(counts[fixed:used])
+    end = fixed + len(taken)
+    empty = fixed + np.flatnonzero(counts[fixed:end] == 0.0)
+    for k, last in zip(empty.tolist(), taken[::-1].tolist(), strict=False):
+        copy_cluster(clusters, k, clusters, last)
+        counts[k], counts[last] = counts[last], 0.0
+        to_label[last] = k
+    return end

@@ -146,13 +146,12 @@ def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, 
 
 
 def sides_of_clusters(kind: str) -> None:
-    """What brings subclusters in line after exact moves: rows as the search has them, and others."""
+    """What brings subclusters in line after exact moves."""
     chain = chain_of(kind)
     chain.begin()
     data, state = chain.context.data, chain.state
     rows = data.members(state, np.array([0]))[0]
-    for members in (rows, rows.astype(np.int64)):
-        data.set_sublabels(state, [members], [np.zeros(len(members), np.uint8)])
+    data.set_sublabels(state, [rows], [np.zeros(len(rows), np.uint8)])
 
 
 def exact_moves(kind: str) -> None:
@@ -168,10 +167,7 @@ def exact_moves(kind: str) -> None:
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
     exact.allocate(scratch, context.data.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
-    exact.accept_split(clusters, scratch, 0, partition.n_clusters, 0.0, 0.0, 1.0, labels, rows, sides)
-    exact.close_ranks(clusters, partition.n_clusters + 1, 0, labels)
-    exact.merge(clusters, 0, 1, labels, rows)
-    exact.copy_clusters(clusters, 1, clusters)
+    split_merge.split_gain(clusters, scratch, 0, partition.alpha)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 
 

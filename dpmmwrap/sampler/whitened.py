@@ -49,7 +49,7 @@ class WhitenedData(Data):
 
     def collapsed(self, model: Model, clusters: Statistics, places: int) -> WhitenedClusters:
         bundle, count = empty_clusters(prior_fields(model), places), len(clusters.counts)
-        found = wishart.posteriors(prior_fields(model), clusters)
+        found, _ = wishart.posteriors(prior_fields(model), clusters)
         if model.outlier_prior is not None:
             special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
             found = NIW._unchecked(found).replaced(np.array([0]), special).batch
@@ -77,7 +77,7 @@ class WhitenedData(Data):
         return found
 
     def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        found: Float64Array = exact.log_marginals(partition.clusters, partition.n_clusters)
+        found: Float64Array = exact.log_marginals(partition.clusters, 0, partition.n_clusters)
         if model.outlier_prior is not None:
             # The loop takes the clusters' prior for what is the outliers' own.
             prior: Any = model.outlier_prior
@@ -206,7 +206,7 @@ class WhitenedData(Data):
 
         def start(first: int, last: int) -> None:
             for cluster, begin, end in tasks[first:last]:
-                rows, sums = members[cluster], new_sums(end - begin, 1, 2, dim)
+                rows, sums = members[cluster].astype(self.row_type, copy=False), new_sums(end - begin, 1, 2, dim)
                 bounds = np.searchsorted(rows, edges[begin : end + 1])
                 kernels.start_subclusters(
                     self.X, state.sublabels, rows, sides[cluster], bounds,

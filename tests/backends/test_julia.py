@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from innerloops import called
 from processes import running
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -333,7 +334,7 @@ def our_split_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> floa
 
 
 def our_merge_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    return float(log_merge_ratio(ALPHA, *counts, whole - parts.sum(), False))
+    return float(called(log_merge_ratio)(ALPHA, *counts, whole - parts.sum(), False))
 
 
 def flip(decided: Any) -> float:

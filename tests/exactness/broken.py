@@ -13,7 +13,7 @@ from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.partition import Partition, fill_places
 from dpmmwrap.sampler.state import generator
 
 SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, single_points.step, split_merge.step
@@ -30,7 +30,9 @@ def emptying_sweep(key: Any, partition: Partition, context: Context, room: int =
     with patch.object(Data, "refuse_to_empty", lambda *arguments: []):
         partition, info = SWEEP(key, partition, context, room)
     fixed = context.model.outliers
-    partition.n_clusters = exact.close_ranks(partition.clusters, partition.n_clusters, fixed, partition.labels)
+    to_label = np.arange(partition.n_clusters, dtype=np.int32)
+    partition.n_clusters = fill_places(partition.clusters, partition.n_clusters, fixed, to_label)
+    partition.labels[:] = to_label[partition.labels]
     partition.by_label = None
     return partition, info
 

@@ -10,9 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from dpmmwrap.special import OPTIONS, compiled, exp_float32
+from dpmmwrap.special import exp_float32, inlined, inner, new_zeros
 from dpmmwrap.variates import random_bits, uniform
 
 LANES = 64
@@ -20,21 +19,19 @@ BUFFER = 4 * LANES
 """Points of a subcluster that are put together before they are added to its sums."""
 CUTOFF = 30.0
 """A cluster whose log probability is by so much below the best one's is left out."""
-inlined: Any = njit(**OPTIONS | {"inline": "always"})
-"""For what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
 
 
-@compiled
+@inner
 def padded(dim: Any) -> Any:
     """Rows of a block, and of what is multiplied with it: whole fours of features, if need be with some of zeros; two
     on the line and in the plane."""
     return 2 if dim <= 2 else (dim + 3) // 4 * 4
 
 
-@compiled
+@inner
 def new_block(dim: Any) -> Any:
     """Space for a block (rows, LANES), and the same numbers in one row."""
-    flat = np.zeros(padded(dim) * LANES, np.float32)
+    flat = new_zeros(padded(dim) * LANES, np.float32)
     return flat.reshape(padded(dim), LANES), flat
 
 
@@ -147,7 +144,7 @@ def proposal_log_prob(drawn: Any, t: Any, total: Any, count: Any) -> Any:
     return -np.float64(against) - math.log(np.float64(product))
 
 
-@compiled
+@inner
 def set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> None:
     """Append the given lanes of a block to a side's points. O(n D)."""
     for j in range(points.shape[0]):
@@ -157,7 +154,7 @@ def set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> N
             to[m] = row[lanes[m]]
 
 
-@compiled
+@inner
 def add_points(points: Any, count: Any, counts: Any, sums: Any, squares: Any, side: Any) -> None:
     """Add count points, feature by feature, to a subcluster's sums: D (D + 1) / 2 multiply-adds a point, in float64.
 

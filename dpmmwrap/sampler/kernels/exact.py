@@ -22,6 +22,8 @@ from dpmmwrap.sampler.kernels.collapsed import (
     prepare,
 )
 from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import inner_float64 as inner
+from dpmmwrap.special import new_array, new_zeros
 from dpmmwrap.variates import random_bits
 
 SIDE_STRENGTH = 1.0
@@ -32,18 +34,18 @@ UNION = 2
 """The place of scratch clusters where unions are made; the two sides come before."""
 
 
-@compiled
+@inner
 def uniform53(key: Any, place: Any) -> Any:
     """A float64 strictly between 0 and 1, from 53 bits."""
     return (np.float64(random_bits(key, place) >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-@compiled
+@inner
 def random_row(key: Any, place: Any, rows: Any) -> Any:
     return np.int64(random_bits(key, place) % np.uint64(rows))
 
 
-@compiled
+@inner
 def place_of(u: Any, cumulative: Any) -> Any:
     """The first place whose cumulative share is not below u, or the last one."""
     first, last = np.int64(0), np.int64(len(cumulative) - 1)
@@ -60,7 +62,7 @@ def place_of(u: Any, cumulative: Any) -> Any:
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
     """So many row numbers, and a uniform number for each: every other row is one of the `likely`, by their cumulative
     shares, if there are any."""
-    chosen, uniforms = np.empty(count, np.int64), np.empty(count)
+    chosen, uniforms = new_array(count, np.int64), new_array(count)
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
         if t % 2 and len(likely) > 0:
@@ -73,7 +75,7 @@ def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -
 @compiled
 def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, alpha: Any) -> Any:
     """The probability that each row, were it to choose anew, would found a cluster. O(K D^2) a row."""
-    found = np.empty(len(rows))
+    found = new_array(len(rows))
     for k in range(used):
         prepare(clusters, k)
     clear(clusters, used)
@@ -98,7 +100,7 @@ def gibbs_points(
     place, as long as there are no more than `most`. How many places are used then, and how many rows have moved. O(K D)
     a row, or O(K D^2) with full covariances.
     """
-    scores = np.empty(len(clusters.counts))
+    scores = new_array(len(clusters.counts))
     alive, moved = 0, 0
     for k in range(used):
         prepare(clusters, k)
@@ -198,7 +200,7 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
     """So many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
     first by the cumulative shares of those that have neighbours."""
-    pairs = np.empty((count, 2), np.int64)
+    pairs = new_array((count, 2), np.int64)
     for p in range(count):
         one = random_row(key, 4 * p, n_rows)
         other = random_row(key, 4 * p + 1, n_rows - 1)
@@ -220,8 +222,8 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
     pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
     Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
     """
-    taken = np.zeros(len(counts), np.bool_)
-    chosen, found = np.empty(len(pairs), np.int64), 0
+    taken = new_zeros(len(counts), np.bool_)
+    chosen, found = new_array(len(pairs), np.int64), 0
     for p in range(len(pairs)):
         one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
         if one < fixed or other < fixed or taken[one] or taken[other]:
@@ -235,8 +237,11 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
 
 @compiled
 def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -> Any:
-    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster."""
-    gains = np.zeros(len(one))
+    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster.
+
+    The union of the last pair is left in scratch's place UNION.
+    """
+    gains = new_zeros(len(one))
     for p in range(len(one)):
         if one[p] != other[p]:
             copy_cluster(scratch, UNION, clusters, one[p])
@@ -250,7 +255,11 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -
 @compiled
 def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) -> Any:
     """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other. O(N)."""
-    slots, starts, at = np.empty(len(counts), np.int64), np.zeros(len(one) + 1, np.int64), np.empty(len(one), np.int64)
+    slots, starts, at = (
+        new_array(len(counts), np.int64),
+        new_zeros(len(one) + 1, np.int64),
+        new_array(len(one), np.int64),
+    )
     found = 0
     for k in range(len(counts)):
         slots[k] = -1
@@ -261,7 +270,7 @@ def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) 
             at[found] = starts[found]
             found += 1
             starts[found] = starts[found - 1] + np.int64(size)
-    rows = np.empty(starts[found], np.int64)
+    rows = new_array(starts[found], np.int64)
     if found > 0:
         for row in range(len(labels)):
             slot = slots[labels[row]]
@@ -295,80 +304,11 @@ def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
 
 
 @compiled
-def accept_split(
-    clusters: Any, scratch: Any, one: Any, place: Any, log_q: Any, log_uniform: Any, alpha: Any, labels: Any, rows: Any,
-    sides: Any,
-) -> Any:  # fmt: skip
-    """Whether a split into scratch's two sides is accepted; then the second one gets a place of its own. O(n)."""
-    gain = log_marginal(scratch, 0) + log_marginal(scratch, 1) - log_marginal(clusters, one)
-    prior = log_split_prior(alpha, scratch.counts[0], scratch.counts[1])
-    if gain + prior - log_q < log_uniform:
-        return False
-    for side in range(2):
-        k = place if side else one
-        copy_cluster(clusters, k, scratch, side)
-        clusters.counts[k] = scratch.counts[side]
-    for at in range(len(rows)):
-        if sides[at]:
-            labels[rows[at]] = place
-    return True
-
-
-@compiled
-def merge(clusters: Any, one: Any, other: Any, labels: Any, rows: Any) -> None:
-    """Put the points of a cluster into another. O(n)."""
-    add_cluster(clusters, one, clusters, other)
-    clusters.counts[one] += clusters.counts[other]
-    clear(clusters, other)
-    clusters.counts[other] = 0.0
-    for at in range(len(rows)):
-        labels[rows[at]] = one
-
-
-@compiled
-def close_ranks(clusters: Any, used: Any, fixed: Any, labels: Any) -> Any:
-    """Move clusters into empty places before them, so that none is left; how many there are. O(N) if any moves.
-
-    The last cluster goes to the first empty place, and so on.
-    """
-    place = np.empty(used, np.int64)
-    for k in range(used):
-        place[k] = k
-    end, moved = used, False
-    for k in range(fixed, used):
-        if k >= end or clusters.counts[k] > 0.0:
-            continue
-        while end > k and clusters.counts[end - 1] == 0.0:
-            end -= 1
-        if end > k:
-            end -= 1
-            copy_cluster(clusters, k, clusters, end)
-            clusters.counts[k] = clusters.counts[end]
-            clusters.counts[end] = 0.0
-            place[end] = k
-            moved = True
-    while end > fixed and clusters.counts[end - 1] == 0.0:
-        end -= 1
-    if moved:
-        for row in range(len(labels)):
-            labels[row] = place[labels[row]]
-    return end
-
-
-@compiled
-def copy_clusters(clusters: Any, used: Any, others: Any) -> None:
-    """Write the first clusters of a bundle into another one."""
-    for k in range(used):
-        copy_cluster(others, k, clusters, k)
-        others.counts[k] = clusters.counts[k]
-
-
-@compiled
-def log_marginals(clusters: Any, used: Any) -> Any:
-    """log marginal likelihood of each cluster."""
-    found = np.empty(used)
-    for k in range(used):
-        found[k] = log_marginal(clusters, k)
+def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
+    """log marginal likelihoods of the clusters from `first` up to `last`."""
+    found = new_array(last - first)
+    for k in range(first, last):
+        found[k - first] = log_marginal(clusters, k)
     return found
 
 
@@ -380,14 +320,14 @@ def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
     Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
     keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
     """
-    staying, left = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    staying, left = new_zeros(count, np.int64), new_zeros(count, np.int64)
     for row in range(len(labels)):
         left[before[row]] += 1
         staying[before[row]] += labels[row] == before[row]
     deserted = False
     for k in range(fixed, count):
         deserted |= left[k] > 0 and staying[k] == 0
-    refused, found = np.empty((count, 2), np.int64), 0
+    refused, found = new_array((count, 2), np.int64), 0
     if deserted:
         for row in range(len(labels)):
             old, new = before[row], labels[row]

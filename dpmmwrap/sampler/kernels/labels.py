@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled
+from dpmmwrap.special import compiled, new_zeros
 from dpmmwrap.variates import random_bits
 
 
@@ -94,7 +94,7 @@ def find_stalled(
     `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
     doubles with each start that led nowhere, up to `longest` times.
     """
-    stalled = np.zeros(len(records), np.bool_)
+    stalled = new_zeros(len(records), np.bool_)
     for k in range(len(records)):
         best = records[k]["best_ratio"]
         if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):

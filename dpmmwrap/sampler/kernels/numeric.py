@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.special import compiled
+from dpmmwrap.special import compiled, inner
 
 HALF = np.float32(0.5)
 
@@ -66,7 +66,7 @@ def add_scores(X: Any, factors: Any, offsets: Any, missing: Any, scores: Any) ->
             scores[row, k] -= HALF * _square(X[row], factors[k], offsets[k])
 
 
-@compiled
+@inner
 def _square(x: Any, factor: Any, offset: Any) -> Any:
     total = np.float32(0)
     for j in range(len(x)):
@@ -75,7 +75,7 @@ def _square(x: Any, factor: Any, offset: Any) -> Any:
     return total
 
 
-@compiled
+@inner
 def _loss_with_gaps(x: Any, factor: Any, offset: Any, terms: Any) -> Any:
     """Half the squared distance over what is observed, and the terms of what is not."""
     total = np.float32(0)
@@ -86,7 +86,7 @@ def _loss_with_gaps(x: Any, factor: Any, offset: Any, terms: Any) -> Any:
     return total
 
 
-@compiled
+@inner
 def _add_scores_with_gaps(X: Any, factors: Any, offsets: Any, missing: Any, scores: Any) -> None:
     for row in range(len(X)):
         for k in range(scores.shape[1]):

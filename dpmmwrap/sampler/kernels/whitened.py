@@ -36,7 +36,7 @@ from dpmmwrap.sampler.kernels.blocks import (
     set_aside,
 )
 from dpmmwrap.sampler.kernels.labels import sort_by_label
-from dpmmwrap.special import compiled, exp_float32
+from dpmmwrap.special import compiled, exp_float32, inner, new_array, new_zeros
 from dpmmwrap.variates import key_from
 
 
@@ -105,18 +105,18 @@ class Workspace(NamedTuple):
     points: Any
 
 
-@compiled
+@inner
 def new_workspace(count: Any, dim: Any) -> Any:
     block, flat = new_block(dim)
     return Workspace(
-        np.empty(LANES, np.uint64), block, flat, np.empty(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
-        np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
-        np.empty(LANES, np.int32), np.empty(count + 1, np.int32), np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, BUFFER)),
+        new_array(LANES, np.uint64), block, flat, new_array(4 * LANES, np.float32), new_array((2, LANES), np.float32),
+        new_array(LANES, np.float32), new_array((count + 1, LANES), np.float32), new_array(LANES, np.float32),
+        new_array(LANES, np.int32), new_array(count + 1, np.int32), new_array((2, LANES), np.uint64),
+        new_array((2, dim, BUFFER)),
     )  # fmt: skip
 
 
-@compiled
+@inner
 def _draw_labels(
     X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any
 ) -> None:
@@ -172,7 +172,7 @@ def _draw_labels(
                 labels[rows[b]] = survivors[chosen[b]]
 
 
-@compiled
+@inner
 def _draw_sublabels(
     X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
     work: Any, own: Any,
@@ -185,8 +185,8 @@ def _draw_sublabels(
     counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
     rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
     uniforms, lanes, points = work.uniforms, work.lanes, work.points
-    filled = np.zeros(2, np.int64)
-    found = np.zeros(2, np.int64)
+    filled = new_zeros(2, np.int64)
+    found = new_zeros(2, np.int64)
     for c in range(len(origins)):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
@@ -253,7 +253,7 @@ def sweep(
             )
 
 
-@compiled
+@inner
 def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
     """The statistics of the rows of a chunk that are in order of their labels."""
     rows, block, points, everyone = work.rows, work.block, work.points[0], work.lanes[0]
@@ -301,7 +301,11 @@ def start_subclusters(
     Cluster c has the rows and sides bounds[c] to bounds[c + 1].
     """
     dim = origins.shape[1]
-    places, lanes, points = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty((dim, LANES))
+    places, lanes, points = (
+        new_array(LANES, np.uint64),
+        new_array(LANES, np.uint64),
+        new_array((dim, LANES)),
+    )
     block, _ = new_block(dim)
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):
@@ -324,9 +328,9 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
     """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
     O(G K D^2)."""
     groups, clusters, sides, dim = sums.shape
-    total = np.zeros(sides * clusters)
-    means = np.zeros((sides * clusters, dim))
-    scatters = np.zeros((sides * clusters, dim, dim))
+    total = new_zeros(sides * clusters)
+    means = new_zeros((sides * clusters, dim))
+    scatters = new_zeros((sides * clusters, dim, dim))
     for k in range(sides * clusters):
         c, side = k // sides, k % sides
         for group in range(groups):

@@ -15,9 +15,11 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.bins import Embedder, thread_pools
+from dpmmwrap.dirichlet_process import log_split_prior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data, Unions
 from dpmmwrap.sampler.kernels import exact
+from dpmmwrap.sampler.kernels.collapsed import clear, copy_cluster
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
 from dpmmwrap.variates import derived_key, standard_exponentials
@@ -211,10 +213,34 @@ def propose(
     if not split:
         if these.gains[number] + log_q < log_uniform:
             return False
-        exact.merge(clusters, one, other, labels, rows)
+        merge(clusters, scratch, one, other, alpha)
+        labels[rows] = one
         return True
     limit = context.settings.max_clusters
     if limit is not None and np.count_nonzero(clusters.counts[context.model.outliers :]) >= limit:
         return False
+    if split_gain(clusters, scratch, one, alpha) - log_q < log_uniform:
+        return False
     place = partition.n_clusters + number
-    return bool(exact.accept_split(clusters, scratch, one, place, log_q, log_uniform, alpha, labels, rows, sides))
+    for side, k in enumerate((one, place)):
+        copy_cluster(clusters, k, scratch, side)
+        clusters.counts[k] = scratch.counts[side]
+    labels[rows[sides == 1]] = place
+    return True
+
+
+def split_gain(clusters: Any, scratch: Any, one: int, alpha: float) -> float:
+    """log ratio of splitting a cluster into scratch's two sides but for the probability of the proposal."""
+    left, right = exact.log_marginals(scratch, 0, 2)
+    whole = exact.log_marginals(clusters, one, one + 1)[0]
+    return float(left + right - whole + log_split_prior(alpha, scratch.counts[0], scratch.counts[1]))
+
+
+def merge(clusters: Any, scratch: Any, one: int, other: int, alpha: float) -> None:
+    """Put the points of a cluster into another."""
+    # Makes the union.
+    exact.merge_gains(clusters, scratch, np.array([one]), np.array([other]), alpha)
+    copy_cluster(clusters, one, scratch, exact.UNION)
+    clusters.counts[one] += clusters.counts[other]
+    clear(clusters, other)
+    clusters.counts[other] = 0.0

@@ -17,7 +17,7 @@ from dpmmwrap.sampler.kernels.collapsed import counts, numeric, whitened
 from dpmmwrap.sampler.kernels.collapsed.counts import CodeClusters, CountClusters
 from dpmmwrap.sampler.kernels.collapsed.numeric import NumericClusters
 from dpmmwrap.sampler.kernels.collapsed.whitened import WhitenedClusters
-from dpmmwrap.special import OPTIONS
+from dpmmwrap.special import FLOAT64, INNER
 
 __all__ = [
     "CodeClusters",
@@ -31,6 +31,7 @@ __all__ = [
     "add_rows",
     "clear",
     "copy_cluster",
+    "copy_clusters",
     "log_marginal",
     "log_predictive",
     "prepare",
@@ -48,6 +49,14 @@ class MixedClusters(NamedTuple):
 class MixedRows(NamedTuple):
     numeric: Any
     codes: Any
+
+
+SUMS: dict[type, tuple[str, ...]] = {
+    WhitenedClusters: ("means", "strengths", "freedoms", "factors"),
+    NumericClusters: ("sums",),
+    CountClusters: ("sums", "totals"),
+    CodeClusters: ("sums",),
+}
 
 
 def prepare(clusters: Any, k: int) -> None:
@@ -76,8 +85,9 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
 
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    """Make cluster k what cluster m of a bundle is, of the same or another one."""
-    raise NotImplementedError
+    """Make cluster k what cluster m of a bundle is, of the same or another one. Python may call it, too."""
+    for own, its in zip(sums_of(clusters), sums_of(others), strict=True):
+        own[k] = its[m]
 
 
 def log_marginal(clusters: Any, k: int) -> float:
@@ -86,17 +96,29 @@ def log_marginal(clusters: Any, k: int) -> float:
 
 
 def clear(clusters: Any, k: int) -> None:
-    """Make cluster k empty."""
-    raise NotImplementedError
+    """Make cluster k empty. Python may call it, too."""
+    for own in sums_of(clusters):
+        own[k] = own[-1] if isinstance(clusters, WhitenedClusters) else 0.0
+
+
+def copy_clusters(clusters: Any, used: int, others: Any) -> None:
+    """Write the first clusters of a bundle into another one."""
+    for own, its in zip([others.counts, *sums_of(others)], [clusters.counts, *sums_of(clusters)], strict=True):
+        own[:used] = its[:used]
+
+
+def sums_of(clusters: Any) -> list[Any]:
+    """What a cluster is given by, beside the number of its points; all else is worked out from it (`prepare`)."""
+    if isinstance(clusters, MixedClusters):
+        return [*sums_of(clusters.numeric), *sums_of(clusters.codes)]
+    return [getattr(clusters, name) for name in SUMS[type(clusters)]]
 
 
 def _is(bundle: Any, kind: type) -> bool:
     return isinstance(bundle, types.BaseNamedTuple) and getattr(bundle, "instance_class", None) is kind
 
 
-JIT: Any = {name: value for name, value in OPTIONS.items() if name in ("nogil", "error_model")} | {
-    "fastmath": {"reassoc", "contract"}
-}
+JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
 
 
 def _nothing(clusters: Any, k: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import inner_float64 as inner
 from dpmmwrap.special import log_gamma
 
 
@@ -33,7 +33,7 @@ class CodeClusters(NamedTuple):
     """log probability of each level (C, F), where prepared."""
 
 
-@compiled
+@inner
 def _rising(base: Any, count: Any) -> Any:
     """log of Gamma(base + count) / Gamma(base); most counts are 1."""
     return math.log(base) if count == 1.0 else log_gamma(base + count) - log_gamma(base)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import inner_float64 as inner
 from dpmmwrap.special import log_gamma
 
 LOG_PI = math.log(math.pi)
@@ -29,7 +29,7 @@ class NumericClusters(NamedTuple):
     """With one variance for all features, their degrees of freedom and scale (C, 2), where prepared."""
 
 
-@compiled
+@inner
 def _feature(clusters: Any, k: int, j: int) -> Any:
     """Observed values of a feature, their posterior mean and strength, and what they add to the scale."""
     prior, sums = clusters.prior, clusters.sums[k]

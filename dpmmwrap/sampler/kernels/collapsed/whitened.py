@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
+from dpmmwrap.special import inner_float64 as inner
+from dpmmwrap.special import log_gamma, new_array, new_zeros
 
 LOG_PI = math.log(math.pi)
 
@@ -29,7 +29,7 @@ class WhitenedClusters(NamedTuple):
     work: Any
 
 
-@compiled
+@inner
 def _half_log_determinant(factor: Any) -> Any:
     total = 0.0
     for i in range(len(factor)):
@@ -104,7 +104,7 @@ def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: Any) ->
     """By sums about the present mean, and one new factor: O(D^2 / 2) a row and O(D^3)."""
     mean, factor, gap = clusters.means[k], clusters.factors[k], clusters.work
     dim = len(mean)
-    count, sums, scale = 0.0, np.zeros(dim), np.zeros((dim, dim))
+    count, sums, scale = 0.0, new_zeros(dim), new_zeros((dim, dim))
     for place in range(len(rows)):
         if sides[place] == side:
             count += 1.0
@@ -127,7 +127,7 @@ def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: Any) ->
         clusters.freedoms[k] += count
 
 
-@compiled
+@inner
 def _factorise(scale: Any, factor: Any) -> None:
     """Write the lower Cholesky factor of a matrix. O(D^3)."""
     for i in range(len(scale)):
@@ -138,7 +138,7 @@ def _factorise(scale: Any, factor: Any) -> None:
             factor[i, j] = value / factor[j, j] if j < i else math.sqrt(max(value, 1e-300))
 
 
-@compiled
+@inner
 def _copy(clusters: Any, k: int, others: Any, m: int) -> None:
     """Number by number: where slices are assigned, numba compiles a second of messages about shapes."""
     mean, factor, its_mean, its_factor = clusters.means[k], clusters.factors[k], others.means[m], others.factors[m]
@@ -162,7 +162,7 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
         _copy(clusters, k, others, m)
         return
     strength = clusters.strengths[k] + others.strengths[m] - base
-    scale, centre = np.empty((dim, dim)), np.empty(dim)
+    scale, centre = new_array((dim, dim)), new_array(dim)
     first, second = clusters.means[last], others.means[m]
     for i in range(dim):
         centre[i] = (others.strengths[m] * (second[i] - mean[i]) - base * (first[i] - mean[i])) / strength
@@ -181,7 +181,7 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     clusters.freedoms[k] += others.freedoms[m] - clusters.freedoms[last]
 
 
-@compiled
+@inner
 def log_normaliser(clusters: Any, k: int) -> Any:
     dim, freedom = clusters.means.shape[1], clusters.freedoms[k]
     total = -freedom * _half_log_determinant(clusters.factors[k]) - 0.5 * dim * math.log(clusters.strengths[k])
