@@ -13,8 +13,8 @@ from numba.np.arrayobj import make_array, populate_array
 
 from dpmmwrap.kernel_cache import kept
 
-KNOWN = ((0, 63), (0, 68))
-"""The first and the last of numba's versions that `lowering` is tested with; others compile in their own way."""
+KNOWN = ((0, 68),)
+"""numba's versions that `lowering` is tested with; others compile in their own way."""
 ENTRY: dict[str, Any] = {}
 """numba's options for functions that Python calls."""
 INNER: dict[str, Any] = {}
@@ -22,7 +22,7 @@ INNER: dict[str, Any] = {}
 kept."""
 INLINED: dict[str, Any] = {"inline": "always"}
 """The same for what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
-if KNOWN[0] <= tuple(version_info.short) <= KNOWN[1]:
+if tuple(version_info.short) in KNOWN:
     from dpmmwrap.lowering import InnerCompiler, LeanCompiler
 
     ENTRY = {"pipeline_class": LeanCompiler}
