@@ -49,9 +49,10 @@ class NativeBackend:
                     found = list(pool.map(run, range(chains)))
             result = result_of(found, labels, settings.hyperprior)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
-                result = with_best(result, refined(X, settings, best_of(result), interrupt))
-                others = [chain.best.labels for number, chain in enumerate(found) if number != result.chain]
-                result = replace(result, agreement=agreement_with(result.labels, others))
+                best = refined(X, settings, best_of(result), interrupt)
+                if best.labels is not result.labels:
+                    others = [chain.best.labels for number, chain in enumerate(found) if number != result.chain]
+                    result = replace(with_best(result, best), agreement=agreement_with(best.labels, others))
         # Also after the last iteration: who has asked for the end of a loop of fits should get it.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
 
