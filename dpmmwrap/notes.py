@@ -9,6 +9,8 @@ from dpmmwrap.mixture import Mixture
 AGREEMENT = 0.8
 """Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
 again."""
+MANY = 20
+"""Multinomial clusters that are many, if they have no more rows than so many on average."""
 
 
 def doubts_about(mixture: Mixture, result: Result) -> list[str]:
@@ -34,6 +36,12 @@ def doubts_about(mixture: Mixture, result: Result) -> list[str]:
         doubts.append(
             f"every cluster has fewer points (the largest {largest:,}) than a full covariance has numbers "
             f"({per_cluster:,}): covariance_type='diag' needs fewer"
+        )
+    if mixture.family == "multinomial" and mixture.n_clusters > MANY > mixture.counts.sum() / mixture.n_clusters:
+        doubts.append(
+            f"the {mixture.n_clusters} clusters have {mixture.counts.sum() / mixture.n_clusters:.0f} rows on average: "
+            "counts that repeat within a row, as words do in long texts, are cut into too many clusters; try a few "
+            "principal components of their tf-idf, with family='gaussian'"
         )
     return doubts
 

@@ -11,6 +11,7 @@ from dpmmwrap import DPMM, NIW
 from dpmmwrap.backends import Result
 from dpmmwrap.cli.fit import in_options
 from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notes import doubts_about, no_split
 from dpmmwrap.trace import Iteration, Trace
@@ -48,6 +49,16 @@ def test_a_search_that_still_rises() -> None:
     assert "a longer search (--iterations)" in in_options(doubts[0])
     # Whoever has pressed Ctrl-C knows that.
     assert doubts_about(mixture_of(TWO), result_of(trace_of(RISING), TWO, interrupted=True)) == []
+
+
+@pytest.mark.parametrize(("clusters", "rows", "said"), [(21, 19, True), (21, 20, False), (20, 19, False)])
+def test_counts_cut_into_many_clusters(clusters: int, rows: int, said: bool) -> None:
+    labels = np.repeat(np.arange(clusters), rows).astype(np.int32)
+    mixture = Mixture.from_labels(np.ones((len(labels), 3)), labels, Dirichlet(np.ones(3)))
+    doubts = doubts_about(mixture, result_of(trace_of(FLAT, clusters), labels))
+    assert len(doubts) == said
+    if said:
+        assert doubts[0].startswith("the 21 clusters have 19 rows on average: counts that repeat within a row")
 
 
 def test_chains_that_disagree() -> None:
