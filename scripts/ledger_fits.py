@@ -65,7 +65,7 @@ IDENTITY = ("name", "spec", "seed", "options", "program")
 
 
 class KeepingDPMM(DPMM):
-    """Remembers the prior that goes with the labels, which the evidence is under, and the points as they were fitted."""
+    """Remembers what the evidence is computed from: the prior that goes with the labels, and the points as fitted."""
 
     def _keep(self, answer: Any, result: Any, backend: Any, choice: Any) -> None:
         super()._keep(answer, result, backend, choice)

@@ -313,7 +313,7 @@ def round_clusters(means: Any, deviation: float, seed: int, each: int = 100) -> 
 
 
 def draw_integers() -> Drawn:
-    """16 columns of whole numbers from 0 to 15 in 26 classes that overlap and are skewed, as those of the UCI letters."""
+    """16 columns of whole numbers from 0 to 15, 26 skewed classes that overlap: like the letters of UCI."""
     rng = np.random.default_rng(13)
     y = rng.integers(26, size=10_000)
     means, spreads = rng.normal(7, 2, (26, 16)), rng.uniform(1, 2.5, (26, 16))
