@@ -95,7 +95,7 @@ def parse(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="the part that the tests run")
     parser.add_argument("--options", default="", help="settings, as in covariance_type=full,init=kmeans")
     parser.add_argument("--starts", action="store_true", help="other settings and starts, for the best evidence")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds that a fit may take")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of processor time that a fit may take")
     parser.add_argument(
         "--cache", type=Path, default=ROOT / ".ledger" / "fits.jsonl", help="where single fits are kept"
     )
@@ -262,11 +262,10 @@ def summary(rows: Sequence[Row]) -> list[str]:
         seconds = sum(value_or_zero(row["cpu_seconds"]) for row in those)
         lines.append(f"{kind:10} {len(those):4} {means[0]:5.3f} {means[1]:5.3f}  {means[2]:5.3f} {seconds:8.1f}")
     for kind in ("cells", "generate", "hundred"):
-        if those := by_kind.get(kind):
-            lines.append(
-                f"{kind}: {sum(row['share'] >= SHARE for row in those)} of {len(those)} at {SHARE} of the oracle"
-            )
-    if those := by_kind.get("generate"):
+        if those := by_kind.get(kind, []):
+            good = sum(row["share"] >= SHARE for row in those)
+            lines.append(f"{kind}: {good} of {len(those)} at {SHARE} of the oracle or more")
+    if those := by_kind.get("generate", []):
         near = sum(abs(row["clusters"] - row["classes"]) <= 1 for row in those)
         lines.append(f"generate: {near} of {len(those)} with the number of clusters within 1")
     low = sorted((row for row in rows if row["share"] < SHARE), key=lambda row: row["share"])

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -152,7 +153,8 @@ def key(record: Record) -> tuple[Any, ...]:
     return tuple(record[name] for name in IDENTITY)
 
 
-TOO_LONG = "too long"
+TOO_LONG, BUSY = "too long", 5
+"""What a fit may take on the wall, in the processor time that it may take."""
 MEASURES = ("clusters", "ari", "nmi", "groups_ari", "oracle", "log_evidence", "cpu_seconds", "notes")
 
 
@@ -178,14 +180,17 @@ class Worker:
             raise RuntimeError("a process of the ledger could not begin")
 
     def run(self, fit: Fit, timeout: float) -> Record:
-        self.pipe.send(fit)
+        """What comes of a fit that may take so many seconds of processor time, and some more on the wall."""
+        self.pipe.send((fit, timeout))
         try:
-            if self.pipe.poll(timeout):
+            if self.pipe.poll(BUSY * timeout):
                 record: Record = self.pipe.recv()
                 return record
             record = failed(TOO_LONG)
         except EOFError:
-            record = failed("the process died")
+            self.process.join()
+            limit = getattr(signal, "SIGXCPU", None)
+            record = failed(TOO_LONG if limit and self.process.exitcode == -limit else "the process died")
         self.end()
         self.begin()
         return record
@@ -203,13 +208,26 @@ def serve(pipe: Any) -> None:
     pipe.send("ready")
     while True:
         try:
-            fit = pipe.recv()
+            fit, timeout = pipe.recv()
         except EOFError:
             return
+        limit_time(timeout)
         try:
             pipe.send(measured(fit))
         except Exception as error:
             pipe.send(failed(f"{type(error).__name__}: {error}"))
+
+
+def limit_time(seconds: float) -> None:
+    """End this process after so many seconds more: of its own, so that a busy machine makes no fit too long."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limits; the clock on the wall has to do.
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
 
 
 def run_all(fits: Iterable[Fit], jobs: int, timeout: float) -> Iterator[tuple[Fit, Record]]:

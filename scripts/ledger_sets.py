@@ -48,7 +48,8 @@ class Entry:
     kind: str
     draw: Callable[[], Drawn]
     spec: str
-    """What the data depend on: fits of another spec are not fits to the same data."""
+    """What the data depend on: fits of another spec are not fits to the same data. Whoever changes how data are drawn
+    changes this, too."""
 
 
 @dataclass(frozen=True)

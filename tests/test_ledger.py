@@ -95,13 +95,19 @@ def test_cells_can_be_told_apart_by_who_knows_them() -> None:
             assert len(set(found.y[found.y >= 0])) == cell.clusters
 
 
-def test_a_process_that_dies_or_fails_does_not_end_the_run() -> None:
-    entries = [ledger_sets.Entry(name, "", draw, "") for name, draw in (("dies", die), ("fails", refuse))]
+def test_a_process_that_dies_or_fails_or_hangs_does_not_end_the_run() -> None:
+    entries = [
+        ledger_sets.Entry(name, "", draw, "") for name, draw in (("dies", die), ("fails", refuse), ("hangs", hang))
+    ]
     found = {
         fit.entry.name: record["problem"]
-        for fit, record in ledger_fits.run_all([ledger_fits.Fit(entry, 0) for entry in entries], 1, 60)
+        for fit, record in ledger_fits.run_all([ledger_fits.Fit(entry, 0) for entry in entries], 1, 2)
     }
-    assert found == {"dies": "the process died", "fails": "ZeroDivisionError: division by zero"}
+    assert found == {
+        "dies": "the process died",
+        "fails": "ZeroDivisionError: division by zero",
+        "hangs": ledger_fits.TOO_LONG,
+    }
 
 
 def die() -> Any:
@@ -112,6 +118,11 @@ def die() -> Any:
 
 def refuse() -> Any:
     return 1 / 0
+
+
+def hang() -> Any:
+    while True:
+        pass
 
 
 def test_no_row_of_the_small_part_has_fallen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
