@@ -50,9 +50,11 @@ class Draws:
     """Moves since the draw before (chains, draws)."""
     labels: IntArray | None = None
     """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
+    prior_kappa: Float64Array | None = None
     prior_width: Float64Array | None = None
     prior_strength: Float64Array | None = None
-    """The width and the strength of the prior (chains, draws); None where it was not learned."""
+    """What was learned of the prior (chains, draws): its kappa, how wide clusters are (as a share of the data's
+    variance), how sure it is of that; None where it was not learned."""
 
     @property
     def n_chains(self) -> int:

@@ -33,8 +33,9 @@ from dpmmwrap.backends import (
     told_of,
 )
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
-from dpmmwrap.bins import is_remote, many_clusters, sample_rows
-from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
+from dpmmwrap.bins import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.choice import Choice, ModelOptions, choose_model, concentration
+from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
 from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
@@ -66,8 +67,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it, with a weak Gamma
-        prior of shape 1 and rate 0.1 (Escobar and West 1995); with Julia by the reference's own ratio it is 10.
+        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it (Escobar and West
+        1995); with Julia by the reference's own ratio it is 10.
+    alpha_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma prior of a concentration that is learned. The default expects few clusters, and is
+        soon outweighed by data that have many.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
@@ -99,10 +103,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     loss : {"vi", "binder"}, default="vi"
         What the representative partition has least of, on average over draws: variation of information, or Binder's
         loss.
-    prior_width, prior_strength : float or "auto", default="auto"
-        Of the default prior of numeric columns: how wide clusters are, in variances within k-means bins of the data,
-        and how sure the prior is of it, in degrees of freedom beyond the least that a covariance needs. "auto" learns
-        them. A narrower prior gives more clusters.
+    prior_kappa, prior_width, prior_strength : float or "auto", default="auto"
+        Of the default prior of numeric columns: how close to each other clusters are (a cluster's variance over that of
+        all clusters' means), how wide they are (as a share of each feature's variance), and how alike in that, in
+        degrees of freedom beyond the least that a covariance needs. "auto" learns them. A narrower prior gives more
+        clusters.
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
@@ -167,7 +172,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Why it was chosen.
     alpha_ : float
         The concentration that goes with the labels; with draws, its mean.
-    prior_width_, prior_strength_ : float or None
+    prior_kappa_, prior_width_, prior_strength_ : float or None
         Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
         Log posterior of the labels, up to a constant.
@@ -234,15 +239,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     labels_: IntArray
     mixture_: Mixture
+    prior_kappa_: float | None
     prior_width_: float | None
     prior_strength_: float | None
 
     def __init__(
         self,
         alpha: float | str = "auto",
+        alpha_prior: tuple[float, float] = ALPHA_PRIOR,
         init: Start | Initializer = "auto",
         max_iter: int | str = "auto",
         prior: Any = None,
+        prior_kappa: float | str = "auto",
         prior_width: float | str = "auto",
         prior_strength: float | str = "auto",
         backend: str = "auto",
@@ -274,9 +282,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         merge_ratio: Any = DEPRECATED,
     ) -> None:
         self.alpha = alpha
+        self.alpha_prior = alpha_prior
         self.init = init
         self.max_iter = max_iter
         self.prior = prior
+        self.prior_kappa = prior_kappa
         self.prior_width = prior_width
         self.prior_strength = prior_strength
         self.backend = backend
@@ -369,8 +379,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
             prepare(read.points, self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
-        choice = choose_model(asked, read, only_full=backend.name == "julia")
+        options = ModelOptions(
+            self.prior, self.family, self.covariance_type, self.alpha, self.alpha_prior, *self._hyperparameters
+        )
+        choice = choose_model(options, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
         full_ratio = backend.name != "julia" and given["acceptance_ratio"] in FULL_RATIOS
@@ -409,6 +421,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+
+    @property
+    def _hyperparameters(self) -> tuple[Any, Any, Any]:
+        return self.prior_kappa, self.prior_width, self.prior_strength
 
     def _reading(self, X: Any) -> AbstractContextManager[Read]:
         """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
@@ -462,7 +478,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.startup_seconds_ = result.startup_seconds
         self.alpha_ = answer.alpha if self.alpha == "auto" else float(self.alpha)
         values = learned_values(result, choice.hyperprior) or choice.begins
-        self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
+        self.prior_kappa_, self.prior_width_, self.prior_strength_ = (None, None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
@@ -626,7 +642,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
-        asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
+        asked = ModelOptions(None, self.family, kind, self.alpha, self.alpha_prior, prior_strength=self.prior_strength)
         return sensitivity_of(
             Fitted(points, labels, self.prior_width_, asked, mixture.columns, float(self.outlier_weight), outliers)
         )
@@ -645,7 +661,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Refuse what makes no sense; the settings that have an old name."""
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
-        for name in ("prior_width", "prior_strength"):
+        if np.shape(self.alpha_prior) != (2,):
+            raise ValueError(f"alpha_prior should be two numbers, a shape and a rate, not {self.alpha_prior!r}")
+        for name, number in zip(("shape", "rate"), self.alpha_prior, strict=True):
+            check_number(f"alpha_prior's {name}", number, above=0.0)
+        for name in ("prior_kappa", "prior_width", "prior_strength"):
             if not (isinstance(getattr(self, name), str) and getattr(self, name) == "auto"):
                 check_number(name, getattr(self, name), above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
@@ -701,7 +721,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if default_prior and self.prior != "reference":
             if self.covariance_type == "auto":
                 return "the covariance type is to be chosen"
-            if "auto" in (self.prior_width, self.prior_strength):
+            if "auto" in self._hyperparameters:
                 return "the prior is to be learned"
         if self.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
             return "several chains are to be compared (n_chains)"
@@ -716,7 +736,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def _concentration(self, backend: str, ratio: str) -> dict[str, Any]:
         plain = self.alpha == "auto" and self._plain_reference(backend, ratio)
-        return concentration(JULIA_ALPHA if plain else self.alpha)
+        return concentration(JULIA_ALPHA if plain else self.alpha, self.alpha_prior)
 
     def _started(self, chosen: Any, progress: Progress | None) -> Any:
         """The chosen backend, ready to run."""
@@ -757,21 +777,21 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
-        """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
+        """Where chains begin: by default every other one with k-means cells; a single chain with what was better in
         short chains."""
         points = choice.read.points
         first = self._first_clusters(points, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
-        if not own or choice.bins is None or not isinstance(first, int):
+        if not own or choice.n_cells is None or not isinstance(first, int):
             return {"init_clusters": first}
-        # Outliers would have bins of their own, and keep them.
-        if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
+        # Outliers would have cells of their own, and keep them.
+        if self.outlier_weight > 0 or choice.n_cells > (self.max_clusters or choice.n_cells):
             return {"init_clusters": first}
         several = self._chain_count(backend, choice) > 1
-        if not several and not choice.bins_are_better():
+        if not several and not choice.cells_are_better():
             return {"init_clusters": first}
-        bins = bins_to_begin_with(points, choice.bins)
-        return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
+        cells = kmeans_bins(points, choice.n_cells, seed=0)
+        return {"init_clusters": first, "other_start": cells} if several else {"init_clusters": cells}
 
     def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
         first = self.init_clusters

@@ -16,7 +16,7 @@ from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, take
 from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior, Place
+from dpmmwrap.families.hyperprior import LearnedPrior, Summary
 from dpmmwrap.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
     """The partition that represents the draws best; without their labels, the best that the search has met."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
-    draws, prior = result.draws, prior_of(result, settings)
+    draws, prior = result.draws, result.prior or settings.prior
 
     def found() -> Mixture:
         """Of the best clustering that the search has met."""
@@ -70,43 +70,28 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     from dpmmwrap.summaries.partitions import representative
 
     labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
-    averaged = Averaged.of(X, draws.kept_labels, labels, priors_of(draws, settings), *outliers)
-    prior = best_prior(X, labels, settings, result.place)
+    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
+    prior = best_prior(X, labels, settings, prior)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
     log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
     return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
 
 
-def prior_of(result: Result, settings: Settings) -> Prior:
-    """The prior that goes with the labels of a search."""
-    if settings.hyperprior is None or result.place is None:
-        return settings.prior
-    return settings.hyperprior.prior(result.place)
+def learned_values(result: Result, hyperprior: LearnedPrior | None) -> Summary | None:
+    """What was learned of the prior: what goes with the labels, or the draws' medians."""
+    if hyperprior is None or result.prior is None:
+        return None
+    if not result.draw_priors:
+        return hyperprior.summary(result.prior)
+    return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
 
 
-def learned_values(result: Result, grid: Hyperprior | None) -> Hyperparameters | None:
-    """The width and the strength of a prior that was learned: those that go with the labels, or the draws' medians."""
-    draws = result.draws
-    if draws is not None and draws.prior_width is not None and draws.prior_strength is not None:
-        return Hyperparameters(float(np.median(draws.prior_width)), float(np.median(draws.prior_strength)))
-    return None if grid is None or result.place is None else grid.values(result.place)
-
-
-def best_prior(X: Points, labels: IntArray, settings: Settings, near: Place | None) -> Prior:
+def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> Prior:
     """The prior that is most probable given some labels."""
-    grid = settings.hyperprior
-    if grid is None or near is None:
+    if settings.hyperprior is None:
         return settings.prior
-    return grid.prior(grid.best(near, settings.prior.statistics(X, labels)))
-
-
-def priors_of(draws: Draws, settings: Settings) -> list[Prior]:
-    """The prior of each draw, one chain after the other."""
-    grid, count = settings.hyperprior, draws.n_chains * draws.n_draws
-    if grid is None or draws.prior_width is None or draws.prior_strength is None:
-        return [settings.prior] * count
-    values = zip(draws.prior_width.ravel().tolist(), draws.prior_strength.ravel().tolist(), strict=True)
-    return [grid.prior(grid.place_of(*value)) for value in values]
+    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels))
+    return prior
 
 
 def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float, prior: Prior) -> float:
@@ -116,7 +101,7 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
-    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_weight
+    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
     return of_prior + log_joint_with_outliers(
         alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
     )

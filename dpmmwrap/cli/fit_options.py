@@ -81,6 +81,15 @@ def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) ->
     return number
 
 
+def shape_and_rate(ctx: click.Context, option: click.Parameter, value: str) -> tuple[float, float]:
+    """Two numbers above zero with a comma between them."""
+    parts = value.split(",")
+    if len(parts) != 2:
+        raise click.BadParameter(f"{value!r} is not two numbers with a comma between them.", ctx, option)
+    positive = click.FloatRange(min=0, min_open=True)
+    return positive(parts[0], option, ctx), positive(parts[1], option, ctx)
+
+
 def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
     if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
         raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
@@ -132,8 +141,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="auto|NUMBER",
         default="auto",
         show_default=True,
-        help="How wide the default prior expects clusters to be, in variances within small bins of the data: less "
-        "means more clusters. auto: learned from the data.",
+        help="How wide the default prior expects clusters to be, as a share of each feature's variance: less means "
+        "more clusters. auto: learned from the data.",
     ),
     model(
         "--prior-strength",
@@ -144,10 +153,19 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
     ),
     model(
+        "--prior-kappa",
+        callback=auto_or_positive,
+        metavar="auto|NUMBER",
+        default="auto",
+        show_default=True,
+        help="A cluster's variance over that of all clusters' means: less means clusters further apart. auto: learned "
+        "from the data.",
+    ),
+    model(
         "--sensitivity",
         is_flag=True,
-        help="Also tell how many clusters short chains find with a prior of a quarter, half, twice and four times the "
-        "width.",
+        help="Also tell how many clusters short chains find if the prior's width, kappa or concentration is a quarter, "
+        "half, twice and four times what it is, and how many the prior alone expects.",
     ),
     model(
         "--alpha",
@@ -156,6 +174,14 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="auto",
         show_default=True,
         help="Concentration: more means more clusters. auto: learned from the data.",
+    ),
+    model(
+        "--alpha-prior",
+        callback=shape_and_rate,
+        metavar="SHAPE,RATE",
+        default="1,1",
+        show_default=True,
+        help="Of a concentration that is learned: shape and rate of its Gamma prior.",
     ),
     model(
         "--outlier-weight",

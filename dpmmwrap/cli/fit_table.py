@@ -160,10 +160,12 @@ def family_words(summary: dict[str, Any]) -> str:
 
 
 def prior(summary: dict[str, Any]) -> str:
-    """The default prior's width and strength."""
+    """The default prior's hyperparameters."""
+    values = {name: summary[f"prior_{name}"] for name in ("width", "strength", "kappa")}
     learned = summary["prior_learned"]
-    words = {2: " (both learned)", 1: f" ({' and '.join(learned)} learned)", 0: ""}[len(learned)]
-    return f"width {summary['prior_width']:.3g}, strength {summary['prior_strength']:,.4g}{words}"
+    words = "all learned" if len(learned) == len(values) else f"{' and '.join(learned)} learned"
+    told = ", ".join(f"{name} {value:,.3g}" for name, value in values.items())
+    return f"{told} ({words})" if learned else told
 
 
 def sensitivity(summary: dict[str, Any]) -> str:

@@ -94,6 +94,7 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "covariance_reason": None if model.family == "multinomial" else model.covariance_reason_,
         "init": model.init_ if isinstance(model.init, str) else "splitnet",
         "alpha": float(model.alpha_),
+        "prior_kappa": model.prior_kappa_,
         "prior_width": model.prior_width_,
         "prior_strength": model.prior_strength_,
         "prior_learned": learned(model),
@@ -125,10 +126,10 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
 
 
 def learned(model: DPMM) -> list[str]:
-    """Which of the default prior's two numbers were learned; Julia's sampler learns none."""
+    """Which of the default prior's numbers were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
         return []
-    return [name for name in ("width", "strength") if getattr(model, f"prior_{name}") == "auto"]
+    return [name for name in ("kappa", "width", "strength") if getattr(model, f"prior_{name}") == "auto"]
 
 
 def components(task: Task) -> int | None:

@@ -195,16 +195,17 @@ def concentration(model: Any) -> str:
 
 
 def prior(model: Any) -> str:
-    """The width and the strength of the default prior."""
-    given = {"width": model.prior_width, "strength": model.prior_strength}
-    reached = {"width": model.prior_width_, "strength": model.prior_strength_}
-    told = [f"{name} {number(reached[name])}{', learned' if given[name] == 'auto' else ''}" for name in given]
+    """The hyperparameters of the default prior."""
+    told = []
+    for name in ("width", "strength", "kappa"):
+        learned = ", learned" if getattr(model, f"prior_{name}") == "auto" else ""
+        told.append(f"{name} {number(getattr(model, f'prior_{name}_'))}{learned}")
     return "; ".join(told)
 
 
 SHOWN_ANYWAY = {
     *("family", "alpha", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"),
-    *("prior_width", "prior_strength"),
+    *("prior_kappa", "prior_width", "prior_strength"),
 }
 
 
