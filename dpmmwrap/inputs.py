@@ -52,9 +52,14 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
     missing = has_missing(X)
     if missing and full:
         raise ValueError(NO_GAPS)
-    X, restored, notes = useful_columns(X, prior, getattr(estimator, "feature_names_in_", None))
+    X, restored, notes = useful_columns(X, prior, called(estimator))
     points, offset = as_float32(X)
     return Read(points, offset, None, int(np.isnan(points).sum()) if missing else 0, restored, notes)
+
+
+def called(estimator: Any) -> Any:
+    """What the columns are called, by the table or by the file that they were read from; None for nothing."""
+    return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
 def needs_all_values(covariance_type: str, prior: Any) -> bool:
@@ -147,7 +152,7 @@ def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> R
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
-    names = [columns.names[place] for place in columns.numeric]
+    names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
     useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
     numeric, offset = as_float32(useful.columns)
     points = type(points)(numeric, points.codes)

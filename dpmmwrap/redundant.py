@@ -130,15 +130,15 @@ def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
 
 
 def sentence(found: Redundant, names: Any = None) -> str:
-    """What was left out, in one sentence."""
+    """What was left out, in one sentence: by name, or by number from 1, as options count columns."""
 
     def listed(columns: list[int]) -> str:
-        words = [str(column if names is None else names[column]) for column in columns]
+        words = [str(column + 1 if names is None else names[column]) for column in columns]
         return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
 
-    parts = []
+    parts, kind = [], "number " if names is None else ""
     if found.constant:
-        parts.append(f"constant columns ({listed(found.constant)})")
+        parts.append(f"constant columns ({kind}{listed(found.constant)})")
     if found.combined:
-        parts.append(f"copies or combinations of others ({listed(found.combined)})")
+        parts.append(f"copies or combinations of others ({kind}{listed(found.combined)})")
     return f"left out, as they say nothing new: {' and '.join(parts)}"

@@ -54,7 +54,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     With --backend dask DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or zarr.
     """
-    from dpmmwrap.cli import DONE, INTERRUPTED
+    from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
 
     settle(ctx, options)
     check_draws(ctx, options)
@@ -63,7 +63,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         task = read(options)
         check_places(options, len(task.data), task.data.dim)
         fitted = fit(task, options)
-        finish(fitted, task, options)
+        failed = finish(fitted, task, options)
+    if failed:
+        return FAILED
     return INTERRUPTED if fitted.model.interrupted_ else DONE
 
 
@@ -226,6 +228,8 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
+    # Points are an array here, and notes are to call its columns as the file does.
+    model._called = task.data.names
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
@@ -282,12 +286,12 @@ def make_start(options: dict[str, Any]) -> Any:
     return make_initializer("splitnet", weights=options["weights"], device=options["device"])
 
 
-def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
+def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> list[str]:
     """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
-    whoever reads the numbers has left (`| head`)."""
+    whoever reads the numbers has left (`| head`). Files to look at that could not be made are given back."""
     from dpmmwrap.cli import fit_table, results
 
-    summary = results.summarise(fitted, task)
+    summary, failed = results.summarise(fitted, task), list[str]()
     try:
         if options["as_json"]:
             click.echo(results.to_json(summary))
@@ -298,6 +302,7 @@ def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
             fit_table.show(summary, task.source)
     finally:
         if options["out"] is not None:
-            written = results.write(options["out"], fitted, summary, task)
+            said, failed = results.write(options["out"], fitted, summary, task)
             if not options["quiet"]:
-                click.echo(written, err=options["as_json"])
+                click.echo(said, err=options["as_json"])
+    return failed

@@ -16,6 +16,7 @@ import numpy as np
 from dpmmwrap import plotting
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
+from dpmmwrap.cli.folder import tidy
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtWidth
     from dpmmwrap.summaries.groups import Groups
 
-SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
-"""Files that not every fit writes, so that they may be of an earlier one."""
 PAIRS_SHOWN = 500
 """Points in the picture of pair probabilities at most, evenly spaced."""
 
@@ -185,24 +184,30 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> str:
-    """Fill the folder; one sentence says with what."""
-    model, there = fitted.model, {path.name for path in folder.iterdir()}
+class Written(NamedTuple):
+    """What a folder was filled with, in a sentence; and the files to look at that could not be made."""
+
+    sentence: str
+    failed: list[str]
+
+
+def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> Written:
+    """Fill the folder. What fails of the files to look at comes after all else was written."""
+    model = fitted.model
     lazy = is_lazy(model.labels_)
     written = (write_lazily if lazy else write_arrays)(folder, fitted, task)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
-    if lazy:
-        return f"Written to {folder}: {', '.join(written)}"
-    if page(folder / "report.html", fitted, summary, task):
-        written.append("report.html")
-    pictures = draw(folder, fitted, task) if plotting.available() else []
-    old = [name for name in SOMETIMES if name in there - {*written, *pictures}]
-    said = f"Written to {folder}: {', '.join([*written, *pictures])}"
-    if old:
-        said += f" ({', '.join(old)} there {'is' if len(old) == 1 else 'are'} of an earlier fit)"
-    return said if plotting.available() else f"{said} (for pictures: pip install matplotlib)"
+    made: dict[str, bool] = {}
+    if not lazy:
+        made["report.html"] = page(folder / "report.html", fitted, summary, task)
+        made |= draw(folder, fitted, task) if plotting.available() else {}
+    written += [name for name, done in made.items() if done]
+    said = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
+    if not (lazy or plotting.available()):
+        said += " (for pictures: pip install matplotlib)"
+    return Written(said, [name for name, done in made.items() if not done])
 
 
 def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
@@ -321,25 +326,24 @@ def command_line() -> str:
     return shlex.join([*words, *options])
 
 
-def draw(folder: Path, fitted: Fitted, task: Task) -> list[str]:
-    """The pictures that could be drawn."""
+def draw(folder: Path, fitted: Fitted, task: Task) -> dict[str, bool]:
+    """The pictures, and whether they could be drawn."""
 
     def save(name: str, figure: Callable[[], Any]) -> bool:
         return attempt(name, lambda: plotting.save_figure(folder / name, figure()))
 
-    return [name for name, figure in pictures(fitted, task).items() if save(name, figure)]
+    return {name: save(name, figure) for name, figure in pictures(fitted, task).items()}
 
 
 def attempt(name: str, make: Callable[[], None]) -> bool:
-    """Whether a file to look at could be made: whatever is odd about the data, the result is there, and a picture is
-    not worth more than it."""
+    """Whether a file to look at could be made: if not, what else there is to be written still is."""
     try:
         make()
     except InputError:
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        click.echo(f"dpmmwrap: note: {name} could not be drawn ({reason})", err=True)
+        click.echo(f"dpmmwrap: {name} could not be drawn ({reason})", err=True)
         return False
     return True
 

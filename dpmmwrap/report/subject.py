@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.profiles import feature_names, names_for
+from dpmmwrap.rows import all_columns
 from dpmmwrap.summaries.groups import Groups
 
 
@@ -33,8 +34,8 @@ class Subject:
         scores: Mapping[str, float] | None = None,
     ) -> None:
         self.model = model
-        self.points: Any = model.mixture_._points(model._rows(X))
-        """The rows as the fitted mixture takes them: an array, a sparse matrix or the points of a mixed table."""
+        self.points: Any = all_columns(model, X)
+        """The rows with all their columns: an array, a sparse matrix or the points of a mixed table."""
         if self.points.shape[0] != len(model.labels_):
             raise ValueError(
                 f"a report is about the data of the fit, which had {len(model.labels_):,} rows, "

@@ -182,10 +182,9 @@ def test_a_picture_that_fails_takes_nothing_with_it(
     monkeypatch.setattr("dpmmwrap.plotting.fit_figure", broken)
     monkeypatch.setattr("dpmmwrap.report.write_report", broken)
     done = run("fit", counts, "--family", "multinomial", *QUICK, "--out", tmp_path / "out")
-    assert done.code == 0
+    assert done.code == 1
     assert done.err.splitlines() == [
-        f"dpmmwrap: note: {name} could not be drawn (ZeroDivisionError: no way)"
-        for name in ("report.html", "clusters.png")
+        f"dpmmwrap: {name} could not be drawn (ZeroDivisionError: no way)" for name in ("report.html", "clusters.png")
     ]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "labels.csv",
@@ -196,5 +195,6 @@ def test_a_picture_that_fails_takes_nothing_with_it(
         "summary.json",
         "groups.png",
         "trace.png",
+        "manifest.json",
     }
     assert "clusters.png" not in done.out

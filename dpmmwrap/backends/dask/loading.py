@@ -18,7 +18,7 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.bins import sample_rows
-from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, needs_all_values, offset_of, useful_columns
+from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, needs_all_values, offset_of, useful_columns
 from dpmmwrap.sampler.data import Stretch
 
 WORKERS_WITHIN = 30.0
@@ -217,7 +217,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
             found = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
             return np.nanmin([low for low, _ in found], axis=0), np.nanmax([high for _, high in found], axis=0)
 
-    useful = useful_columns(sample, prior, getattr(estimator, "feature_names_in_", None), extremes=extremes)
+    useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
     kept = None if useful.restored is None else useful.restored.kept
     if kept is not None:
         # Chunks depend on the number of columns, and so does who has which rows.
