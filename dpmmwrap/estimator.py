@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import compiling
+from dpmmwrap import absent, compiling
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -37,11 +37,11 @@ from dpmmwrap.bins import is_remote, many_clusters, sample_rows
 from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
-from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
+from dpmmwrap.inputs import NO_GAPS, Read, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
-from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
+from dpmmwrap.parameters import check_among, check_number, check_whole
 from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
@@ -149,8 +149,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     Attributes
     ----------
     labels_ : ndarray of int32, shape (N,)
-        The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
-        the one of the highest log posterior that any chain has met. Of data on Dask a Dask array, and so is sublabels_.
+        The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
+        partition that represents them best; without, the one of the highest log posterior that any chain has met. Of
+        data on Dask a Dask array, and so is sublabels_.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -395,7 +396,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
             n_jobs=effective_n_jobs(self.n_jobs),
-            truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
+            truth=None if truth is None else read.labels(truth, "truth"),
             progress=progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=int(self.checkpoint_every),
@@ -445,6 +446,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.mixture_ = mixture
         self.labels_ = answer.labels
         self.sublabels_ = result.sublabels
+        self._present = choice.read.present
         self.n_clusters_ = mixture.n_clusters
         self.weights_ = mixture.weights
         if mixture.family in ("full", "diag", "spherical"):
@@ -465,6 +467,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
+        if self._present is not None:
+            self.labels_ = self._present.spread(self.labels_, -1)
+            self.sublabels_ = self._present.spread(self.sublabels_, 0)
+            self.draws_ = self._present.spread_draws(self.draws_)
+            # In every draw such a row is where it is in the result: nowhere.
+            self.confidence_ = None if answer.confidence is None else self._present.spread(answer.confidence, 1.0)
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
         doubts = [*doubts_about(mixture, result), *answer.doubts]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
@@ -507,7 +515,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: IntArray = self._lazily("predict", X, np.int32)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict(rows)
+        return absent.predict(self.mixture_, rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row, by the clusters' posterior predictives.
@@ -529,7 +537,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict_proba(rows)
+        return absent.predict_proba(self.mixture_, rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, of the mean over draws if there are any.
@@ -548,7 +556,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("score_samples", X, np.float64)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.score_samples(rows)
+        return absent.score_samples(self.mixture_, rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density.
@@ -623,7 +631,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.prior_width_ is None:
             raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
         points, mixture = self._some_points, self.mixture_
-        labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
+        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
+        labels = np.asarray(fitted[kept_rows(len(fitted), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
         asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
@@ -638,8 +647,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             return mixed_rows(self, X)
         if self.mixture_.family == "multinomial":
             return read_counts(self, X, reset=False)
-        gaps: Any = "allow-nan" if self.mixture_.family != "full" else True
-        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite=gaps)
+        rows = validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+        if self.mixture_.family == "full":
+            # A row without any value has no cluster; one with some cannot be told.
+            inside = self.mixture_._useful(rows)
+            if np.isnan(inside[absent.with_values(inside)]).any():
+                raise ValueError(NO_GAPS)
+        return rows
 
     def _check_parameters(self) -> dict[str, Any]:
         """Refuse what makes no sense; the settings that have an old name."""
@@ -760,7 +774,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
         short chains."""
         points = choice.read.points
-        first = self._first_clusters(points, choice.prior, seed, ratio)
+        first = self._first_clusters(choice.read, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
         if not own or choice.bins is None or not isinstance(first, int):
             return {"init_clusters": first}
@@ -773,8 +787,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         bins = bins_to_begin_with(points, choice.bins)
         return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
 
-    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
-        first = self.init_clusters
+    def _first_clusters(self, read: Read, prior: Any, seed: int, ratio: str) -> Any:
+        first, X = self.init_clusters, read.points
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
@@ -786,7 +800,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), int(X.shape[0]))
-        return truth_labels(first, X.shape[0], name="init_clusters")
+        return read.labels(first, "init_clusters")
 
     def _outlier_prior(self, read: Read, prior: Any) -> Any:
         if self.outlier_weight == 0:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.posterior import sample_of
@@ -139,7 +140,7 @@ class NotebookMixin:
         names : list of str, default=None
             What the features are called; None for what the table or the model says.
         ids : list, default=None
-            The rows' own names; None for a data frame's index, or the rows' numbers from 0.
+            The rows' own names; None for a data frame's index, or the rows' numbers from 1.
         """
         check_is_fitted(self)
         from dpmmwrap.report import Subject, write_report
@@ -172,7 +173,8 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
 def labels_of(model: Any, X: Any) -> IntArray:
     """The labels of the fit if X is what was fitted; else what the model predicts."""
     points = model.mixture_._points(model._rows(X))
-    if points.shape[0] == len(model.labels_) and are_those_of_the_fit(model, points):
+    there = with_values(points)
+    if len(there) == len(model.labels_) and are_those_of_the_fit(model, points if there.all() else points[there]):
         return np.asarray(model.labels_)
     return np.asarray(model.predict(X))
 
@@ -180,6 +182,8 @@ def labels_of(model: Any, X: Any) -> IntArray:
 def are_those_of_the_fit(model: Any, points: Any) -> bool:
     """Whether rows are those that were fitted, as far as the model has kept them."""
     mine, kept = sample_of(points), model._some_points
+    if mine.shape != kept.shape:
+        return False
     if isinstance(mine, MixedPoints):
         return bool((mine.codes == kept.codes).all()) and close(mine.numeric - model._offset, kept.numeric)
     if hasattr(mine, "toarray"):

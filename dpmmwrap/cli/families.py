@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.format_options import way_by_format
+
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
     from dpmmwrap.files.reading import Kind
@@ -134,17 +136,15 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
 
 def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
     """What to try instead, behind what is wrong with a file."""
-    from dpmmwrap.files import DecimalCommas, MissingValues, SparseInstead, WordsInstead
+    from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
 
     if isinstance(error, MissingValues):
         return f"; {why_no_gaps(options, prior)}"
     if isinstance(error, SparseInstead):
         return "; sparse counts are for --family multinomial"
-    if isinstance(error, DecimalCommas):
-        return "; for decimal commas use --decimal ,"
     if isinstance(error, WordsInstead):
         return "".join(f"; {way}" for way in ways_without_words(error, options["family"]))
-    return ""
+    return way_by_format(error)
 
 
 def ways_without_words(error: WordsInstead, family: str) -> list[str]:

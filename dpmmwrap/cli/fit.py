@@ -21,6 +21,7 @@ from dpmmwrap.cli.fit_options import (
     check_draws,
     word_or_number,
 )
+from dpmmwrap.cli.format_options import format_of
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
@@ -135,7 +136,7 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     from dpmmwrap.files import InputError, check_classes, files_of, read_data, read_labels, source_of
 
     files = files_of(options["data"])
-    labels = true_labels(options["labels"], files[0], options["decimal"])
+    labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
     kind, words = kind_of_file(options["family"]), options["categorical"] or ()
     try:

@@ -11,6 +11,7 @@ import click
 
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
 from dpmmwrap.cli.data_options import column_options, left_out_note, selection_of, skip_option
+from dpmmwrap.cli.format_options import way_by_format
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,6 +117,8 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, gaps:
         raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
     except SparseInstead as error:
         raise InputError(f"{error}; the model is of the family {family}, not multinomial") from error
+    except InputError as error:
+        raise InputError(f"{error}{way_by_format(error)}") from error
     if data.dim != mixture.n_inputs:
         kind = "columns" if mixture.columns is not None else "features"
         known = "" if mixture.input_names is None else f" ({listed(mixture.input_names)})"
@@ -133,7 +136,7 @@ def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tu
     names = mixture.input_names
     if names is None or names == numbered(len(names)) or asked.columns is not None or asked.drop:
         return None
-    there = read_names(files[0], asked.decimal)
+    there = read_names(files[0], asked.format)
     if there is None:
         return None
     missing = [name for name in names if name not in there]

@@ -62,12 +62,25 @@ def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | 
             # The samplers work in single precision: what overflows there counts as infinite.
             single = chunk.astype(np.float32, copy=False)
         wrong = np.isinf(single) if gaps else ~np.isfinite(single)
+        if wrong.any() and not gaps:
+            # What is empty is left out: it needs no values.
+            wrong &= ~(np.isnan(single).all(axis=1, keepdims=True) | empty_columns(X))
         if wrong.any():
             row, column = (int(place) for place in np.argwhere(wrong)[0])
             value = float(chunk[row, column])
             place = place_in_words(rows.start + row, column, names)
             message = f"{source} should hold finite numbers, but {place} is {name_of(value)}"
             raise MissingValues(message) if math.isnan(value) else InputError(message)
+
+
+def empty_columns(X: FloatArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which columns have no value in any row."""
+    empty = np.ones(X.shape[1], bool)
+    for rows in chunks(X):
+        empty &= np.isnan(X[rows]).all(axis=0)
+        if not empty.any():
+            break
+    return empty
 
 
 def check_not_negative(X: FloatArray, source: str, names: Names | None) -> None:

@@ -15,6 +15,7 @@ from dpmmwrap.files.arrow import arrow_names, read_arrow
 from dpmmwrap.files.checks import check_labels, check_not_negative, check_points, chunks
 from dpmmwrap.files.columns import Columns, as_numbers, check_columns, counting, gaps_in, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
+from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
 from dpmmwrap.files.npy import names_in, read_arrays, read_npy
 from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suffix, source_of
@@ -150,11 +151,15 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
             return read_sparse(path, members, wanted, at_least)
         if kind == "table" and suffix not in ARRAYS:
             table = columns_in(path, suffix, wanted)
+            named = {name: without_codes(column, wanted.selection.format) for name, column in table.columns.items()}
+            table = table._replace(columns=named)
             check_columns(table.columns, str(path), at_least=at_least)
             return Piece(table.columns, table.names, table.rows, table.notes)
         numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
     gaps = wanted.gaps or kind == "table"
-    points = check_points(numbers.X, str(path), at_least=at_least, gaps=gaps, names=numbers.names)
+    points = check_points(
+        without_codes(numbers.X, wanted.selection.format), str(path), at_least=at_least, gaps=gaps, names=numbers.names
+    )
     if numbers.rows.labels is not None:
         check_labels(numbers.rows.labels, len(points), f"y in {path}")
     if kind == "counts":
@@ -162,6 +167,15 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
     if kind == "table":
         return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
     return Piece(points, numbers.names, numbers.rows, numbers.notes)
+
+
+def without_codes(X: AnyArray, format: Format) -> AnyArray:
+    """Numbers with gaps where a code such as -999 stands for one."""
+    codes = format.missing_numbers
+    if not codes or X.dtype.kind not in "fiu":
+        return X
+    found = np.isin(X, codes)
+    return np.where(found, np.nan, X) if found.any() else X
 
 
 def array_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
@@ -244,7 +258,7 @@ def words_in(pieces: Sequence[Piece]) -> list[str]:
     return [name for name in names if any(piece.X[name].dtype.kind == "U" for piece in pieces)]
 
 
-def read_names(path: PathLike, decimal: str = ".") -> Names | None:
+def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:
     """The names of a table's columns, where the file has them."""
     path = Path(path)
     with explained(path):
@@ -252,13 +266,13 @@ def read_names(path: PathLike, decimal: str = ".") -> Names | None:
         if suffix in ARROW:
             return arrow_names(path)
         if suffix in EXCEL:
-            return sheet_names(path)
-        return layout_of(path, marks(suffix), words=True, decimal=decimal).names if suffix in TEXT else None
+            return sheet_names(path, format)
+        return layout_of(path, marks(suffix), words=True, format=format).names if suffix in TEXT else None
 
 
 def marks(suffix: str) -> str:
     """What may stand between two fields of a text file."""
-    return "\t" if suffix.startswith(".tsv") else ",;\t"
+    return "\t" if suffix.startswith(".tsv") else ",;\t|"
 
 
 def read_json(path: PathLike) -> Any:

@@ -54,11 +54,15 @@ def draw_fit(
     own_figure: bool = True,
 ) -> None:
     """The same in given axes, of any rows with all their columns. In a figure of its own the legend is below."""
+    from dpmmwrap.absent import with_values
     from dpmmwrap.profiles import feature_names
     from dpmmwrap.rows import telling
 
     mixture = model.mixture_
     points, names = telling(mixture, points, feature_names(model, names))
+    there = with_values(points)
+    if not there.all():
+        points, labels = points[there], np.asarray(labels)[there]
     if mixture.family in GAUSSIAN:
         # Of the columns that are drawn.
         inside = replace(mixture, restored=None)

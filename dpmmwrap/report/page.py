@@ -62,6 +62,7 @@ def render(subject: Subject) -> str:
     sure = certainty_of(subject.model, subject.points)
     wanted = np.array([one.row for one in sure.doubtful], dtype=np.int64)
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])
+    rows = rows[~subject.absent[rows]]
     views = maps.maps_of(subject.model, subject.points, rows, subject.names)
     palette = colours(subject, views[0])
     profiles = None
@@ -79,7 +80,7 @@ def render(subject: Subject) -> str:
             title=words.title(subject),
             found=words.found(subject, sure),
             notes=subject.notes,
-            outliers=int((subject.labels < 0).sum()),
+            outliers=subject.outliers,
             clusters=clusters(subject, sure, profiles, palette),
             n_clusters=subject.n_clusters,
             open_profiles=OPEN,

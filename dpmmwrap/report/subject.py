@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.profiles import feature_names, names_for
-from dpmmwrap.rows import all_columns
+from dpmmwrap.rows import all_columns, telling
 from dpmmwrap.summaries.groups import Groups
 
 
@@ -48,7 +49,7 @@ class Subject:
             raise ValueError(f"ids should be {len(model.labels_):,}, one per row, not {len(self.ids):,}")
         self.id_name = id_name
         self.numbered = ids is None if numbered is None else numbered
-        """Whether ids are the rows' numbers, which count from 0."""
+        """Whether ids are the rows' numbers, which count from 1."""
         self.command = command
         self.notes = list(model.notes_ if notes is None else notes)
         self.groups = groups
@@ -68,6 +69,15 @@ class Subject:
         return int(self.model.n_clusters_)
 
     @cached_property
+    def absent(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows have no value, and no cluster for that reason."""
+        return ~with_values(telling(self.model.mixture_, self.points).points)
+
+    @property
+    def outliers(self) -> int:
+        return int((self.labels[~self.absent] < 0).sum())
+
+    @cached_property
     def sizes(self) -> IntArray:
         return np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
 
@@ -80,8 +90,8 @@ class Subject:
         return names_for(feature_names(self.model, self.given_names), int(self.points.shape[1]))
 
     def id_of(self, row: int) -> str:
-        """A row's own name, or its number from 0."""
+        """A row's own name, or its number from 1."""
         if self.ids is None:
-            return str(int(row))
+            return str(int(row) + 1)
         own = self.ids[row]
         return str(own.item() if hasattr(own, "item") else own)

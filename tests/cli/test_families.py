@@ -14,7 +14,7 @@ from dpmmwrap.cli import answers
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
     *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
-    *("clusters.png", "groups.png", "trace.png"),
+    *("clusters.png", "groups.png", "trace.png", "manifest.json"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
 
@@ -204,14 +204,15 @@ def test_a_table_by_itself(run, summary_of, table: Path, tmp_path: Path) -> None
     out = tmp_path / "out"
     summary = summary_of(table, "--family", "mixed", "--labels", tmp_path / "truth.txt", "--out", out)
     assert (summary["family"], summary["covariance_type"]) == ("mixed", "diag")
-    assert summary["categorical"] == ["sex", "colour"]
+    assert summary["categorical"] == ["sex", "colour", "code"]
+    assert "taken for categories, as they hold few different whole numbers: code" in summary["notes"][0]
     assert (summary["missing"], summary["dimensions"]) == (18, 5)
     assert summary["converted_from"] is None
     assert summary["ari"] > 0.95
     assert {path.name for path in out.iterdir()} == WRITTEN
     done = run("fit", table, "--family", "mixed", *QUICK)
-    assert "180 points of 3 numeric and 2 categorical columns" in done.out
-    assert "mixed, categorical: sex, colour" in done.out
+    assert "180 points of 2 numeric and 3 categorical columns" in done.out
+    assert "mixed, categorical: sex, colour, code" in done.out
 
 
 def test_categorical_columns_by_name_and_number(run, summary_of, table: Path, tmp_path: Path) -> None:

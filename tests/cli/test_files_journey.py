@@ -201,8 +201,8 @@ def test_what_is_said_of_columns(run, tmp_path: Path) -> None:
     assert "for decimal commas use" in run("fit", commas, "--categorical", "species").sentence
     said = run("fit", commas).sentence
     assert "column 'width' holds" in said and said.endswith("for decimal commas use --decimal ,")
-    points = written(tmp_path / "points.csv", ["a;b", "1.234,5;1", "2,5;3"])
-    assert "column 'a' holds '1.234,5'" in run("fit", points, "--decimal", ",").sentence
+    points = written(tmp_path / "points.csv", ["a;b", "1.23,5;1", "2,5;3"])
+    assert "column 'a' holds '1.23,5'" in run("fit", points, "--decimal", ",").sentence
     nothing = run("fit", tmp_path / "*.npy").sentence
     assert "should match a file, but it matches none" in nothing
     other = written(tmp_path / "other.csv", ["id,width,depth", "a,1,2", "b,3,4"])

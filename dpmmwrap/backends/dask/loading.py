@@ -18,7 +18,7 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.bins import sample_rows
-from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, needs_all_values, offset_of, useful_columns
+from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, gaps_notes, needs_all_values, offset_of, useful_columns
 from dpmmwrap.sampler.data import Stretch
 
 WORKERS_WITHIN = 30.0
@@ -232,7 +232,8 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
         raise ValueError(TOO_WIDE)
     points.dtype = np.dtype(np.float32)
     missing_left = missing if kept is None else int(sum(cluster.ask(0, query=("gaps", ()), of_points=True).values()))
-    return Read(points, offset, None, missing_left, useful.restored, useful.notes)
+    notes = (*useful.notes, *gaps_notes(missing_left, estimator, columns))
+    return Read(points, offset, None, missing_left, useful.restored, notes)
 
 
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:

@@ -1,0 +1,54 @@
+"""The columns of a mixed table of which nothing was said: which are categories, and which are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.columns import as_words_or_numbers, is_numeric
+from dpmmwrap.files.looks import few_whole_numbers, names_rows
+from dpmmwrap.files.selection import listed
+
+
+class Sorted(NamedTuple):
+    """The columns to cluster by, those that are categorical, and what is to be said of it."""
+
+    table: dict[str, Any]
+    categorical: list[str]
+    notes: tuple[str, ...]
+
+
+def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
+    """Words are categories, unless nearly every row has its own: then they are an id or a text, and left out. Few
+    different whole numbers are codes of categories.
+
+    Without names all columns stay, as new rows go by their places.
+    """
+    words = {name: as_words_or_numbers(column) for name, column in table.items() if not is_numeric(column)}
+    texts = [name for name, column in words.items() if named and names_rows(column.tolist())]
+    if len(texts) == len(table):
+        texts = []
+    codes = [name for name, column in table.items() if name not in words and few_whole_numbers(numbers(column))]
+    kept = {name: column for name, column in table.items() if name not in texts}
+    notes = [text_note(name, words[name]) for name in texts]
+    if codes:
+        called = listed(codes if named else [str(int(name) + 1) for name in codes], 5)
+        notes.append(
+            f"taken for categories, as they hold few different whole numbers: {called} (to have it otherwise, name the "
+            "categorical columns: categorical)"
+        )
+    return Sorted(kept, [name for name in kept if name in words or name in codes], tuple(notes))
+
+
+def numbers(column: Any) -> Any:
+    return as_words_or_numbers(np.asarray(column))
+
+
+def text_note(name: str, column: Any) -> str:
+    held = column[column != ""].tolist()
+    return (
+        f"the column {name!r} is left out: with {len(set(held)):,} different words in {len(held):,} rows it is an id "
+        f"or a text, not a category; categorical=['{name}'] would keep it"
+    )
