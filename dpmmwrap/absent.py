@@ -59,6 +59,11 @@ def score_samples(mixture: Any, X: Any) -> Float64Array:
     return np.asarray(answers_for(mixture, X, mixture.score_samples, 0.0))
 
 
+def absent_note(rows: int) -> str:
+    count = "1 row has" if rows == 1 else f"{rows:,} rows have"
+    return f"{count} no value in the columns that are clustered by, and therefore no cluster (label -1)"
+
+
 class Present(NamedTuple):
     """The numbers of the rows that have values, of so many."""
 
@@ -77,9 +82,7 @@ class Present(NamedTuple):
 
     @property
     def note(self) -> str:
-        absent = self.total - len(self.rows)
-        count = "1 row has" if absent == 1 else f"{absent:,} rows have"
-        return f"{count} no value in the columns that are clustered by, and therefore no cluster (label -1)"
+        return absent_note(self.total - len(self.rows))
 
     def labels(self, labels: Any, name: str) -> IntArray:
         """Of labels of all rows those of these, as whole numbers from 0 without gaps."""

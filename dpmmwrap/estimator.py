@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -42,9 +41,19 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
 from dpmmwrap.parameters import check_among, check_number, check_whole
-from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.posterior import (
+    LOSSES,
+    Answer,
+    PosteriorMixin,
+    answer_of,
+    kept_rows,
+    learned_values,
+    sample_averaged,
+    sample_of,
+)
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
+from dpmmwrap.warning import warn_caller
 
 if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtWidth
@@ -407,9 +416,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
-        self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+        self._keep(answer, result, chosen, choice)
 
     def _reading(self, X: Any) -> AbstractContextManager[Read]:
         """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
@@ -474,10 +483,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             # In every draw such a row is where it is in the result: nowhere.
             self.confidence_ = None if answer.confidence is None else self._present.spread(answer.confidence, 1.0)
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
-        doubts = [*doubts_about(mixture, result), *answer.doubts]
+        doubts = [*doubts_about(mixture, result, self.stopped_by_), *answer.doubts]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
-            warnings.warn(doubt, UserWarning, stacklevel=3)
+            warn_caller(doubt)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row.
@@ -585,7 +594,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return by_blocks(self, method, X, kind, columns)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
-        """New points from the fitted mixture.
+        """New points from the fitted mixture; with draws, from the mixtures of the draws that predictions are averaged
+        over.
 
         Parameters
         ----------
@@ -603,7 +613,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples should be a whole number of at least 1, not {n_samples!r}")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return self.mixture_.sample(int(n_samples), np.random.default_rng(seed))
+        return sample_averaged(self.mixture_, int(n_samples), np.random.default_rng(seed))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code.
@@ -691,7 +701,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         value = getattr(self, old)
         if isinstance(value, str) and value == DEPRECATED:
             return getattr(self, new)
-        warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
+        warn_caller(f"{old} is now called {new}; the old name will go", DeprecationWarning)
         return value
 
     def _wanted(self, acceptance_ratio: str, read: Read) -> Wanted:
@@ -756,12 +766,14 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
                     check_torch()
             except NetworkUnavailable as problem:
                 start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
-                warnings.warn(notes[0], UserWarning, stacklevel=3)
+                warn_caller(notes[0])
         self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
             return make_initializer("splitnet", device=self.device), notes
+        if isinstance(start, str) and self.device not in ("auto", "cpu"):
+            notes.append(f"the device {self.device} is not used: it is where a network runs, and here there is none")
         return make_initializer(start), notes
 
     def _chain_count(self, backend: str, choice: Choice) -> int:

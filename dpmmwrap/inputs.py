@@ -85,8 +85,8 @@ def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
         return ()
     count = "1 value is" if missing == 1 else f"{missing:,} values are"
     return (
-        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: without the rows with gaps "
-        "(--skip-missing on the command line) they may have any direction, which often takes fewer clusters",
+        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: without the rows with "
+        "gaps (--skip-missing on the command line) they may have any direction, which often takes fewer clusters",
     )
 
 

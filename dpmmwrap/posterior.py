@@ -156,6 +156,19 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
     )
 
 
+def sample_averaged(mixture: Mixture, count: int, rng: np.random.Generator) -> tuple[Any, IntArray]:
+    """New points from the density that `score_samples` gives: of a draw for each point, where there are draws."""
+    averaged = mixture.averaged
+    if averaged is None:
+        return mixture.sample(count, rng)
+    # The components of all draws as one mixture, in which each draw weighs the same.
+    every = replace(
+        mixture, counts=averaged.weights, posterior=averaged.posterior, outlier_weight=0.0, averaged=None, draws=None
+    )
+    points, components = every.sample(count, rng)
+    return points, averaged.clusters[components].astype(np.int32)
+
+
 def sample_of(points: Points) -> Points:
     """Rows that a fitted model keeps; all of them if they are few."""
     rows = kept_rows(*points.shape)

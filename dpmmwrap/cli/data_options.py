@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.families import named
 from dpmmwrap.cli.format_options import format_of, format_options
 
 if TYPE_CHECKING:
-    from dpmmwrap.files import Data, Format, Selection
+    from dpmmwrap.files import Format, Selection
 
 Option = Callable[[Any], Any]
 
@@ -103,12 +102,3 @@ def left_out_note(rows: int) -> str:
     from dpmmwrap.plotting import counted
 
     return f"{counted(rows, 'row')} with missing values left out"
-
-
-def counting_notes(data: Data) -> list[str]:
-    """What is to be said of columns that count the rows."""
-    return [
-        f"the column {name!r} counts the rows, as an id does, and is clustered by like the others: "
-        f"--drop {named([name])} leaves it out, --id {named([name])} names the rows by it"
-        for name in data.counting
-    ]

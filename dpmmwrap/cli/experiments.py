@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.column_notes import counting_notes
 from dpmmwrap.cli.data_options import (
     column_list,
-    counting_notes,
     data_options,
     left_out_note,
     selection_of,

@@ -66,6 +66,13 @@ def problems(options: dict[str, Any]) -> list[str]:
             "--columns, --drop, --id and --labels are for files, not for --example.",
         ),
         (options["scale"] and family == "multinomial", "--scale is for numbers, not for the counts of multinomial."),
+        (bool(options["log"]) and family == "multinomial", "--log is for numbers, not for the counts of multinomial."),
+        (
+            options["device"].startswith("cuda") and not with_network(options),
+            "--device cuda is where the network runs, and without --init splitnet there is none: leave it out.",
+        ),
+        (options["with_data"] and options["example"], "--with-data is for files, not for --example."),
+        (options["with_data"] and options["out"] is None, "--with-data is about labels.csv and needs --out DIR."),
         (bool(options["pca"]) and family != "gaussian", f"--pca is for --family gaussian, not {family}."),
         (covariance not in known, f"--covariance {covariance} is for --family gaussian, not {family}."),
         (
@@ -104,6 +111,13 @@ def problems(options: dict[str, Any]) -> list[str]:
         ),
     ]
     return [sentence for wrong, sentence in checks if wrong]
+
+
+def with_network(options: dict[str, Any]) -> bool:
+    """Whether a network may begin splits: where it is asked for, or where "auto" takes it."""
+    if options["init"] == "auto" and options["weights"] is None:
+        return options["acceptance_ratio"] in ("reference", "printed") or options["backend"] == "julia"
+    return options["init"] == "splitnet" or options["weights"] is not None
 
 
 def kind_of_file(family: str) -> Kind:
@@ -173,4 +187,12 @@ def as_options(sentence: str) -> str:
         name = {"covariance_type": "covariance"}.get(found[1], found[1])
         return f"--{name.replace('_', '-')} {found[2]}"
 
+    def kept(found: re.Match[str]) -> str:
+        column = named([found[1]])
+        return f"--categorical {column} would keep it, --id {column} names the rows by it"
+
+    sentence = re.sub(r"categorical=\['(.*)'\] would keep it", kept, sentence)
+    sentence = sentence.replace(
+        "name the categorical columns: categorical)", "name the categorical columns: --categorical)"
+    )
     return re.sub(r"\b(\w+)='([\w-]+)'", option, sentence)

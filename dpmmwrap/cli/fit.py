@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.data_options import counting_notes, selection_of, true_labels
+from dpmmwrap.cli.column_notes import column_notes
+from dpmmwrap.cli.data_options import selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
 from dpmmwrap.cli.fit_options import (
     A_PATH,
@@ -22,6 +24,7 @@ from dpmmwrap.cli.fit_options import (
     word_or_number,
 )
 from dpmmwrap.cli.format_options import format_of
+from dpmmwrap.cli.standard_input import by_its_name, called, piped
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
@@ -58,10 +61,12 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
 
     settle(ctx, options)
+    options["data"] = piped(ctx, options["data"])
     check_draws(ctx, options)
     check_dask(ctx, options)
     with cluster_of(options):
-        task = read(options)
+        with by_its_name(options["data"]):
+            task = read(options)
         check_places(options, len(task.data), task.data.dim)
         fitted = fit(task, options)
         failed = finish(fitted, task, options)
@@ -92,6 +97,8 @@ class Task(NamedTuple):
     skipped: int = 0
     preparation: Preparation | None = None
     """What was done to the features."""
+    columns: dict[str, Any] | None = None
+    """The columns of the files as text, where they are to stand beside the labels."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -133,7 +140,7 @@ def read_lazily(options: dict[str, Any], prior: Any) -> Task:
 
 def read_points(options: dict[str, Any], prior: Any) -> Task:
     """The points of files, and their true labels."""
-    from dpmmwrap.files import InputError, check_classes, files_of, read_data, read_labels, source_of
+    from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, read_labels, source_of
 
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
@@ -146,7 +153,23 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     truth = data.y if labels.file is None else read_labels(labels.file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")
-    return Task(data, truth, prior, source_of(files))
+    notes = (*data.notes, *column_notes(data, logged_columns(options, data)))
+    columns = read_as_text(files, format_of(options)) if options["with_data"] else None
+    return Task(replace(data, notes=notes), truth, prior, called(source_of(files), files), columns=columns)
+
+
+def logged_columns(options: dict[str, Any], data: Data) -> tuple[str, ...]:
+    """The columns whose logarithm is asked for, by name or number."""
+    from dpmmwrap.files import InputError, find_columns
+    from dpmmwrap.files.selection import numbered
+
+    names = tuple(data.X) if isinstance(data.X, dict) else data.names or numbered(data.dim)
+    found = find_columns(options["log"] or (), names, "DATA, as far as it is clustered by,")
+    if isinstance(data.X, dict):
+        for name in found:
+            if data.X[name].dtype.kind == "U":
+                raise InputError(f"--log is for numbers, and the column {name!r} holds words")
+    return found
 
 
 def check_truth(task: Task) -> None:
@@ -161,28 +184,42 @@ def check_truth(task: Task) -> None:
 
 
 def prepare(task: Task, options: dict[str, Any]) -> Task:
-    """Standardised, or principal components, where that is asked for."""
+    """Logarithms, standardised, or principal components, where that is asked for."""
     data, components = task.data, options["pca"] or 0
     if components >= data.dim:
         components = 0
-    if not (options["scale"] or components):
+    if not (options["scale"] or components or options["log"]):
         return task
     import numpy as np
 
+    from dpmmwrap.files.selection import numbered
     from dpmmwrap.preparation import Preparation
 
+    logged = logged_columns(options, data)
+
+    def logs(names: Sequence[str]) -> Any:
+        return np.array([list(names).index(name) for name in logged], np.int64) if logged else None
+
     if not isinstance(data.X, dict):
-        preparation = Preparation.learn(data.X, options["scale"], components, data.names)
+        own = logs(data.names or numbered(data.dim))
+        preparation = Preparation.learn(data.X, options["scale"], components, data.names, own)
         done = replace(data, X=preparation(data.X), names=preparation.names_out)
         return task._replace(data=done, preparation=preparation)
     from dpmmwrap.files import find_columns
+    from dpmmwrap.files.looks import few_whole_numbers
 
     words = find_columns(options["categorical"] or (), tuple(data.X), task.source)
-    numeric = [name for name, column in data.X.items() if column.dtype.kind != "U" and name not in words]
+    # What will be taken for categories keeps its values.
+    coded = few_whole_numbers if options["categorical"] is None else lambda column: False
+    numeric = [
+        name
+        for name, column in data.X.items()
+        if name in logged or (column.dtype.kind != "U" and name not in words and not coded(column))
+    ]
     if not numeric:
         return task
     columns = np.column_stack([data.X[name] for name in numeric])
-    preparation = Preparation.learn(columns, options["scale"], 0, tuple(numeric))
+    preparation = Preparation.learn(columns, options["scale"], 0, tuple(numeric), logs(numeric))
     done = replace(data, X=data.X | dict(zip(numeric, preparation(columns).T, strict=True)))
     return task._replace(data=done, preparation=preparation)
 
@@ -201,7 +238,10 @@ def skip_missing(task: Task) -> Task:
         message = f"{task.source} should hold at least 2 points without missing values, but it holds {len(kept)}"
         raise InputError(message)
     truth = None if task.truth is None else task.truth[kept]
-    return task._replace(data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept))
+    columns = None if task.columns is None else {name: column[kept] for name, column in task.columns.items()}
+    return task._replace(
+        data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept), columns=columns
+    )
 
 
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
@@ -241,7 +281,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
-    notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
+    notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
     sensitivity = None
     if options["sensitivity"] and not model.interrupted_:
         try:

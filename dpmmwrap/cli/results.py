@@ -106,8 +106,10 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "skipped": task.skipped,
         "scaled": task.preparation is not None and task.preparation.scales,
         "components": components(task),
+        "logged": [] if task.preparation is None else task.preparation.logged,
         "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
-        "outliers": len(model.labels_) - sum(fitted.sizes),
+        "empty": 0 if model._present is None else model._present.total - len(model._present.rows),
+        "outliers": outliers_of(fitted),
         "sizes": fitted.sizes,
         "group_sizes": fitted.group_sizes,
         "notes": list(fitted.notes),
@@ -116,11 +118,18 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
     if truth is not None:
         from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-        labels = np.asarray(model.labels_)
+        labels, there = np.asarray(model.labels_), present_rows(model)
+        labels, truth = labels[there], truth[there]
         summary["nmi"] = float(normalized_mutual_info_score(truth, labels))
         summary["ari"] = float(adjusted_rand_score(truth, labels))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
+
+
+def outliers_of(fitted: Fitted) -> int:
+    """Rows that have values, and no cluster all the same."""
+    present = fitted.model._present
+    return (len(fitted.model.labels_) if present is None else len(present.rows)) - sum(fitted.sizes)
 
 
 def learned(model: DPMM) -> list[str]:
@@ -221,7 +230,7 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
         write_npy(folder / name, array)
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
-    write_labels(folder / "labels.csv", model, task)
+    write_labels(folder / "labels.csv", fitted, task)
     written = ["labels.csv", *arrays, "model.npz"]
     if model.draws_ is None:
         return written
@@ -248,17 +257,33 @@ def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     return ["labels.npy", "model.npz", "draws.npz"]
 
 
-def write_labels(path: Path, model: DPMM, task: Task) -> None:
-    """Each row's cluster, how probable it is there, and whether it is an outlier."""
+def write_labels(path: Path, fitted: Fitted, task: Task) -> None:
+    """Each row's cluster and group, how probable the cluster is, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
-    labels, data = model.labels_, task.data
-    answers = (
-        Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
-        for rows in pieces(len(labels))
-    )
+    model, data = fitted.model, task.data
+    labels, there = model.labels_, present_rows(model)
+
+    def probabilities(rows: slice) -> Any:
+        found = np.full(len(labels[rows]), np.nan)
+        chosen = rows.start + np.flatnonzero(there[rows])
+        if len(chosen):
+            found[there[rows]] = model.mixture_.probability_of(data.rows(chosen), labels[chosen])
+        return found
+
+    answers = (Assignment(labels[rows], probabilities(rows)) for rows in pieces(len(labels)))
     names = row_names(len(labels), data.ids, task.kept)
-    write_atomically(path, lambda file: write_assignments(file, names, answers))
+    groups = fitted.point_groups
+    write_atomically(path, lambda file: write_assignments(file, names, answers, groups, task.columns))
+
+
+def present_rows(model: DPMM) -> Any:
+    """Which rows have values, and a cluster for that reason."""
+    there = np.ones(len(model.labels_), bool)
+    if model._present is not None:
+        there[:] = False
+        there[model._present.rows] = True
+    return there
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
@@ -290,6 +315,7 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
             groups=fitted.groups,
             seconds=fitted.seconds,
             scores={name: summary[name] for name in ("nmi", "ari", "true_clusters") if name in summary},
+            preparation=task.preparation,
         )
         write_report(path, subject)
 
@@ -297,9 +323,9 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
 
 
 def row_ids(task: Task) -> Any:
-    """The rows' own names; where some rows were left out, their numbers in the file; None for 0, 1, 2, …"""
+    """The rows' own names; where some rows were left out, their numbers in the file; None for 1, 2, 3, …"""
     ids = getattr(task.data, "ids", None)
-    return task.kept if ids is None else ids
+    return (None if task.kept is None else task.kept + 1) if ids is None else ids
 
 
 def command_line() -> str:

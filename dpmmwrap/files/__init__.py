@@ -15,7 +15,7 @@ from dpmmwrap.files.problems import (
     WordsInstead,
     WrongEncoding,
 )
-from dpmmwrap.files.reading import Data, read_data, read_json, read_names
+from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_names
 from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.writing import (
     check_writable,
@@ -48,6 +48,7 @@ __all__ = [
     "has_column",
     "prepare_folder",
     "read_arrays",
+    "read_as_text",
     "read_data",
     "read_json",
     "read_labels",

@@ -61,6 +61,13 @@ def as_text(column: Any) -> Column:
     return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=str)
 
 
+def arrow_text(path: Path) -> dict[str, Column]:
+    """All columns as words."""
+    names = arrow_names(path)
+    table = open_table(path, names)
+    return {name: as_text(table.column(name)) for name in names}
+
+
 def arrow_names(path: Path) -> Names:
     """The names of the columns, without the index that pandas keeps among them."""
     pyarrow, _ = pyarrow_for(path)

@@ -80,10 +80,9 @@ def marked(field: str, decimal: str) -> Mark:
 class Reader:
     """Reads the fields of a column as numbers, and remembers how they were written."""
 
-    def __init__(self, format: Format = PLAIN, gaps: bool = True) -> None:
+    def __init__(self, format: Format = PLAIN) -> None:
         self.decimal = format.decimal
-        # What was named as missing is: who wants every value hears of it later.
-        self.gaps = (GAPS if gaps else frozenset()).union(format.missing)
+        self.gaps = GAPS.union(format.missing)
         self.marks: dict[tuple[str, bool, bool], Mark] = {}
         """The first number that was written in some way."""
         self.plain = False

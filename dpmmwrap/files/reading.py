@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.files.arrow import arrow_names, read_arrow
-from dpmmwrap.files.checks import check_labels, check_not_negative, check_points, chunks
-from dpmmwrap.files.columns import Columns, as_numbers, check_columns, counting, gaps_in, read_columns
+from dpmmwrap.files.arrow import arrow_names, arrow_text, read_arrow
+from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, empty_columns
+from dpmmwrap.files.columns import Columns, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
@@ -22,7 +22,7 @@ from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suf
 from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Numbers, Rows, layout_of, read_table
+from dpmmwrap.files.tables import Numbers, Rows, counted_rows, layout_of, read_table
 
 AnyArray = np.ndarray[Any, Any]
 
@@ -69,10 +69,14 @@ class Data:
         labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0
         if hasattr(self.X, "indptr"):
             return labelled
+        # A column without any value is left out, and needs none.
         if isinstance(self.X, dict):
-            return np.asarray(labelled & ~np.any([gaps_in(column) for column in self.X.values()], axis=0))
+            gaps = [gaps_in(column) for column in self.X.values()]
+            return np.asarray(labelled & ~np.any([own for own in gaps if not own.all()] or gaps, axis=0))
+        empty = empty_columns(self.X)
+        wanted = empty if empty.all() else ~empty
         for rows in chunks(self.X):
-            labelled[rows] &= ~np.isnan(self.X[rows]).any(axis=1)
+            labelled[rows] &= ~(np.isnan(self.X[rows]) & wanted).any(axis=1)
         return labelled
 
 
@@ -163,7 +167,7 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
     if numbers.rows.labels is not None:
         check_labels(numbers.rows.labels, len(points), f"y in {path}")
     if kind == "counts":
-        check_not_negative(points, str(path), numbers.names)
+        check_counts(points, str(path), numbers.names)
     if kind == "table":
         return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
     return Piece(points, numbers.names, numbers.rows, numbers.notes)
@@ -256,6 +260,32 @@ def words_in(pieces: Sequence[Piece]) -> list[str]:
     """The columns that hold words in some of the tables."""
     names = pieces[0].X
     return [name for name in names if any(piece.X[name].dtype.kind == "U" for piece in pieces)]
+
+
+def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:
+    """All columns of files by name or number, as they stand there; nothing where a value is missing."""
+    files = files_of(paths)
+    found = [columns_as_text(path, format) for path in files]
+    same_names([tuple(columns) for columns in found], [len(columns) for columns in found], files)
+    return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+
+
+def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
+    with explained(path):
+        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        wanted = Selection(format=format)
+        if suffix in ARROW:
+            return arrow_text(path)
+        if suffix in TEXT:
+            layout = layout_of(path, marks(suffix), words=True, format=format)
+            return columns_of(path, layout, counted_rows(path, layout), layout.known, wanted).columns
+        if suffix in EXCEL:
+            return read_sheet(path, sheet_names(path, format) or (), wanted).columns
+        X = array_in(path, suffix, Wanted("numbers", True, (), wanted)).X
+        return {
+            name: np.array([plain(value) for value in X[:, place].tolist()])
+            for place, name in enumerate(numbered(X.shape[1]))
+        }
 
 
 def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:

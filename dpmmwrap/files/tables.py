@@ -85,9 +85,10 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
         raise
     except ValueError:
         # Slower, as every field passes through Python.
-        readers = {place: Reader(wanted.format, gaps) for place in places}
+        readers = {place: Reader(wanted.format) for place in places}
         try:
             X = load_by(readers, path, layout, None if whole else places)
+            refuse_gaps(X, gaps)
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
             blame_line(path, layout, as_table, places, gaps, error)
@@ -100,6 +101,14 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
     return Numbers(X, names, read_rows(path, layout, own, labels), tuple(notes))
+
+
+def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
+    """Have the line named in which a value is missing. What is empty altogether is left out, and is no gap: where there
+    is such, the gaps beside it are found later, by row."""
+    missing = np.isnan(X)
+    if not allowed and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
+        raise ValueError("a value is missing")
 
 
 def units_note(layout: Layout) -> tuple[str, ...]:

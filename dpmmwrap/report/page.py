@@ -13,7 +13,7 @@ import numpy as np
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.files import write_atomically
 from dpmmwrap.plotting import COLOURS, counted, spread_colours
-from dpmmwrap.profiles import Profiles, profiles_of
+from dpmmwrap.profiles import Profiles, in_units, profiles_of
 from dpmmwrap.report import maps, words
 from dpmmwrap.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.report.charts import Chart, chart_of
@@ -75,6 +75,7 @@ def render(subject: Subject) -> str:
             columns=subject.model.mixture_.columns,
             counts=words.is_counts(subject),
         )
+        profiles = in_units(profiles, subject.preparation)
     return str(
         template().render(
             title=words.title(subject),

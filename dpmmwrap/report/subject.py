@@ -33,6 +33,7 @@ class Subject:
         groups: Groups | None = None,
         seconds: float | None = None,
         scores: Mapping[str, float] | None = None,
+        preparation: Any = None,
     ) -> None:
         self.model = model
         self.points: Any = all_columns(model, X)
@@ -55,6 +56,8 @@ class Subject:
         self.groups = groups
         self.seconds = seconds
         self.scores = dict(scores or {})
+        self.preparation = preparation
+        """What was done to the features before the fit: profiles are in the units that they had before."""
 
     @property
     def labels(self) -> IntArray:

@@ -128,8 +128,8 @@ def test_skipping_rows(run, summary_of, gappy: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     # Rows go by their numbers in the file.
     ids = json.loads(page.split('id="data">')[1].split("</script>")[0])["ids"]
-    assert ids == [str(row) for row in np.load(out / "rows.npy")]
-    assert "Rows are counted from 0." in page
+    assert ids == [str(row + 1) for row in np.load(out / "rows.npy")]
+    assert "Rows are counted from 1." in page
     assert "--skip-missing --out" in page.split('id="command">')[1]
 
 
@@ -194,7 +194,7 @@ def test_counts_of_other_words(run, counts: Path, tmp_path: Path) -> None:
     said = run("predict", tmp_path / "out" / "model.npz", tmp_path / "wide.npz").sentence
     assert "30 features like the model, but it has 31" in said
     np.save(tmp_path / "x.npy", -np.ones((3, 30)))
-    assert "counts of 0 or more" in run("predict", tmp_path / "out" / "model.npz", tmp_path / "x.npy").sentence
+    assert "whole numbers of 0 or more" in run("predict", tmp_path / "out" / "model.npz", tmp_path / "x.npy").sentence
 
 
 # Tables

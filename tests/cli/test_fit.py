@@ -236,7 +236,7 @@ def test_priors_that_do_not_fit(run, data: Path, tmp_path: Path) -> None:
     path.write_text("[1, 2")
     assert "JSON" in run("fit", data, "--prior", path).sentence
     assert "not 'flat'" in run("fit", data, "--prior", "flat").sentence
-    assert "cannot be read" in run("fit", data, "--prior", tmp_path / "none.json").sentence
+    assert "there is none of that name" in run("fit", data, "--prior", tmp_path / "none.json").sentence
 
 
 # Bad input

@@ -20,6 +20,7 @@ from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.bins import sample_rows
 from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, gaps_notes, needs_all_values, offset_of, useful_columns
 from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.warning import warn_caller
 
 WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""
@@ -150,7 +151,7 @@ def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
     try:
         doubt = cluster.check_versions(addresses)
         if doubt is not None:
-            warnings.warn(doubt, UserWarning, stacklevel=4)
+            warn_caller(doubt)
         read = read_counts(cluster, blocks, threads) if estimator.family == "multinomial" else None
         yield read or read_numbers(estimator, cluster, blocks, threads)
     finally:
