@@ -16,7 +16,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     while is_inside(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     # In a thread of its own there is nobody outside.
-    warnings.warn(message, category, stacklevel=2 if is_inside(frame) else level - 1)
+    warnings.warn(message, category, stacklevel=2 if is_inside(frame) else level)
 
 
 def is_inside(frame: FrameType) -> bool:

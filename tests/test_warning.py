@@ -23,7 +23,7 @@ def test_warnings_point_at_the_callers_line() -> None:
     for call in calls:
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            call(DPMM(**QUICK, n_chains=1, max_iter=25))
+            call(DPMM(**QUICK, n_chains=1, max_iter=25, alpha=1e-9))
         assert heard and {warning.filename for warning in heard} == {__file__}
     with pytest.warns(DeprecationWarning, match="burnout is now called") as told:
         DPMM(**QUICK, n_chains=1, max_iter=5, burnout=2).fit(X)
