@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.columns import as_words_or_numbers, is_numeric
-from dpmmwrap.files.looks import few_whole_numbers, names_rows
+from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows
 from dpmmwrap.files.selection import listed
 
 
@@ -26,6 +26,7 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
 
     Without names all columns stay, as new rows go by their places.
     """
+    refuse_dates(table)
     words = {name: as_words_or_numbers(column) for name, column in table.items() if not is_numeric(column)}
     texts = [name for name, column in words.items() if named and names_rows(column.tolist())]
     if len(texts) == len(table):
@@ -40,6 +41,19 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
             "categorical columns: categorical)"
         )
     return Sorted(kept, [name for name in kept if name in words or name in codes], tuple(notes))
+
+
+def refuse_dates(table: Mapping[str, Any]) -> None:
+    """Dates are neither numbers nor categories: every day would be a level of its own."""
+    for name, column in table.items():
+        if is_numeric(column):
+            continue
+        values = np.asarray(column)
+        if values.dtype.kind in "Mm" or holds_dates(as_words_or_numbers(values).tolist()):
+            raise ValueError(
+                f"the column {name!r} holds dates, which are neither numbers nor categories: leave it out, or use the "
+                f"days since some date; categorical=['{name}'] takes each for a category"
+            )
 
 
 def numbers(column: Any) -> Any:

@@ -36,7 +36,7 @@ from dpmmwrap.bins import is_remote, many_clusters, sample_rows
 from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
-from dpmmwrap.inputs import NO_GAPS, Read, mixed_rows, read_counts, read_mixed, read_numeric
+from dpmmwrap.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
@@ -85,7 +85,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         most probable, by short chains with each. Missing values (NaN) need "diag" or "spherical", and "auto" knows
         that.
     categorical : list of str or int, default=None
-        Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
+        Of the family "mixed": the categorical columns by name or number. None for those that hold words or two to ten
+        different whole numbers; words of which nearly every row has its own, as ids and texts do, are left out.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits
@@ -435,7 +436,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.family == "mixed":
             return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
-            return Read(read_counts(self, X, reset=True), np.zeros(1))
+            counts = read_counts(self, X, reset=True)
+            return Read(counts, np.zeros(1), notes=fraction_notes(counts))
         return read_numeric(self, X, self.covariance_type, self.prior)
 
     def _loops(self, read: Read) -> tuple[str, ...]:

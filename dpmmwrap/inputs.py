@@ -178,6 +178,13 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     return X.astype(np.float32, copy=False)
 
 
+def fraction_notes(counts: Any) -> tuple[str, ...]:
+    """That some counts are none, where that is so."""
+    values = counts.data if issparse(counts) else counts
+    whole = all(bool((part == np.round(part)).all()) for part in np.array_split(values, max(1, len(values) // CHUNK)))
+    return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
+
+
 def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)

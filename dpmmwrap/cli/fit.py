@@ -49,7 +49,8 @@ BYTES = 64
 @all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx.
+    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx;
+    or - for standard input.
 
     Each row is a point, each column a feature; several files, or a pattern such as '*.csv', are taken one after the
     other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as

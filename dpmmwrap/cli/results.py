@@ -100,7 +100,7 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "seed": model.random_state,
         "interrupted": bool(model.interrupted_),
         "points": len(model.labels_),
-        "dimensions": int(model.n_features_in_),
+        "dimensions": dimensions(model),
         "categorical": categorical_columns(model),
         "missing": int(model.n_missing_),
         "skipped": task.skipped,
@@ -124,6 +124,12 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         summary["ari"] = float(adjusted_rand_score(truth, labels))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
+
+
+def dimensions(model: DPMM) -> int:
+    """Columns of the data; of a mixed table those that are clustered by."""
+    columns = model.mixture_.columns
+    return int(model.n_features_in_) if columns is None else len(columns.names)
 
 
 def outliers_of(fitted: Fitted) -> int:
