@@ -177,8 +177,12 @@ def check_truth(task: Task) -> None:
     """Refuse true labels that are missing in some rows."""
     from dpmmwrap.files import InputError
 
-    if task.truth is not None and (task.truth < 0).any():
-        row = int((task.truth < 0).argmax())
+    if task.truth is None or not (task.truth < 0).any():
+        return
+    # A row without any value is in no cluster, and needs no label.
+    missing = (task.truth < 0) & ~task.data.empty()
+    if missing.any():
+        row = int(missing.argmax())
         row = row if task.kept is None else int(task.kept[row])
         message = f"{task.source} should hold a label for each row, but row {row + 1} has none"
         raise InputError(f"{message}; --skip-missing leaves out such rows")

@@ -112,7 +112,7 @@ def groups(summary: dict[str, Any]) -> str:
     if summary["groups"] == summary["n_clusters"]:
         return f"{summary['groups']}: no two clusters overlap enough to be joined"
     joined = f"{counted(summary['n_clusters'], 'component')} in {counted(summary['groups'], 'group')}"
-    return f"{joined} ({sizes(summary['group_sizes'])})"
+    return f"{joined} ({sizes(sorted(summary['group_sizes'], reverse=True))})"
 
 
 def confidence(summary: dict[str, Any]) -> str:

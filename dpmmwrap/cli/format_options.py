@@ -96,5 +96,8 @@ def way_by_format(error: Exception) -> str:
         return f"; use --encoding {error.likely}"
     if isinstance(error, DatesInstead):
         column = named([error.column])
-        return f"; use --drop {column}, or --id {column} if they name the rows, or days since some date as numbers"
+        return (
+            f"; use --drop {column}, or --id {column} if they name the rows, or --categorical {column} if each is a "
+            "category, or the days since some date as numbers"
+        )
     return ""

@@ -384,7 +384,7 @@ def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:
     """What there is to be drawn, by the names of the files."""
     model, groups = fitted.model, fitted.groups
     draws, truth = model.draws_, task.truth
-    true_clusters = None if truth is None else len(np.unique(truth))
+    true_clusters = None if truth is None else len(np.unique(truth[truth >= 0]))
     found: dict[str, Callable[[], Any]] = {
         "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names)
     }

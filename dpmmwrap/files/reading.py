@@ -64,6 +64,15 @@ class Data:
         y, ids = (None if one is None else one[chosen] for one in (self.y, self.ids))
         return replace(self, X=self.rows(chosen), y=y, ids=ids)
 
+    def empty(self) -> AnyArray:
+        """Which rows have no value at all."""
+        if isinstance(self.X, dict):
+            return np.asarray(np.all([gaps_in(column) for column in self.X.values()], axis=0))
+        found = np.zeros(len(self), dtype=bool)
+        for rows in () if hasattr(self.X, "indptr") else chunks(self.X):
+            found[rows] = np.isnan(self.X[rows]).all(axis=1)
+        return found
+
     def complete(self) -> AnyArray:
         """Which rows have no gaps, and a label if others have one."""
         labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0

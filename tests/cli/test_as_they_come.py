@@ -142,6 +142,15 @@ def test_rows_and_columns_without_values(run, summary_of, tmp_path: Path) -> Non
     assert summary_of(path, "--covariance", "full", "--skip-missing")["points"] == 117
 
 
+def test_a_row_without_values_needs_no_label(run, summary_of, tmp_path: Path) -> None:
+    rows = [*zip(*X.T, KINDS, strict=True), ("", "", "")]
+    path = written(tmp_path / "x.csv", ["a", "b", "kind"], rows)
+    summary = summary_of(path, "--labels", "kind", "--out", tmp_path / "out")
+    assert (summary["empty"], summary["true_clusters"], summary["ari"]) == (1, 3, 1.0)
+    rows[5] = (*X[5], "")
+    assert "but row 6 has none" in run("fit", written(path, ["a", "b", "kind"], rows), "--labels", "kind").sentence
+
+
 def test_rows_without_values_in_mixed_tables(run, summary_of, tmp_path: Path) -> None:
     rows = [[a, b, kind] for a, b, kind in zip(*X.T, KINDS, strict=True)]
     rows[3] = rows[4] = rows[90] = ["", "", ""]
