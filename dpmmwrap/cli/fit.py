@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from dpmmwrap.cli.fit_options import (
     word_or_number,
 )
 from dpmmwrap.cli.format_options import format_of
+from dpmmwrap.cli.preparing import logged_columns, prepare
 from dpmmwrap.cli.standard_input import by_its_name, called, piped
 
 if TYPE_CHECKING:
@@ -159,20 +159,6 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     return Task(replace(data, notes=notes), truth, prior, called(source_of(files), files), columns=columns)
 
 
-def logged_columns(options: dict[str, Any], data: Data) -> tuple[str, ...]:
-    """The columns whose logarithm is asked for, by name or number."""
-    from dpmmwrap.files import InputError, find_columns
-    from dpmmwrap.files.selection import numbered
-
-    names = tuple(data.X) if isinstance(data.X, dict) else data.names or numbered(data.dim)
-    found = find_columns(options["log"] or (), names, "DATA, as far as it is clustered by,")
-    if isinstance(data.X, dict):
-        for name in found:
-            if data.X[name].dtype.kind == "U":
-                raise InputError(f"--log is for numbers, and the column {name!r} holds words")
-    return found
-
-
 def check_truth(task: Task) -> None:
     """Refuse true labels that are missing in some rows."""
     from dpmmwrap.files import InputError
@@ -186,47 +172,6 @@ def check_truth(task: Task) -> None:
         row = row if task.kept is None else int(task.kept[row])
         message = f"{task.source} should hold a label for each row, but row {row + 1} has none"
         raise InputError(f"{message}; --skip-missing leaves out such rows")
-
-
-def prepare(task: Task, options: dict[str, Any]) -> Task:
-    """Logarithms, standardised, or principal components, where that is asked for."""
-    data, components = task.data, options["pca"] or 0
-    if components >= data.dim:
-        components = 0
-    if not (options["scale"] or components or options["log"]):
-        return task
-    import numpy as np
-
-    from dpmmwrap.files.selection import numbered
-    from dpmmwrap.preparation import Preparation
-
-    logged = logged_columns(options, data)
-
-    def logs(names: Sequence[str]) -> Any:
-        return np.array([list(names).index(name) for name in logged], np.int64) if logged else None
-
-    if not isinstance(data.X, dict):
-        own = logs(data.names or numbered(data.dim))
-        preparation = Preparation.learn(data.X, options["scale"], components, data.names, own)
-        done = replace(data, X=preparation(data.X), names=preparation.names_out)
-        return task._replace(data=done, preparation=preparation)
-    from dpmmwrap.files import find_columns
-    from dpmmwrap.files.looks import few_whole_numbers
-
-    words = find_columns(options["categorical"] or (), tuple(data.X), task.source)
-    # What will be taken for categories keeps its values.
-    coded = few_whole_numbers if options["categorical"] is None else lambda column: False
-    numeric = [
-        name
-        for name, column in data.X.items()
-        if name in logged or (column.dtype.kind != "U" and name not in words and not coded(column))
-    ]
-    if not numeric:
-        return task
-    columns = np.column_stack([data.X[name] for name in numeric])
-    preparation = Preparation.learn(columns, options["scale"], 0, tuple(numeric), logs(numeric))
-    done = replace(data, X=data.X | dict(zip(numeric, preparation(columns).T, strict=True)))
-    return task._replace(data=done, preparation=preparation)
 
 
 def skip_missing(task: Task) -> Task:
