@@ -380,7 +380,7 @@ def blame_field(
     for at in places if layout.decimal == "." else ():
         # First the commas: behind them columns of numbers look like words.
         held = [one for one in below[at] if one not in GAPS]
-        if any(map(has_decimal_comma, held)) and all(has_decimal_comma(one) or is_number(one) for one in held):
+        if 2 * sum(map(has_decimal_comma, held)) > len(held):
             place = called(at - layout.start, layout.names, layout.start)
             came = next(one for one in held if has_decimal_comma(one))
             raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error

@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmmwrap.files import Data, DoubtfulCommas, Format, InputError, Selection, WrongEncoding, read_as_text, read_data
+from dpmmwrap.files import (
+    Data,
+    DecimalCommas,
+    DoubtfulCommas,
+    Format,
+    InputError,
+    Selection,
+    WrongEncoding,
+    read_as_text,
+    read_data,
+)
 from dpmmwrap.files.numbers import is_number, read_number
 
 ROWS = "\n".join(f"{i},{i * i}" for i in range(12)) + "\n"
@@ -89,6 +99,14 @@ def test_units_under_the_names(tmp_path: Path, kind: Any) -> None:
     # A slip is none.
     with pytest.raises(InputError, match="line 2, column 'width' holds 'mm'"):
         read(tmp_path / "x.csv", f"width,weight\nmm,5\n{ROWS}")
+
+
+def test_units_above_decimal_commas(tmp_path: Path) -> None:
+    text = "width;price\nmm;€\n" + "".join(f"{i},5;{i}.000,5\n" for i in range(1, 12))
+    with pytest.raises(DecimalCommas, match="column 'width' holds '1,5'"):
+        read(tmp_path / "x.csv", text)
+    data = read(tmp_path / "x.csv", text, decimal=",")
+    assert data.X[0].tolist() == [1.5, 1000.5] and len(data.notes) == 2
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1", "cp1252"])
