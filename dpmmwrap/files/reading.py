@@ -159,6 +159,7 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
     kind = wanted.kind
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        check_format(path, suffix, wanted.selection.format)
         members = names_in(path) if suffix == ".npz" else ()
         if is_sparse_archive(members):
             return read_sparse(path, members, wanted, at_least)
@@ -180,6 +181,14 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
     if kind == "table":
         return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
     return Piece(points, numbers.names, numbers.rows, numbers.notes)
+
+
+def check_format(path: Path, suffix: str, format: Format) -> None:
+    """Refuse what is said of how a file is written where the file is of another kind."""
+    if format.sheet is not None and suffix not in EXCEL:
+        raise InputError(f"{path} has no sheets: --sheet is for Excel files")
+    if (format.separator or format.encoding) and suffix not in TEXT:
+        raise InputError(f"{path} is no text file: --sep and --encoding are for those")
 
 
 def without_codes(X: AnyArray, format: Format) -> AnyArray:

@@ -246,6 +246,12 @@ def test_options_that_a_file_needs(run, tmp_path: Path) -> None:
     assert run("fit", path, "--encoding", "latin-1", "--thousands", ",", *QUICK).code == 0
     assert "'klingon' is no encoding of text" in run("fit", path, "--encoding", "klingon").sentence
     assert "expected one mark, or tab or blank, not 'ab'" in run("fit", path, "--sep", "ab").sentence
+    np.save(tmp_path / "x.npy", X)
+    assert (
+        "x.npy is no text file: --sep and --encoding are for those"
+        in run("fit", tmp_path / "x.npy", "--sep", ";").sentence
+    )
+    assert "x.npy has no sheets: --sheet is for Excel files" in run("fit", tmp_path / "x.npy", "--sheet", 2).sentence
     out = tmp_path / "out"
     run("fit", path, "--encoding", "latin-1", "--sep", ";", "--decimal", ",", *QUICK, "--out", out)
     assert "use --encoding latin-1" in run("predict", out / "model.npz", path).sentence
