@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.columns import as_words_or_numbers, is_numeric
-from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows
+from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows, some_rows, strange_columns
 from dpmmwrap.files.selection import listed
 
 
@@ -54,6 +54,25 @@ def refuse_dates(table: Mapping[str, Any]) -> None:
                 f"the column {name!r} holds dates, which are neither numbers nor categories: leave it out, or use the "
                 f"days since some date; categorical=['{name}'] takes each for a category"
             )
+
+
+def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
+    """What is to be said of columns of numbers that may not be what they look like."""
+    some = X[some_rows(*X.shape)]
+    called = [f"number {place + 1}" if names is None else repr(str(names[place])) for place in range(X.shape[1])]
+    coded, skewed = strange_columns((name, some[:, place]) for place, name in enumerate(called))
+    notes = [
+        f"the column {name} holds {code:g} far from all its other values: if that stands for a missing value, put NaN "
+        "in its place"
+        for name, code in coded.items()
+    ]
+    if skewed:
+        one = len(skewed) == 1
+        notes.append(
+            f"so skewed that Gaussian clusters would cut {'it' if one else 'them'} into pieces: the "
+            f"{'column' if one else 'columns'} {listed(skewed, 5)}; try the logarithm"
+        )
+    return tuple(notes)
 
 
 def numbers(column: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from dpmmwrap.absent import Present
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.as_they_come import sorted_out
+from dpmmwrap.as_they_come import sorted_out, strange_notes
 from dpmmwrap.bins import sample_rows
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns, table_of
@@ -61,6 +61,7 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
         refuse_words(X)
         raise error
     missing = has_missing(X)
+    strange = () if hasattr(estimator, "_called") else strange_notes(X, called(estimator))
     X, restored, notes = useful_columns(X, prior, called(estimator))
     present = Present.among(X) if missing else None
     if present is not None:
@@ -70,7 +71,7 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
         raise ValueError(NO_GAPS)
     points, offset = as_float32(X)
     count = int(np.isnan(points).sum()) if missing else 0
-    notes = (*notes, *gaps_notes(count, estimator, X.shape[1]))
+    notes = (*strange, *notes, *gaps_notes(count, estimator, X.shape[1]))
     return Read(points, offset, None, count, restored, with_note(present, notes), present)
 
 
@@ -91,7 +92,8 @@ def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
 
 
 def called(estimator: Any) -> Any:
-    """What the columns are called, by the table or by the file that they were read from; None for nothing."""
+    """What the columns are called, by the table or by who has read them from a file and told of them; None for
+    nothing."""
     return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
@@ -196,6 +198,8 @@ def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> R
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
     names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
+    # Of a file it has been said already.
+    said = said if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *said)
     useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
     present = Present.among(type(points)(useful.columns, points.codes))
     there: Any = slice(None) if present is None else present.rows

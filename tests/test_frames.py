@@ -90,3 +90,18 @@ def test_fractions_are_no_counts() -> None:
     counts = np.random.default_rng(0).poisson(4.0, size=(30, 5)).astype(float)
     assert not any("whole numbers" in note for note in DPMM(**settings, random_state=0).fit(counts).notes_)
     assert "some counts are not whole" in DPMM(**settings, random_state=0).fit(counts + 0.5).notes_[0]
+
+
+def test_columns_that_may_not_be_what_they_look_like() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.exp(rng.normal(size=200)), rng.normal(size=200), rng.normal(size=200)])
+    X[::20, 2] = -999
+    notes = DPMM(**QUICK).fit(X).notes_
+    assert notes[0] == (
+        "the column number 3 holds -999 far from all its other values: if that stands for a missing value, put NaN in "
+        "its place"
+    )
+    assert notes[1].endswith("into pieces: the column number 1; try the logarithm")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"income": X[:, 0], "kind": ["a", "b"] * 100})
+    assert "the column 'income'; try the logarithm" in DPMM(**QUICK, family="mixed").fit(table).notes_[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmmwrap.cli.families import named
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
     from dpmmwrap.files import Data
 
-LOOKED_AT = 20_000
-"""Rows, evenly spaced."""
-
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
     """Of columns that count the rows, hold codes for missing values, or should be looked at by their logarithm; and of
     names of rows that are not."""
-    return [*counting_notes(data), *code_notes(data), *skew_notes(data, logged), *id_notes(data)]
+    from dpmmwrap.files.looks import strange_columns
+
+    coded, skewed = strange_columns(numeric_columns(data))
+    wanting = [name for name in skewed if name not in logged]
+    return [*counting_notes(data), *code_notes(coded), *skew_notes(wanting), *id_notes(data)]
 
 
 def counting_notes(data: Data) -> list[str]:
@@ -31,22 +32,15 @@ def counting_notes(data: Data) -> list[str]:
     ]
 
 
-def code_notes(data: Data) -> list[str]:
-    from dpmmwrap.files.looks import missing_code
-
-    found = [(name, missing_code(column)) for name, column in numeric_columns(data)]
+def code_notes(coded: Mapping[str, float]) -> list[str]:
     return [
         f"the column {name!r} holds {code:g} far from all its other values: if that stands for a missing value, use "
         f"--missing {code:g}"
-        for name, code in found
-        if code is not None
+        for name, code in coded.items()
     ]
 
 
-def skew_notes(data: Data, logged: Sequence[str]) -> list[str]:
-    from dpmmwrap.files.looks import wants_logarithm
-
-    skewed = [name for name, column in numeric_columns(data) if name not in logged and wants_logarithm(column)]
+def skew_notes(skewed: Sequence[str]) -> list[str]:
     if not skewed:
         return []
     one = len(skewed) == 1
@@ -68,13 +62,12 @@ def id_notes(data: Data) -> list[str]:
 
 def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Columns of numbers, by name or number, some rows of them."""
-    from dpmmwrap.files.looks import few_whole_numbers
+    from dpmmwrap.files.looks import few_whole_numbers, some_rows
     from dpmmwrap.files.selection import numbered
-    from dpmmwrap.profiles import evenly_spaced
 
     if hasattr(data.X, "indptr"):
         return
-    rows = evenly_spaced(len(data), LOOKED_AT)
+    rows = some_rows(len(data), data.dim)
     if isinstance(data.X, dict):
         for name, column in data.X.items():
             if column.dtype.kind in "fiu" and not few_whole_numbers(column):

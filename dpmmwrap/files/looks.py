@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,8 @@ FEW_ROWS = 10
 """Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
 LOOKED_AT = 1000
 """Values that tell whether a column holds dates."""
+MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
+"""Rows, and numbers in them, that tell how a column is spread."""
 DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
 TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
@@ -24,6 +26,32 @@ ROWS_PER_LEVEL = 5
 """With fewer, numbers are few because rows are."""
 SKEWED, STRAIGHT, GAIN = 1.5, 0.5, 0.3
 """Skewness of a column that its logarithm would mend, the most that is left then, and nats a row that it gains."""
+
+
+class Strange(NamedTuple):
+    """Columns of numbers that may not be what they look like, by what they are called."""
+
+    coded: dict[str, float]
+    """With the number that may stand for a missing value."""
+    skewed: list[str]
+    """Those of which the logarithm would do better."""
+
+
+def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Strange:
+    coded, skewed = dict[str, float](), []
+    for name, column in columns:
+        code = missing_code(column)
+        if code is not None:
+            coded[name] = code
+        elif wants_logarithm(column):
+            skewed.append(name)
+    return Strange(coded, skewed)
+
+
+def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
+    """Rows that are looked at, evenly spaced."""
+    most = max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns)))
+    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
 
 
 def holds_dates(fields: Sequence[str]) -> bool:
