@@ -28,8 +28,9 @@ def column_list(ctx: click.Context, option: click.Parameter, value: str | None) 
     return columns
 
 
-def column_options(option: Callable[..., Option]) -> tuple[Option, ...]:
-    """Which columns of a file are features; `option` is click's, or one for a section of the help."""
+def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
+    """Which columns of a file are features; `option` is click's, or one for a section of the help. So is `written`, for
+    how the file is written."""
     return (
         option(
             "--columns",
@@ -39,7 +40,7 @@ def column_options(option: Callable[..., Option]) -> tuple[Option, ...]:
         ),
         option("--drop", callback=column_list, metavar="COLS", help="Leave out these columns."),
         option("--id", "id_column", metavar="COLUMN", help="The column that names the rows; it is not clustered by."),
-        *format_options(option),
+        *format_options(written or option),
     )
 
 
@@ -47,10 +48,10 @@ def skip_option(option: Callable[..., Option]) -> Option:
     return option("--skip-missing", is_flag=True, help="Leave out rows with missing values.")
 
 
-def data_options(option: Callable[..., Option]) -> tuple[Option, ...]:
+def data_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
     """The columns, their true labels, and what is done to the rows before the fit."""
     return (
-        *column_options(option),
+        *column_options(option, written),
         option(
             "--labels",
             metavar="COLUMN|FILE",

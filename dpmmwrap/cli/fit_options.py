@@ -92,7 +92,7 @@ draws, running = section("Draws from the posterior"), section("Running")
 
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
-    *data_options(files),
+    *data_options(files, section("How files are written")),
     files(
         "--log",
         callback=column_list,
@@ -127,7 +127,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         callback=column_list,
         metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
-        "it, those that hold words.",
+        "it, those that hold words or few different whole numbers.",
     ),
     model(
         "--prior",

@@ -69,6 +69,8 @@ def command(
     data = piped(ctx, data)
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
+    for note in points.notes:
+        click.echo(f"dpmmwrap: note: {note}", err=True)
     answer = partial(absent.predict_proba if proba else absent.predict, mixture)
     numbers = None
     if options["skip_missing"]:

@@ -88,7 +88,7 @@ def missing_code(column: np.ndarray[Any, Any]) -> float | None:
         others = held[held != code]
         if not is_code(float(code)) or len(held) - len(others) < 2 or len(others) < 2:
             continue
-        if np.abs(others - code).min() > np.ptp(others):
+        if np.abs(others - code).min() > np.ptp(others) > 0:
             return float(code)
     return None
 

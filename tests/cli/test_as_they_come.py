@@ -258,6 +258,16 @@ def test_options_that_a_file_needs(run, tmp_path: Path) -> None:
     assert run("predict", out / "model.npz", path, "--encoding", "latin-1", "--decimal", ",").code == 0
 
 
+def test_predict_says_how_it_understood_a_file(run, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", ["a", "b"], [["mm", "$"], *((f"{a:.3f}", f"${b + 2000:,.2f}") for a, b in X)])
+    assert run("fit", path, *QUICK, "--out", tmp_path / "out").code == 0
+    done = run("predict", tmp_path / "out" / "model.npz", path)
+    assert len(done.out.split()) == 120
+    units, marks = done.err.splitlines()
+    assert units.startswith("dpmmwrap: note: the line under the names of the columns ('mm', '$')")
+    assert marks.startswith("dpmmwrap: note: numbers are read without the marks in them: '$")
+
+
 def test_small_things(run, three: Path, tmp_path: Path) -> None:
     assert "nope.npz should be a file, but there is none of that name" in run("predict", "nope.npz", three).sentence
     np.save(tmp_path / "x.npy", np.array([[1, 2], [39.1, 4]]))

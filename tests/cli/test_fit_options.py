@@ -62,7 +62,14 @@ def test_the_help_says_what_there_is(run) -> None:
 def test_every_option_has_its_section(run) -> None:
     shown = run("fit", "--help").out
     titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Data and results:", "Model:", "Search:", "Draws from the posterior:", "Running:"]
+    assert titles == [
+        "Data and results:",
+        "How files are written:",
+        "Model:",
+        "Search:",
+        "Draws from the posterior:",
+        "Running:",
+    ]
     _, *sections = shown.split("  Examples:")[0].split(":\n  -")
     assert len(sections) == len(titles)
     hidden = {option.name for option in fit_module.command.params if getattr(option, "hidden", False)}
