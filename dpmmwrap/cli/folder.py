@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpmmwrap.files import InputError, read_json, write_json
 
-MANIFEST = "manifest.json"
+MANIFEST = "dpmmwrap-files.json"
 """The names and sizes of the files that the last fit has written."""
 SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
 """Files that not every fit writes, so that they may be of an earlier one."""

@@ -33,7 +33,7 @@ ALWAYS = {
         "trace.csv",
         "summary.json",
         "report.html",
-        "manifest.json",
+        "dpmmwrap-files.json",
     ),
     *("clusters.png", "trace.png"),
 }

@@ -14,7 +14,7 @@ from dpmmwrap.cli import answers
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
     *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
-    *("clusters.png", "groups.png", "trace.png", "manifest.json"),
+    *("clusters.png", "groups.png", "trace.png", "dpmmwrap-files.json"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
 

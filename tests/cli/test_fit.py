@@ -102,7 +102,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
         "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html",
-        "manifest.json"
+        "dpmmwrap-files.json"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)

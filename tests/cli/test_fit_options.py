@@ -202,6 +202,6 @@ def test_a_picture_that_fails_takes_nothing_with_it(
         "summary.json",
         "groups.png",
         "trace.png",
-        "manifest.json",
+        "dpmmwrap-files.json",
     }
     assert "clusters.png" not in done.out
