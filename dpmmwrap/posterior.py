@@ -165,7 +165,9 @@ def sample_averaged(mixture: Mixture, count: int, rng: np.random.Generator) -> t
     every = replace(
         mixture, counts=averaged.weights, posterior=averaged.posterior, outlier_weight=0.0, averaged=None, draws=None
     )
-    points, components = every.sample(count, rng)
+    # A component without weight is never drawn from.
+    with np.errstate(divide="ignore"):
+        points, components = every.sample(count, rng)
     return points, averaged.clusters[components].astype(np.int32)
 
 

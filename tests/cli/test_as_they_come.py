@@ -18,6 +18,12 @@ X = (rng.normal(size=(120, 2)) @ [[1.0, 0.7], [0.0, 0.7]] + 12 * np.eye(3, 2)[TR
 KINDS = np.array(["red", "green", "blue"])[TRUTH]
 
 
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take time, and are looked at elsewhere."""
+    monkeypatch.setattr("dpmmwrap.plotting.available", lambda: False)
+
+
 def written(path: Path, header: list[str], rows: Any) -> Path:
     with path.open("w", newline="") as file:
         table = csv.writer(file)
