@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import compiling
+from dpmmwrap import absent, compiling
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -38,14 +37,24 @@ from dpmmwrap.choice import Choice, ModelOptions, choose_model, concentration
 from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
-from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
+from dpmmwrap.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
-from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
-from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.parameters import check_among, check_number, check_whole
+from dpmmwrap.posterior import (
+    LOSSES,
+    Answer,
+    PosteriorMixin,
+    answer_of,
+    kept_rows,
+    learned_values,
+    sample_averaged,
+    sample_of,
+)
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
+from dpmmwrap.warning import warn_caller
 
 if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtWidth
@@ -80,7 +89,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         most probable, by short chains with each. Missing values (NaN) need "diag" or "spherical", and "auto" knows
         that.
     categorical : list of str or int, default=None
-        Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
+        Of the family "mixed": the categorical columns by name or number. None for those that hold words or two to ten
+        different whole numbers; words of which nearly every row has its own, as ids and texts do, are left out.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits
@@ -154,8 +164,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     Attributes
     ----------
     labels_ : ndarray of int32, shape (N,)
-        The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
-        the one of the highest log posterior that any chain has met. Of data on Dask a Dask array, and so is sublabels_.
+        The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
+        partition that represents them best; without, the one of the highest log posterior that any chain has met. Of
+        data on Dask a Dask array, and so is sublabels_.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -407,7 +418,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
             n_jobs=effective_n_jobs(self.n_jobs),
-            truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
+            truth=None if truth is None else read.labels(truth, "truth"),
             progress=progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=int(self.checkpoint_every),
@@ -418,9 +429,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
-        self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+        self._keep(answer, result, chosen, choice)
 
     @property
     def _hyperparameters(self) -> tuple[Any, Any, Any]:
@@ -441,7 +452,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.family == "mixed":
             return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
-            return Read(read_counts(self, X, reset=True), np.zeros(1))
+            counts = read_counts(self, X, reset=True)
+            return Read(counts, np.zeros(1), notes=fraction_notes(counts))
         return read_numeric(self, X, self.covariance_type, self.prior)
 
     def _loops(self, read: Read) -> tuple[str, ...]:
@@ -461,6 +473,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.mixture_ = mixture
         self.labels_ = answer.labels
         self.sublabels_ = result.sublabels
+        self._present = choice.read.present
         self.n_clusters_ = mixture.n_clusters
         self.weights_ = mixture.weights
         if mixture.family in ("full", "diag", "spherical"):
@@ -481,11 +494,17 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.prior_kappa_, self.prior_width_, self.prior_strength_ = (None, None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
+        if self._present is not None:
+            self.labels_ = self._present.spread(self.labels_, -1)
+            self.sublabels_ = self._present.spread(self.sublabels_, 0)
+            self.draws_ = self._present.spread_draws(self.draws_)
+            # In every draw such a row is where it is in the result: nowhere.
+            self.confidence_ = None if answer.confidence is None else self._present.spread(answer.confidence, 1.0)
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
-        doubts = [*doubts_about(mixture, result), *answer.doubts]
+        doubts = [*doubts_about(mixture, result, self.stopped_by_), *answer.doubts]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
-            warnings.warn(doubt, UserWarning, stacklevel=3)
+            warn_caller(doubt)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row.
@@ -523,7 +542,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: IntArray = self._lazily("predict", X, np.int32)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict(rows)
+        return absent.predict(self.mixture_, rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row, by the clusters' posterior predictives.
@@ -545,7 +564,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict_proba(rows)
+        return absent.predict_proba(self.mixture_, rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, of the mean over draws if there are any.
@@ -564,7 +583,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("score_samples", X, np.float64)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.score_samples(rows)
+        return absent.score_samples(self.mixture_, rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density.
@@ -593,7 +612,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return by_blocks(self, method, X, kind, columns)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
-        """New points from the fitted mixture.
+        """New points from the fitted mixture; with draws, from the mixtures of the draws that predictions are averaged
+        over.
 
         Parameters
         ----------
@@ -611,7 +631,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples should be a whole number of at least 1, not {n_samples!r}")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return self.mixture_.sample(int(n_samples), np.random.default_rng(seed))
+        return sample_averaged(self.mixture_, int(n_samples), np.random.default_rng(seed))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code.
@@ -639,7 +659,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.prior_width_ is None:
             raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
         points, mixture = self._some_points, self.mixture_
-        labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
+        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
+        labels = np.asarray(fitted[kept_rows(len(fitted), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
         asked = ModelOptions(None, self.family, kind, self.alpha, self.alpha_prior, prior_strength=self.prior_strength)
@@ -654,8 +675,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             return mixed_rows(self, X)
         if self.mixture_.family == "multinomial":
             return read_counts(self, X, reset=False)
-        gaps: Any = "allow-nan" if self.mixture_.family != "full" else True
-        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite=gaps)
+        rows = validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+        if self.mixture_.family == "full":
+            # A row without any value has no cluster; one with some cannot be told.
+            inside = self.mixture_._useful(rows)
+            if np.isnan(inside[absent.with_values(inside)]).any():
+                raise ValueError(NO_GAPS)
+        return rows
 
     def _check_parameters(self) -> dict[str, Any]:
         """Refuse what makes no sense; the settings that have an old name."""
@@ -697,7 +723,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         value = getattr(self, old)
         if isinstance(value, str) and value == DEPRECATED:
             return getattr(self, new)
-        warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
+        warn_caller(f"{old} is now called {new}; the old name will go", DeprecationWarning)
         return value
 
     def _wanted(self, acceptance_ratio: str, read: Read) -> Wanted:
@@ -762,12 +788,14 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
                     check_torch()
             except NetworkUnavailable as problem:
                 start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
-                warnings.warn(notes[0], UserWarning, stacklevel=3)
+                warn_caller(notes[0])
         self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
             return make_initializer("splitnet", device=self.device), notes
+        if isinstance(start, str) and self.device not in ("auto", "cpu"):
+            notes.append(f"the device {self.device} is not used: it is where a network runs, and here there is none")
         return make_initializer(start), notes
 
     def _chain_count(self, backend: str, choice: Choice) -> int:
@@ -780,7 +808,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Where chains begin: by default every other one with k-means cells; a single chain with what was better in
         short chains."""
         points = choice.read.points
-        first = self._first_clusters(points, choice.prior, seed, ratio)
+        first = self._first_clusters(choice.read, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
         if not own or choice.n_cells is None or not isinstance(first, int):
             return {"init_clusters": first}
@@ -793,8 +821,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         cells = kmeans_bins(points, choice.n_cells, seed=0)
         return {"init_clusters": first, "other_start": cells} if several else {"init_clusters": cells}
 
-    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
-        first = self.init_clusters
+    def _first_clusters(self, read: Read, prior: Any, seed: int, ratio: str) -> Any:
+        first, X = self.init_clusters, read.points
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
@@ -806,7 +834,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), int(X.shape[0]))
-        return truth_labels(first, X.shape[0], name="init_clusters")
+        return read.labels(first, "init_clusters")
 
     def _outlier_prior(self, read: Read, prior: Any) -> Any:
         if self.outlier_weight == 0:

@@ -14,7 +14,7 @@ from dpmmwrap.backends import Result, Settings
 from dpmmwrap.bins import is_remote
 from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, Prior, take
+from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.families.hyperprior import LearnedPrior, Summary
 from dpmmwrap.mixture import Mixture
@@ -43,38 +43,72 @@ class Answer(NamedTuple):
 
 
 def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
-    """The partition that represents the draws best; without their labels, the best that the search has met."""
+    """The partition that represents the draws best; without their labels, the best that the search has met. The largest
+    cluster comes first."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     draws, prior = result.draws, result.prior or settings.prior
+    best, statistics = best_of_search(result, settings.outlier_prior is not None)
 
     def found() -> Mixture:
         """Of the best clustering that the search has met."""
-        if result.statistics is not None:
-            return Mixture.from_statistics(result.statistics, prior, *outliers, columns)
-        return Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+        if statistics is not None:
+            return Mixture.from_statistics(statistics, prior, *outliers, columns)
+        return Mixture.from_labels(X, best, prior, *outliers, columns)
 
     if draws is None:
         mixture = found()
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
-        return Answer(result.labels, mixture, log_posterior, float(result.alpha))
+        return Answer(best, mixture, log_posterior, float(result.alpha))
     from dpmmwrap.summaries.diagnostics import diagnose, disagreement
 
     alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
     said = (diagnostics, () if doubt is None else (doubt,))
     if draws.labels is None:
-        return Answer(result.labels, found(), float(result.log_posterior), alpha, None, *said)
+        return Answer(best, found(), float(result.log_posterior), alpha, None, *said)
     from dpmmwrap.summaries.matching import confidence
     from dpmmwrap.summaries.partitions import representative
 
-    labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
+    labels = largest_first(representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
     averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
     prior = best_prior(X, labels, settings, prior)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
     log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
     return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
+
+
+def largest_first(labels: IntArray) -> IntArray:
+    """The same clusters by other numbers: 0 is the largest. Outliers (-1) stay."""
+    return renumbered(labels, by_size(np.bincount(labels[labels >= 0])))
+
+
+def by_size(sizes: Any) -> IntArray:
+    """The numbers of clusters, the largest first."""
+    return np.argsort(-sizes, kind="stable")
+
+
+def renumbered(labels: IntArray, order: IntArray) -> IntArray:
+    """Labels by the places of their clusters in an order."""
+    numbers = np.empty(len(order) + 1, labels.dtype)
+    numbers[order] = np.arange(len(order))
+    # What -1 finds.
+    numbers[-1] = -1
+    return np.asarray(numbers[labels])
+
+
+def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
+    """The best labels that the search has met, the largest cluster first, and its statistics where they are known: of
+    points that are elsewhere, as are their labels."""
+    statistics: Any = result.statistics
+    if statistics is None:
+        return largest_first(result.labels), None
+    count = len(statistics.counts) - int(outliers)
+    order = by_size(statistics.counts[:count])
+    labels: Any = result.labels
+    own = labels.map_blocks(renumbered, order, dtype=labels.dtype)
+    return own, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
 
 
 def learned_values(result: Result, hyperprior: LearnedPrior | None) -> Summary | None:
@@ -105,6 +139,21 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
     return of_prior + log_joint_with_outliers(
         alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
     )
+
+
+def sample_averaged(mixture: Mixture, count: int, rng: np.random.Generator) -> tuple[Any, IntArray]:
+    """New points from the density that `score_samples` gives: of a draw for each point, where there are draws."""
+    averaged = mixture.averaged
+    if averaged is None:
+        return mixture.sample(count, rng)
+    # The components of all draws as one mixture, in which each draw weighs the same.
+    every = replace(
+        mixture, counts=averaged.weights, posterior=averaged.posterior, outlier_weight=0.0, averaged=None, draws=None
+    )
+    # A component without weight is never drawn from.
+    with np.errstate(divide="ignore"):
+        points, components = every.sample(count, rng)
+    return points, averaged.clusters[components].astype(np.int32)
 
 
 def sample_of(points: Points) -> Points:

@@ -101,8 +101,19 @@ draws, running = section("Draws from the posterior"), section("Running")
 
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
-    *data_options(files),
+    *data_options(files, section("How files are written")),
+    files(
+        "--log",
+        callback=column_list,
+        metavar="COLS",
+        help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices.",
+    ),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
+    files(
+        "--with-data",
+        is_flag=True,
+        help="Let labels.csv have the columns of DATA, too.",
+    ),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model(
@@ -125,7 +136,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         callback=column_list,
         metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
-        "it, those that hold words.",
+        "it, those that hold words or few different whole numbers.",
     ),
     model(
         "--prior",
@@ -314,8 +325,8 @@ def all_options(function: Any) -> Any:
 
 
 ONE_PLACE = (
-    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "categorical", "weights"),
-    *("workers", "machines"),
+    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "categorical", "weights"),
+    *("with_data", "missing", "workers", "machines"),
 )
 """Options that need all data in one place, or another backend."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,11 +34,9 @@ def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title:
     Gaussian clusters have ellipses; counts and mixed tables are a map of the coordinates in which their family
     compares rows. Where a value is missing, its column's mean stands for it.
     """
-    columns = model.mixture_.columns
-    if columns is not None:
-        points = columns.points(X)
-    else:
-        points = X if hasattr(X, "shape") and not hasattr(X, "columns") else np.asarray(X)
+    from dpmmwrap.rows import all_columns
+
+    points = all_columns(model, X)
     with style():
         figure = new_figure(7.0, 5.6)
         draw_fit(figure.add_subplot(), model, points, model.labels_, names=names, title=title)
@@ -54,14 +53,20 @@ def draw_fit(
     title: str | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, of any rows as the fitted mixture takes them. In a figure of its own the legend is
-    below."""
-    mixture = model.mixture_
-    if mixture.family in GAUSSIAN:
-        from dpmmwrap.profiles import feature_names
+    """The same in given axes, of any rows with all their columns. In a figure of its own the legend is below."""
+    from dpmmwrap.absent import with_values
+    from dpmmwrap.profiles import feature_names
+    from dpmmwrap.rows import telling
 
-        names = feature_names(model, names)
-        draw_clusters(axes, points, labels, mixture.means, mixture.covariances, names=names, title=title)
+    mixture = model.mixture_
+    points, names = telling(mixture, points, feature_names(model, names))
+    there = with_values(points)
+    if not there.all():
+        points, labels = points[there], np.asarray(labels)[there]
+    if mixture.family in GAUSSIAN:
+        # Of the columns that are drawn.
+        inside = replace(mixture, restored=None)
+        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=names, title=title)
     else:
         kind = ", standardised columns" if mixture.family == "mixed" else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)

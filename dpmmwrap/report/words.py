@@ -49,8 +49,7 @@ def found(subject: Subject, sure: Certainty) -> list[str]:
 
 def clusters_in(subject: Subject) -> str:
     where = f"the {counted(subject.n_rows, 'row')}" + (f" of {subject.source}" if subject.source else "")
-    outliers = int((subject.labels < 0).sum())
-    beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
+    beside = f" and {counted(subject.outliers, 'outlier')}" if subject.outliers else ""
     if subject.n_clusters == 1:
         return f"All is one cluster{beside}: no parts that differ were found in {where}"
     return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
