@@ -165,7 +165,7 @@ def learned(
 def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
     """The points, with columns of few values spread over their steps; their scale; and what was done."""
     scale, steps = defaults.DataScale(points), tied_steps(points)
-    steps[steps**2 <= scale.within(defaults.DOZEN)] = 0.0
+    steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
     if not steps.any():
         return points, scale, ()
     points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)

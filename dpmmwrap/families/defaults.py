@@ -76,9 +76,12 @@ class DataScale:
         most = max(len(self.sample) // POINTS_PER_CELL, 1)
         return [kmeans_bins(self.sample, count, seed=0) for count in CELLS if count <= most]
 
-    def within(self, least: int) -> Float64Array:
-        """The variance of each feature within cells, at least so many of them if there are points enough."""
-        cells = next((labels for labels in self.cells if count_of(labels) >= least), self.cells[-1])
+    def within_at_least(self, count: int) -> Float64Array:
+        """The variance of each feature within so many cells or more, if there are points enough for them."""
+        return self.within(next((cells for cells in self.cells if count_of(cells) >= count), self.cells[-1]))
+
+    def within(self, cells: IntArray) -> Float64Array:
+        """The variance of each feature within cells."""
         total = np.zeros(self.dim)
         for k in range(count_of(cells)):
             members = self.sample[cells == k]
@@ -95,7 +98,7 @@ class DataScale:
             free = Hyperprior(family, self.mean, family.pooled(self.variances), *fixed)
             best = self._best_cells(kind, free)
             count = count_of(best)
-            hyperprior = replace(free, cells=family.pooled(self.within(max(count, DOZEN))))
+            hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             self._starts[kind, fixed] = Start(self._prior_of(hyperprior, best), hyperprior, count)
         return self._starts[kind, fixed]
 
@@ -115,9 +118,16 @@ class DataScale:
 
     def _prior_of(self, hyperprior: Hyperprior, cells: IntArray) -> Any:
         """The most probable prior of cells, or one near it."""
-        strength = float(hyperprior.strengths[0])
-        widths = np.maximum(hyperprior.variances * (hyperprior.width or 1.0), hyperprior.floors[0])
-        prior = hyperprior.make(Hyperparameters(self.mean, hyperprior.kappa or 1.0, widths, strength))
+        within = floored(self.within(cells), self.mean)
+        share = float(np.exp(np.log(within / self.variances).mean()))
+        widths = hyperprior.variances * (hyperprior.width or share)
+        first = Hyperparameters(
+            self.mean,
+            hyperprior.kappa or share,
+            np.maximum(widths, hyperprior.floors[0]),
+            float(hyperprior.strengths[0]),
+        )
+        prior = hyperprior.make(first)
         return hyperprior.climb(prior, prior.statistics(self.sample, cells), CELL_STEPS)
 
 
