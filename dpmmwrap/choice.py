@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """Why the covariances are full, diagonal or spherical."""
     notes: tuple[str, ...] = ()
     hyperprior: LearnedPrior | None = None
-    """The distribution of the prior where it is learned; None where it is fixed."""
+    """The distribution of a default prior of numeric columns; None of other priors."""
     begins: Summary | None = None
     """The hyperparameters of a default prior with which a chain begins."""
     n_cells: int | None = None
@@ -82,7 +82,7 @@ def number(value: float | str) -> float | None:
 def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
     """The prior that was asked for, in the coordinates of the points, or the default of the family.
 
-    With `only_full`, for a sampler that learns no prior, it is fixed.
+    With `only_full`, for a sampler that knows no others, covariances are full.
     """
     prior, family = options.prior, options.family
     given = prior is not None and prior != "data" if isinstance(prior, str) else prior is not None
@@ -140,8 +140,7 @@ def gaussian_model(read: Read, options: ModelOptions, only_full: bool) -> Choice
     points, scale, notes = without_ties(read.points)
     read = read._replace(points=points)
     if only_full:
-        choice = learned(read, scale, "full", options, "Julia's sampler has full covariances", notes)
-        return choice._replace(hyperprior=None)
+        return learned(read, scale, "full", options, "Julia's sampler has full covariances", notes)
     if options.covariance_type != "auto":
         chosen = Covariances(options.covariance_type, "it was asked for")
     else:
@@ -163,17 +162,20 @@ def learned(
 
 
 def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
-    """The points, with columns of few values spread over their steps; their scale; and what was done."""
-    scale, steps = defaults.DataScale(points), tied_steps(points)
-    steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
-    if not steps.any():
+    """The points, with columns in which values recur spread over their steps; their scale; and what was done, where
+    steps are so wide that it matters."""
+    steps = tied_steps(points)
+    if steps.any():
+        points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
+    scale = defaults.DataScale(points)
+    count = int((steps**2 > scale.within_at_least(defaults.DOZEN)).sum())
+    if not count:
         return points, scale, ()
-    points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
-        f"{(steps > 0).sum()} of {len(steps)} columns take few values: noise of half a step was added to them, "
+        f"{count} of {len(steps)} columns take few values: noise of half a step was added to them, "
         "so that no cluster has a width of zero"
     )
-    return points, defaults.DataScale(points), (note,)
+    return points, scale, (note,)
 
 
 class Covariances(NamedTuple):

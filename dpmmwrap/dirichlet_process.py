@@ -17,7 +17,7 @@ from dpmmwrap.variates import key_from, random_bits, standard_gammas, uniform
 
 ALPHA_PRIOR = (1.0, 1.0)
 """Shape and rate of the concentration's Gamma prior where it is learned and nothing is said. Of a hundred points it
-expects 1 to 13 clusters, of a million 1 to 40 (nine tenths of the prior); data with a hundred clusters outweigh it, at
+expects 1 to 12 clusters, of a million 1 to 40 (nine tenths of the prior); data with a hundred clusters outweigh it, at
 the price of some twenty nats."""
 
 
@@ -54,6 +54,23 @@ def log_alpha_prior(alpha: float, prior: tuple[float, float] | None) -> float:
         return 0.0
     shape, rate = prior
     return shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(alpha) - rate * alpha
+
+
+def cluster_probabilities(points: int, alpha: float | tuple[float, float], nodes: int = 200) -> Any:
+    """p(K | N) before the data are seen, K from 0 on, for a concentration or the shape and rate of its Gamma prior.
+
+    Given the concentration, the i-th point founds a cluster with probability alpha / (alpha + i - 1), the first one
+    always: their number is close to one more than a Poisson variable (Le Cam 1960).
+    """
+    from scipy import stats
+    from scipy.special import digamma
+
+    shares = (np.arange(nodes) + 0.5) / nodes
+    values = np.array([alpha]) if isinstance(alpha, float) else stats.gamma(alpha[0], scale=1 / alpha[1]).ppf(shares)
+    means = values * (digamma(values + points) - digamma(values)) - 1.0
+    most = int(min(points, 1 + stats.poisson(means.max()).ppf(1 - 1e-9)))
+    found = stats.poisson(means[:, None]).pmf(np.arange(most)).mean(axis=0)
+    return np.append(0.0, found / found.sum())
 
 
 def log_joint_with_outliers(

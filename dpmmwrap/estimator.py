@@ -57,7 +57,7 @@ from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch,
 from dpmmwrap.warning import warn_caller
 
 if TYPE_CHECKING:
-    from dpmmwrap.sensitivity import AtWidth
+    from dpmmwrap.sensitivity import AtSetting
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -187,6 +187,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
         Log posterior of the labels, up to a constant.
+    log_evidence_ : float
+        Log probability of the data under the mixture, whichever way they are labelled, bounded from below; of 20,000
+        rows at most. It compares kinds of covariances, and fits from different starts.
     notes_ : list of str
         Sentences about what was done to the data, what may be wrong with the result, and what to try.
     draws_ : Draws or None
@@ -402,7 +405,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         settings = Settings(
             **self._concentration(backend.name, ratio),
             prior=prior,
-            hyperprior=choice.hyperprior,
+            # Julia's sampler learns no prior.
+            hyperprior=None if backend.name == "julia" else choice.hyperprior,
             initializer=initializer,
             **self._search_length(backend.name, ratio),
             min_cluster_age=int(given["min_cluster_age"]),
@@ -431,6 +435,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+        self._outliers = outlier_prior
         self._keep(answer, result, chosen, choice)
 
     @property
@@ -501,6 +506,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             # In every draw such a row is where it is in the result: nowhere.
             self.confidence_ = None if answer.confidence is None else self._present.spread(answer.confidence, 1.0)
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
+        self._prior, self._hyperprior = answer.prior, choice.hyperprior
         doubts = [*doubts_about(mixture, result, self.stopped_by_), *answer.doubts]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
@@ -644,29 +650,43 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_is_fitted(self)
         replace(self.mixture_, draws=self.draws_).save(path)
 
-    def sensitivity(self) -> list[AtWidth]:
-        """How many clusters there are if the default prior is a quarter, half, twice and four times as wide, and if it
-        is as it is: what short chains find, of 4,000 points at most, that begin with the fitted clusters.
+    def _labels_of_some(self) -> IntArray:
+        """The labels of the rows that are kept."""
+        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
+        return np.asarray(fitted[kept_rows(len(fitted), self._some_points.shape[1])])
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(X) of the kept rows, bounded from below: how probable the mixture makes the data, whichever way they
+        are labelled. Computed when it is asked for."""
+        from dpmmwrap.evidence import log_evidence_at_best
+
+        check_is_fitted(self)
+        labels = self._labels_of_some()
+        inside = labels >= 0
+        return log_evidence_at_best(
+            self._prior, self._hyperprior, self._some_points[inside], labels[inside], float(self.alpha_)
+        )
+
+    def sensitivity(self) -> list[AtSetting]:
+        """How many clusters there are if the default prior's width, its kappa or the concentration is a quarter, half,
+        twice and four times what it is, and if it is as it is.
+
+        What short chains find, of 4,000 points at most, that begin with the fitted clusters.
 
         Examples
         --------
-        >>> [one.n_clusters for one in model.sensitivity()]  # doctest: +SKIP
+        >>> [one.n_clusters for one in model.sensitivity() if one.setting == "width"]  # doctest: +SKIP
         [9, 6, 5, 5, 4]
         """
-        from dpmmwrap.sensitivity import Fitted, sensitivity_of
+        from dpmmwrap.sensitivity import FittedPrior, sensitivity_of
 
         check_is_fitted(self)
-        if self.prior_width_ is None:
-            raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
-        points, mixture = self._some_points, self.mixture_
-        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
-        labels = np.asarray(fitted[kept_rows(len(fitted), points.shape[1])])
-        outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
-        kind = "auto" if mixture.family == "mixed" else mixture.family
-        asked = ModelOptions(None, self.family, kind, self.alpha, self.alpha_prior, prior_strength=self.prior_strength)
-        return sensitivity_of(
-            Fitted(points, labels, self.prior_width_, asked, mixture.columns, float(self.outlier_weight), outliers)
-        )
+        if self._hyperprior is None:
+            raise ValueError("sensitivity is about the default prior of numeric columns, and this model has another")
+        points, labels = self._some_points, self._labels_of_some()
+        outliers = (float(self.outlier_weight), self._outliers)
+        return sensitivity_of(FittedPrior(points, labels, self._prior, self._hyperprior, float(self.alpha_), *outliers))
 
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""

@@ -15,6 +15,7 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.dirichlet_process import log_alpha_prior, log_joint
 from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.hyperprior import LearnedPrior
 
 if TYPE_CHECKING:
     from dpmmwrap.backends import Settings
@@ -45,13 +46,20 @@ def log_evidence_of(clustering: Best, X: Points, settings: Settings) -> float:
     Where the prior is learned, without the restriction of its widths: it would weigh on some clusterings, and on some
     kinds of covariances, more than on others.
     """
-    hyperprior, prior, density = settings.hyperprior, clustering.prior, 0.0
-    if hyperprior is not None:
-        hyperprior = hyperprior.unrestricted()
-        prior = hyperprior.climb(prior, prior.statistics(X, clustering.labels))
-        density = hyperprior.log_density(prior)
-    density += log_alpha_prior(clustering.alpha, settings.alpha_prior)
-    return density + log_evidence(prior, X, clustering.labels, clustering.alpha)
+    found = log_evidence_at_best(clustering.prior, settings.hyperprior, X, clustering.labels, clustering.alpha)
+    return found + log_alpha_prior(clustering.alpha, settings.alpha_prior)
+
+
+def log_evidence_at_best(
+    prior: Prior, hyperprior: LearnedPrior | None, X: Points, labels: IntArray, alpha: float
+) -> float:
+    """log p(X, prior) under the prior that is most probable given these clusters; under the one given, if it is not
+    learned."""
+    if hyperprior is None:
+        return log_evidence(prior, X, labels, alpha)
+    free = hyperprior.unrestricted()
+    best = free.climb(prior, prior.statistics(X, labels))
+    return free.log_density(best) + log_evidence(best, X, labels, alpha)
 
 
 def log_scores(prior: Prior, X: Points, labels: IntArray) -> Float64Array:

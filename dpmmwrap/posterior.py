@@ -36,6 +36,7 @@ class Answer(NamedTuple):
     mixture: Mixture
     log_posterior: float
     alpha: float
+    prior: Prior
     confidence: Float64Array | None = None
     diagnostics: list[Diagnostic] | None = None
     doubts: tuple[str, ...] = ()
@@ -60,14 +61,14 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
-        return Answer(best, mixture, log_posterior, float(result.alpha))
+        return Answer(best, mixture, log_posterior, float(result.alpha), prior)
     from dpmmwrap.summaries.diagnostics import diagnose, disagreement
 
     alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
     said = (diagnostics, () if doubt is None else (doubt,))
     if draws.labels is None:
-        return Answer(best, found(), float(result.log_posterior), alpha, None, *said)
+        return Answer(best, found(), float(result.log_posterior), alpha, prior, None, *said)
     from dpmmwrap.summaries.matching import confidence
     from dpmmwrap.summaries.partitions import representative
 
@@ -76,7 +77,7 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     prior = best_prior(X, labels, settings, prior)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
     log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
-    return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
+    return Answer(labels, mixture, log_posterior, alpha, prior, confidence(draws.kept_labels, labels), *said)
 
 
 def largest_first(labels: IntArray) -> IntArray:

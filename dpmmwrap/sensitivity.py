@@ -1,7 +1,7 @@
-"""How much the number of clusters depends on the default prior: short chains with a narrower and a wider one.
+"""How much the number of clusters depends on the prior: short chains with other widths, kappas and concentrations.
 
 They begin with the clusters of the fit, so that few iterations are enough: those that a narrower prior finds split,
-those that a wider one does not want merge.
+those that a wider one does not want merge. Everything but the one number stays as the fit has learned it.
 """
 
 from __future__ import annotations
@@ -12,73 +12,70 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.choice import ModelOptions, choose_model, concentration, short_chains
-from dpmmwrap.families.base import Points
-from dpmmwrap.families.columns import Columns
-from dpmmwrap.inputs import Read
+from dpmmwrap.choice import short_chains
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.hyperprior import LearnedPrior
 from dpmmwrap.starts import make_initializer
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Of the width. 1 tells what a short chain on a sample finds with the prior as it is."""
+"""Of the number in question. 1 tells what a short chain on a sample finds with the prior as it is."""
+SETTINGS = ("width", "kappa", "alpha")
 ITERATIONS, MOST_POINTS = 50, 4000
 
 
-class AtWidth(NamedTuple):
-    """What a short chain finds with a prior of another width."""
+class AtSetting(NamedTuple):
+    """What a short chain finds if one number of the prior is another."""
 
+    setting: str
+    """The prior's width, its kappa, or the concentration alpha."""
     factor: float
-    """The width, in widths of the fitted prior."""
-    prior_width: float
+    """Its value, in units of the fitted one."""
     n_clusters: int
 
 
-class Fitted(NamedTuple):
+class FittedPrior(NamedTuple):
     """What a fit has found, in the terms of the sampler."""
 
     points: Points
     labels: IntArray
     """Of each of the points; -1 for outliers."""
-    width: float
-    asked: ModelOptions
-    """The model, with the covariance type that was chosen."""
-    columns: Columns | None = None
+    prior: Prior
+    hyperprior: LearnedPrior
+    alpha: float
     outlier_weight: float = 0.0
     outlier_prior: Any = None
-    """The user's own, if there is one."""
 
 
-def sensitivity_of(fitted: Fitted, seed: int = 0) -> list[AtWidth]:
-    """Clusters at some widths of the prior, from short chains on a sample of the points."""
-    return [at_width(fitted, factor, seed) for factor in FACTORS]
-
-
-def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
-    width = factor * fitted.width
-    # The prior is tied to how wide all points are locally, not only those of the sample.
-    read = Read(fitted.points, np.zeros(1), fitted.columns)
-    choice = choose_model(fitted.asked._replace(prior_width=width), read)
+def sensitivity_of(fitted: FittedPrior, seed: int = 0) -> list[AtSetting]:
+    """Clusters at other values of each setting, from short chains on a sample of the points."""
     # Outliers of the fit are left out: as clusters to begin with they would stay.
     inside = np.flatnonzero(fitted.labels >= 0)
     rows = inside[sample_rows(len(inside))]
-    points, labels = choice.read.points[rows], fitted.labels[rows]
-    outlier_prior = None
-    if fitted.outlier_weight:
-        outlier_prior = fitted.outlier_prior or choice.prior.outliers(choice.read.points)
+    points, labels = fitted.points[rows], fitted.labels[rows]
+    return [
+        AtSetting(setting, factor, clusters_at(fitted, points, labels, setting, factor, seed))
+        for setting in SETTINGS
+        for factor in FACTORS
+    ]
+
+
+def clusters_at(fitted: FittedPrior, points: Points, labels: IntArray, setting: str, factor: float, seed: int) -> int:
+    """The number of clusters that a short chain finds if a setting is so many times what it is."""
+    is_alpha = setting == "alpha"
     settings = Settings(
-        **concentration(fitted.asked.alpha, fitted.asked.alpha_prior),
-        prior=choice.prior,
-        hyperprior=choice.hyperprior,
+        alpha=fitted.alpha * factor if is_alpha else fitted.alpha,
+        prior=fitted.prior if is_alpha else fitted.hyperprior.scaled(fitted.prior, setting, factor),
         initializer=make_initializer("kmeans"),
         max_iter=ITERATIONS,
         min_cluster_age=3,
         seed=seed,
         init_clusters=labels,
         outlier_weight=fitted.outlier_weight,
-        outlier_prior=outlier_prior,
+        outlier_prior=fitted.outlier_prior,
         restart_after=10,
     )
     found = short_chains(points, settings).labels
-    return AtWidth(factor, width, len(np.unique(found[found >= 0])))
+    return len(np.unique(found[found >= 0]))
 
 
 def sample_rows(count: int) -> IntArray:

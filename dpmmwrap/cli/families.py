@@ -97,7 +97,7 @@ def problems(options: dict[str, Any]) -> list[str]:
         ),
         (
             options["sensitivity"] and (options["prior"] != "data" or family == "multinomial"),
-            "--sensitivity is about the width of the default prior of numeric columns: leave out "
+            "--sensitivity is about the default prior of numeric columns: leave out "
             f"{'--family multinomial' if family == 'multinomial' else '--prior'}.",
         ),
         (julia and family == "mixed", "Julia's sampler is for --family gaussian and multinomial, not mixed."),

@@ -238,7 +238,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
             sensitivity = model.sensitivity()
         except KeyboardInterrupt:
             # The fit itself is kept.
-            notes["the look at other widths of the prior (--sensitivity) was interrupted"] = None
+            notes["the look at other priors (--sensitivity) was interrupted"] = None
     return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
 
 

@@ -51,7 +51,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     told += [
         ("family", family_words(summary)),
         *([("prior", prior(summary))] if summary["prior_width"] is not None else []),
-        *([("sensitivity", sensitivity(summary))] if summary["sensitivity"] else []),
+        *([("sensitivity", line) for line in sensitivity(summary)]),
         ("time", f"{summary['seconds']:.1f} s, {length(summary)}{startup(summary)}"),
         ("sampler", f"{summary['backend']}{taken(summary)}, {summary['init']} subclusters, seed {summary['seed']}"),
     ]
@@ -168,11 +168,20 @@ def prior(summary: dict[str, Any]) -> str:
     return f"{told} ({words})" if learned else told
 
 
-def sensitivity(summary: dict[str, Any]) -> str:
-    """Clusters at other widths of the prior."""
-    found = summary["sensitivity"]
-    factors = ", ".join(str(Fraction(one["factor"])) for one in found)
-    return f"clusters at {factors} times the prior's width: {', '.join(str(one['n_clusters']) for one in found)}"
+def sensitivity(summary: dict[str, Any]) -> list[str]:
+    """Clusters at other widths, kappas and concentrations, and how many the prior expects before it sees the data."""
+    found = summary["sensitivity"] or []
+    names = {"width": "the prior's width", "kappa": "its kappa", "alpha": "the concentration"}
+    lines = []
+    for setting in dict.fromkeys(one["setting"] for one in found):
+        some = [one for one in found if one["setting"] == setting]
+        factors = ", ".join(str(Fraction(one["factor"])) for one in some)
+        counts = ", ".join(str(one["n_clusters"]) for one in some)
+        lines.append(f"clusters at {factors} times {names[setting]}: {counts}")
+    if found:
+        low, high = summary["prior_clusters"]
+        lines.append(f"before it sees the data, the prior expects {low} to {high} clusters (nine times in ten)")
+    return lines
 
 
 def length(summary: dict[str, Any]) -> str:

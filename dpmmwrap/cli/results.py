@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.sensitivity import AtWidth
+    from dpmmwrap.sensitivity import AtSetting
     from dpmmwrap.summaries.groups import Groups
 
 PAIRS_SHOWN = 500
@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
     notes: tuple[str, ...] = ()
     groups: Groups | None = None
     """None of a single cluster."""
-    sensitivity: list[AtWidth] | None = None
+    sensitivity: list[AtSetting] | None = None
     """Clusters at other widths of the prior, where that was asked for."""
 
     @property
@@ -98,6 +98,7 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "prior_strength": model.prior_strength_,
         "prior_learned": learned(model),
         "sensitivity": fitted.sensitivity and [one._asdict() for one in fitted.sensitivity],
+        "prior_clusters": fitted.sensitivity and prior_clusters(model),
         "seed": model.random_state,
         "interrupted": bool(model.interrupted_),
         "points": len(model.labels_),
@@ -137,6 +138,15 @@ def outliers_of(fitted: Fitted) -> int:
     """Rows that have values, and no cluster all the same."""
     present = fitted.model._present
     return (len(fitted.model.labels_) if present is None else len(present.rows)) - sum(fitted.sizes)
+
+
+def prior_clusters(model: DPMM) -> list[int]:
+    """The middle nine tenths of the number of clusters that the prior of the partition expects of these points."""
+    from dpmmwrap.dirichlet_process import cluster_probabilities
+
+    alpha = model.alpha_prior if model.alpha == "auto" else float(model.alpha)
+    below = cluster_probabilities(len(model.labels_), alpha).cumsum()
+    return [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
 
 
 def learned(model: DPMM) -> list[str]:

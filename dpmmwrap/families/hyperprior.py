@@ -138,6 +138,13 @@ class Hyperprior:
         """What is fixed: of two fits of the same data the rest is the same."""
         return [self.kappa, self.width, self.strength]
 
+    def scaled(self, prior: Any, name: str, factor: float) -> Any:
+        """The same prior with another "kappa" or "width", so many times what it is."""
+        values = self.values(prior)
+        if name == "kappa":
+            return self.make(values._replace(kappa=factor * values.kappa))
+        return self.make(values._replace(widths=factor * values.widths))
+
     def log_density(self, prior: Any) -> float:
         """Of the location, the logarithms of kappa and the widths, and the strength; with a restriction, up to a
         constant."""
@@ -239,6 +246,9 @@ class MixedHyperprior:
 
     def summary(self, prior: Any) -> Summary:
         return self.numeric.summary(prior.numeric)
+
+    def scaled(self, prior: Any, name: str, factor: float) -> Any:
+        return replace(prior, numeric=self.numeric.scaled(prior.numeric, name, factor))
 
     def log_density(self, prior: Any) -> float:
         return self.numeric.log_density(prior.numeric)
