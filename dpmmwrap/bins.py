@@ -46,8 +46,13 @@ def sample_rows(rows: int, seed: int) -> IntArray:
 def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation; of points that are
     elsewhere, the rule that gives it."""
-    if count < 2:
-        return 1 if is_remote(X) else np.zeros(X.shape[0], np.int32)
+    return nested_bins(X, [count], seed, embed)[0]
+
+
+def nested_bins(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[Any]:
+    """The same for several numbers of bins: the first centres of k-means++ for many are those for few."""
+    if max(counts) < 2:
+        return [1 if is_remote(X) else np.zeros(X.shape[0], np.int32)] * len(counts)
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
 
@@ -55,17 +60,19 @@ def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) ->
     embed = embed or standardiser(some_rows)
     points = embed(some_rows)
     shuffled = np.random.default_rng(seed).permutation(points.shape[0])
-    some = points[shuffled[: max(SEEDING * count, 1000)]]
+    some = points[shuffled[: max(SEEDING * max(counts), 1000)]]
+    steps, found = STEPS * max(1, SAMPLE // points.shape[0]), []
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
         # Fewer different points than bins: then some bins are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        centres, _ = kmeans_plusplus(some, count, random_state=seed % 2**32)
-        steps = STEPS * max(1, SAMPLE // points.shape[0])
-        model = KMeans(count, init=centres, n_init=1, max_iter=steps).fit(points)
-    rule = NearestCentre(model.cluster_centers_.astype(np.float32), embed)
-    # Points that are elsewhere are labelled there.
-    return rule if is_remote(X) else rule(X)
+        centres, _ = kmeans_plusplus(some, max(counts), random_state=seed % 2**32)
+        for count in counts:
+            model = KMeans(count, init=centres[:count], n_init=1, max_iter=steps).fit(points)
+            rule = NearestCentre(model.cluster_centers_.astype(np.float32), embed)
+            # Points that are elsewhere are labelled there.
+            found.append(rule if is_remote(X) else rule(X))
+    return found
 
 
 def is_remote(X: Any) -> bool:

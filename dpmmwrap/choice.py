@@ -162,20 +162,17 @@ def learned(
 
 
 def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
-    """The points, with columns in which values recur spread over their steps; their scale; and what was done, where
-    steps are so wide that it matters."""
-    steps = tied_steps(points)
-    if steps.any():
-        points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
-    scale = defaults.DataScale(points)
-    count = int((steps**2 > scale.within_at_least(defaults.DOZEN)).sum())
-    if not count:
+    """The points, with columns of few values spread over their steps; their scale; and what was done."""
+    scale, steps = defaults.DataScale(points), tied_steps(points)
+    steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
+    if not steps.any():
         return points, scale, ()
+    points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
-        f"{count} of {len(steps)} columns take few values: noise of half a step was added to them, "
+        f"{(steps > 0).sum()} of {len(steps)} columns take few values: noise of half a step was added to them, "
         "so that no cluster has a width of zero"
     )
-    return points, scale, (note,)
+    return points, defaults.DataScale(points), (note,)
 
 
 class Covariances(NamedTuple):
@@ -225,6 +222,8 @@ def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options:
         points = np.ascontiguousarray(points[rows])
     elif is_remote(points):
         points = points[np.arange(len(points))]
+    # Where values recur a density has no bound, and one kind of covariances may be closer to that than another.
+    points = spread_ties(points, tied_steps(points))
     prior, hyperprior, n_cells = scale.start(kind, options.fixed)
     settings = Settings(
         **concentration(options.alpha, options.alpha_prior), prior=prior, hyperprior=hyperprior,

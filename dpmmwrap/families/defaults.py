@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import drawn_in, kmeans_bins, sample_rows
+from dpmmwrap.bins import drawn_in, nested_bins, sample_rows
 from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families import prior_named
 from dpmmwrap.families.diagonal import NIG
@@ -27,7 +27,7 @@ DOZEN = 12
 """Cells that say how narrow clusters may be, at least: where evidence finds fewer, clusters may still overlap."""
 SAMPLE, POINTS_PER_CELL = 2500, 8
 """Points that are cut into cells, and points that a cell has on average at least."""
-CELL_STEPS = 10
+CELL_STEPS = 5
 """Steps towards the most probable prior of cells: enough to tell their numbers apart."""
 MANY_DIMENSIONS = 30
 
@@ -74,7 +74,7 @@ class DataScale:
     def cells(self) -> list[IntArray]:
         """The labels of the sample, cut into one cell, two, and so on up to as many as have points enough."""
         most = max(len(self.sample) // POINTS_PER_CELL, 1)
-        return [kmeans_bins(self.sample, count, seed=0) for count in CELLS if count <= most]
+        return nested_bins(self.sample, [count for count in CELLS if count <= most], seed=0)
 
     def within_at_least(self, count: int) -> Float64Array:
         """The variance of each feature within so many cells or more, if there are points enough for them."""
@@ -99,7 +99,8 @@ class DataScale:
             best = self._best_cells(kind, free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
-            self._starts[kind, fixed] = Start(self._prior_of(hyperprior, best), hyperprior, count)
+            statistics = family.statistics_of(self.sample, best)
+            self._starts[kind, fixed] = Start(self._prior_of(hyperprior, best, statistics), hyperprior, count)
         return self._starts[kind, fixed]
 
     def _best_cells(self, kind: str, hyperprior: Hyperprior) -> IntArray:
@@ -111,24 +112,17 @@ class DataScale:
 
     def _log_joint(self, hyperprior: Hyperprior, cells: IntArray) -> float:
         """log probability of cells, their points and the most probable prior."""
-        prior = self._prior_of(hyperprior, cells)
-        statistics = prior.statistics(self.sample, cells)
+        statistics = hyperprior.kind.statistics_of(self.sample, cells)
+        prior = self._prior_of(hyperprior, cells, statistics)
         log_marginals = prior.log_marginal_likelihood(statistics)
         return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)
 
-    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray) -> Any:
-        """The most probable prior of cells, or one near it."""
-        within = floored(self.within(cells), self.mean)
-        share = float(np.exp(np.log(within / self.variances).mean()))
-        widths = hyperprior.variances * (hyperprior.width or share)
-        first = Hyperparameters(
-            self.mean,
-            hyperprior.kappa or share,
-            np.maximum(widths, hyperprior.floors[0]),
-            float(hyperprior.strengths[0]),
-        )
-        prior = hyperprior.make(first)
-        return hyperprior.climb(prior, prior.statistics(self.sample, cells), CELL_STEPS)
+    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any) -> Any:
+        """The most probable prior of cells with these statistics, or one near it."""
+        share = float(np.exp(np.log(floored(self.within(cells), self.mean) / self.variances).mean()))
+        widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
+        first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
+        return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS)
 
 
 def count_of(cells: IntArray) -> int:

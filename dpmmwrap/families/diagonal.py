@@ -157,6 +157,11 @@ class NIG:
         spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
         return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
 
+    @staticmethod
+    def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+        """What `statistics` gives, of any prior of the family."""
+        return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
+
     def statistics(
         self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None
     ) -> LinearStatistics:

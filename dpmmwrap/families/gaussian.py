@@ -316,6 +316,11 @@ class NIW:
         """The same prior for data from which `offset` has been subtracted."""
         return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
 
+    @staticmethod
+    def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+        """What `statistics` gives, of any prior of the family."""
+        return statistics_of(X, labels, n_clusters)
+
     def statistics(self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
         return statistics_of(X, labels, n_clusters)
 

@@ -30,7 +30,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp, multigammaln
+from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
 from dpmmwrap.arrays import Float64Array
 from dpmmwrap.families.base import Moments
@@ -223,7 +223,7 @@ class Hyperprior:
     def _strength_logs(self, moments: Moments, widths: Float64Array) -> Float64Array:
         """log probability of each strength with its widths (S, W), up to a constant."""
         freedoms, count = self.least_freedom + self.strengths, widths.shape[1]
-        normalisers = multigammaln_of(freedoms / 2, self.dim) if self.is_full else count * gammaln(freedoms / 2)
+        normalisers = log_multigamma(freedoms / 2, self.dim) if self.is_full else count * gammaln(freedoms / 2)
         logs = moments.clusters * (HALF * count * freedoms * np.log(HALF * freedoms) - normalisers)
         logs -= HALF * freedoms * moments.log_variance * (1 if self.is_full else count / self.dim)
         shapes, rates = self._width_terms(moments)
@@ -281,6 +281,6 @@ LearnedPrior = Hyperprior | MixedHyperprior
 """How a prior is learned."""
 
 
-def multigammaln_of(values: Float64Array, dim: int) -> Float64Array:
-    """Of each value."""
-    return np.array([multigammaln(value, dim) for value in values])
+def log_multigamma(values: Float64Array, dim: int) -> Float64Array:
+    """log of the multivariate gamma function of each value, up to a constant."""
+    return np.asarray(gammaln(values[:, None] - HALF * np.arange(dim)).sum(axis=1))

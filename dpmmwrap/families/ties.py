@@ -2,7 +2,7 @@
 
 A pixel that is 0 in every picture of a cluster would make a Gaussian of zero width, infinitely sure that no picture of
 another kind belongs to it. What was recorded in steps of h was somewhere within half a step: so uniform noise of that
-width is added, once, to columns in which values recur. Where steps are small that changes next to nothing.
+width is added, once, to columns whose steps are wider than the deviation within cells of the data.
 """
 
 from __future__ import annotations
