@@ -229,7 +229,7 @@ def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options:
         **concentration(options.alpha, options.alpha_prior), prior=prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
         n_chains=1 if defaults.is_costly(kind, scale.dim) else 2,
-        other_start=kmeans_bins(points, n_cells, seed=0),
+        other_starts=(kmeans_bins(points, n_cells, seed=0),),
     )  # fmt: skip
     result = short_chains(points, settings)
     evidences = [log_evidence_of(one, points, settings) for one in result.candidates]

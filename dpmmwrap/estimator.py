@@ -825,8 +825,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
-        """Where chains begin: by default every other one with k-means cells; a single chain with what was better in
-        short chains."""
+        """Where chains begin: by default with one cluster, k-means cells, one cluster, many small cells, in turn; a
+        single chain with one cluster or cells, whichever was better in short chains."""
         points = choice.read.points
         first = self._first_clusters(choice.read, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
@@ -839,7 +839,14 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if not several and not choice.cells_are_better():
             return {"init_clusters": first}
         cells = kmeans_bins(points, choice.n_cells, seed=0)
-        return {"init_clusters": first, "other_start": cells} if several else {"init_clusters": cells}
+        if not several:
+            return {"init_clusters": cells}
+        return {"init_clusters": first, "other_starts": (cells, self._many_clusters(points, choice.prior, seed))}
+
+    def _many_clusters(self, X: Any, prior: Any, seed: int) -> Any:
+        """A label per point: as many small cells as there are points for."""
+        shape_needs = X.shape[1] if prior.family == "full" else 1
+        return many_clusters(X, seed, prior.embedder(X), shape_needs)
 
     def _first_clusters(self, read: Read, prior: Any, seed: int, ratio: str) -> Any:
         first, X = self.init_clusters, read.points
@@ -849,8 +856,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             splits_suffice = ratio in FULL_RATIOS and not is_text(X, prior)
             if first == "auto" and splits_suffice:
                 return 1
-            shape_needs = X.shape[1] if prior.family == "full" else 1
-            return many_clusters(X, seed, prior.embedder(X), shape_needs)
+            return self._many_clusters(X, prior, seed)
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), int(X.shape[0]))

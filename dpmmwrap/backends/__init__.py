@@ -52,8 +52,8 @@ class Settings:
     seed: int
     init_clusters: int | IntArray = 1
     """A number of clusters to begin with, or a label per point ("auto" and "many" have been resolved)."""
-    other_start: IntArray | None = None
-    """Labels that every other chain begins with instead: one cluster may be a trap, and so may many be."""
+    other_starts: tuple[IntArray, ...] = ()
+    """Labels that every other chain begins with instead, in turn: one cluster may be a trap, and so may many be."""
     max_clusters: int | None = None
     outlier_weight: float = 0.0
     outlier_prior: Prior | None = None

@@ -39,7 +39,7 @@ from dpmmwrap.families.gaussian import NIW
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)
 """The grid of strengths, two for each doubling: from what gives covariances an expectation to all clusters alike."""
-NARROW = 0.05
+NARROW = 0.01
 """The share of clusters that the prior expects to be narrower than a cell in a feature, at most."""
 HALF = 0.5
 """Shape and rate of chi-square distributions with one degree of freedom."""

@@ -187,8 +187,9 @@ class Chain:
         """First labels, first subclusters."""
         state, data = self.state, self.context.data
         settings = self.context.settings
-        other = settings.other_start if self.number % 2 else None
-        first = settings.init_clusters if other is None else other
+        first, others = settings.init_clusters, settings.other_starts
+        if self.number % 2 and others:
+            first = others[self.number // 2 % len(others)]
         drawn = isinstance(first, (int, np.integer)) and first > 1
         found = data.begin_labels(state, first, next_key(self.rng) if drawn else np.uint64(0))
         # From 0 without gaps, after the outliers.

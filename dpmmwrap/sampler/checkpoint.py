@@ -250,7 +250,7 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
         "min_cluster_age": settings.min_cluster_age,
         "seed": settings.seed,
         "first clusters": first_identity(first),
-        "other start": None if settings.other_start is None else first_identity(settings.other_start),
+        "other starts": [first_identity(other) for other in settings.other_starts],
         "max_clusters": settings.max_clusters,
         "outlier weight": settings.outlier_weight,
         "outlier prior": None if settings.outlier_prior is None else prior_digest(settings.outlier_prior),

@@ -101,7 +101,7 @@ def short(X: Points, settings: Settings, iterations: int) -> Settings:
     """The settings of short chains."""
     settings = replace(
         settings, initializer=make_initializer("kmeans"), max_iter=iterations,
-        stop_when_flat=False, exact_moves=False, other_start=None, n_chains=1, progress=None, checkpoint=None,
+        stop_when_flat=False, exact_moves=False, other_starts=(), n_chains=1, progress=None, checkpoint=None,
         truth=None,
     )  # fmt: skip
     settings.bind(X, settings.full_ratio)

@@ -430,22 +430,25 @@ def test_the_prior_and_the_end_of_the_search_are_told(run, three: Path) -> None:
     summary = json.loads((three.parent / "out" / "summary.json").read_text())
     assert summary["stopped_by"] == "flat" and summary["chains"] == 4
     assert f"4 chains, the best flat after {summary['iterations']} iterations" in done.out
-    assert summary["prior_learned"] == ["width", "strength"]
-    width = f"width {summary['prior_width']:.3g}, strength {summary['prior_strength']:,.4g} (both learned)"
-    assert re.search(rf"prior +{re.escape(width)}\n", done.out)
-    assert re.search(r"sensitivity +clusters at 1/4, 1/2, 1, 2, 4 times the prior's width: 3, 3, 3, 3, 3\n", done.out)
-    assert [one["factor"] for one in summary["sensitivity"]] == [0.25, 0.5, 1, 2, 4]
-    assert {one["n_clusters"] for one in summary["sensitivity"]} == {3}
-    why = r"(they make the data more probable than|\w+ ones have more parameters in all)"
-    assert re.search(rf"family +gaussian, (spherical|diag) covariances: {why}", done.out)
+    assert summary["prior_learned"] == ["kappa", "width", "strength"]
+    values = ", ".join(f"{name} {summary[f'prior_{name}']:,.3g}" for name in ("width", "strength", "kappa"))
+    assert re.search(rf"prior +{re.escape(values)} \(all learned\)\n", done.out)
+    for setting in ("the prior's width", "its kappa", "the concentration"):
+        line = rf"sensitivity +clusters at 1/4, 1/2, 1, 2, 4 times {setting}: \d+, \d+, 3, \d+, \d+\n"
+        assert re.search(line, done.out), setting
+    low, high = summary["prior_clusters"]
+    assert re.search(rf"the prior expects {low} to {high} clusters", done.out) and 1 <= low < high < 30
+    assert [one["factor"] for one in summary["sensitivity"]] == 3 * [0.25, 0.5, 1, 2, 4]
+    assert {one["n_clusters"] for one in summary["sensitivity"] if one["setting"] != "width"} == {3}
+    assert re.search(r"family +gaussian, (spherical|diag) covariances: they make the data more probable than", done.out)
 
 
 def test_a_prior_that_is_given_is_not_called_learned(run, three: Path) -> None:
     done = run("fit", three, *QUICK, "--prior-width", 1.5, "--covariance", "diag")
-    assert re.search(r"prior +width 1.5, strength [\d,]+ \(strength learned\)\n", done.out)
+    assert re.search(r"prior +width 1.5, strength [\d.,]+, kappa [\d.e-]+ \(kappa and strength learned\)\n", done.out)
     assert "30 iterations" in done.out and "flat" not in done.out and "sensitivity" not in done.out
     done = run("fit", three, *QUICK, "--prior-width", 1.5, "--prior-strength", 1000, "--covariance", "diag")
-    assert re.search(r"prior +width 1.5, strength 1,000\n", done.out)
+    assert re.search(r"prior +width 1.5, strength 1e\+03, kappa [\d.e-]+ \(kappa learned\)\n", done.out)
     done = run("fit", three, *QUICK, "--prior", "reference", "--json")
     summary = json.loads(done.out)
     assert summary["prior_width"] is None and summary["prior_learned"] == [] and summary["stopped_by"] == "max_iter"
@@ -454,5 +457,5 @@ def test_a_prior_that_is_given_is_not_called_learned(run, three: Path) -> None:
 def test_sensitivity_needs_the_default_prior(run, three: Path, counts: Path) -> None:
     assert run("fit", three, "--sensitivity", "--prior", "reference").sentence.count("leave out --prior (see") == 1
     sentence = run("fit", counts, "--sensitivity", "--family", "multinomial").sentence
-    assert "--sensitivity is about the width of the default prior of numeric columns" in sentence
+    assert "--sensitivity is about the default prior of numeric columns" in sentence
     assert run("fit", three, "--prior", "reference", "--prior-width", 2).code == 2
