@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from scipy.sparse import issparse
-from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
@@ -19,6 +19,7 @@ from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.files.selection import listed
 from dpmmwrap.frames import by_name, is_table
@@ -28,9 +29,14 @@ from dpmmwrap.redundant import Restored
 if TYPE_CHECKING:
     from dpmmwrap.summaries.groups import Groups
 
-CHUNK = 1 << 13
+BLOCK, MOST_ROWS = 1 << 21, 1 << 13
+"""Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+
+
+Answer = Callable[[Any, slice], Any]
+"""From points to what is asked about them; also told which rows they are."""
 
 
 class Assignment(NamedTuple):
@@ -200,7 +206,7 @@ class Mixture:
     @cached_property
     def _log_weights(self) -> Float64Array:
         weights = self.weights if self.outlier_weight == 0 else np.append(self.weights, self.outlier_weight)
-        return np.asarray(np.log(weights)[:, None])
+        return np.asarray(np.log(weights))
 
     @cached_property
     def _names(self) -> IntArray:
@@ -209,12 +215,29 @@ class Mixture:
         names[self.n_clusters :] = -1
         return names
 
+    def _by_blocks(self, X: Any, answer: Answer, kind: Any, *width: int) -> Any:
+        """What `answer` says of rows, asked for so many at a time that memory is bounded."""
+        points = self._read(X)
+        found = np.empty((points.shape[0], *width), kind)
+        components = len(self._names) if self.averaged is None else len(self.averaged.clusters)
+        step = min(max(BLOCK // (components + self.dim), 1), MOST_ROWS)
+        for begin in range(0, len(found), step):
+            rows = slice(begin, begin + step)
+            found[rows] = answer(self._prepared(points[rows]), rows)
+        return found
+
     def _points(self, X: Any) -> Any:
         """Rows as the family stores them."""
-        if self.columns is not None:
-            points = self.columns.points(by_name(X))
-            return MixedPoints(self._useful(points.numeric), points.codes)
-        return self._useful(self._rows(X))
+        return self._prepared(self._read(X))
+
+    def _read(self, X: Any) -> Any:
+        """Rows as the family stores them, before their preparation."""
+        return self._rows(X) if self.columns is None else self.columns.points(by_name(X))
+
+    def _prepared(self, points: Any) -> Any:
+        if self.columns is None:
+            return self._useful(points)
+        return MixedPoints(self._useful(points.numeric), points.codes)
 
     def _useful(self, rows: Any) -> Any:
         """Prepared, without the columns that were left out."""
@@ -239,8 +262,21 @@ class Mixture:
         return rows
 
     def _log_densities(self, points: Points) -> Float64Array:
-        """log of weight times predictive density, (components, rows)."""
-        return np.asarray(self._log_weights + self.posterior.log_predictive(points))
+        """log of weight times predictive density (rows, components); -inf where it is negligible."""
+        return log_joint(self.posterior, points, self._log_weights)
+
+    def _probabilities(self, points: Points) -> Float64Array:
+        """Of each component for each row (rows, components)."""
+        if self.averaged is not None:
+            return self.averaged.predict_proba(points, len(self._names))
+        densities = self._log_densities(points)
+        return np.asarray(np.exp(densities - log_sum(densities)[:, None]))
+
+    def _score(self, points: Points) -> Float64Array:
+        """log predictive density of each row."""
+        if self.averaged is not None:
+            return self.averaged.score_samples(points)
+        return log_sum(self._log_densities(points))
 
     def predict(self, X: Any) -> IntArray:
         """The most probable cluster of each row; -1 for outliers.
@@ -255,13 +291,8 @@ class Mixture:
         ndarray of int32, shape (n,)
             A label for each row.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            best = self.averaged.predict_proba(points, len(self._names)).argmax(axis=1)
-            return np.asarray(self._names[best])
-        labels = np.empty(points.shape[0], np.int32)
-        for rows in chunks(len(labels)):
-            labels[rows] = self._names[self._log_densities(points[rows]).argmax(axis=0)]
+        likely = self._log_densities if self.averaged is None else self._probabilities
+        labels: IntArray = self._by_blocks(X, lambda points, _: self._names[likely(points).argmax(axis=1)], np.int32)
         return labels
 
     def predict_proba(self, X: Any) -> Float64Array:
@@ -277,14 +308,10 @@ class Mixture:
         ndarray of float64, shape (n, K) or (n, K + 1)
             Each row sums to 1. The outlier component, if any, is the last column.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            return self.averaged.predict_proba(points, len(self._names))
-        probabilities = np.empty((points.shape[0], len(self._log_weights)))
-        for rows in chunks(len(probabilities)):
-            densities = self._log_densities(points[rows])
-            probabilities[rows] = np.exp(densities - logsumexp(densities, axis=0)).T
-        return probabilities
+        found: Float64Array = self._by_blocks(
+            X, lambda points, _: self._probabilities(points), np.float64, len(self._names)
+        )
+        return found
 
     def assign(self, X: Any) -> Assignment:
         """The most probable cluster of each row, and how probable it is.
@@ -299,9 +326,17 @@ class Mixture:
         Assignment
             `labels` and `probabilities`.
         """
-        probabilities = self.predict_proba(X)
-        best = probabilities.argmax(axis=1)
-        return Assignment(np.asarray(self._names[best]), probabilities[np.arange(len(best)), best])
+        kind = np.dtype([("label", np.int32), ("probability", np.float64)])
+
+        def answer(points: Points, rows: slice) -> Any:
+            probabilities = self._probabilities(points)
+            best = probabilities.argmax(axis=1)
+            found = np.empty(len(best), kind)
+            found["label"], found["probability"] = self._names[best], of_each(probabilities, best)
+            return found
+
+        found = self._by_blocks(X, answer, kind)
+        return Assignment(np.ascontiguousarray(found["label"]), np.ascontiguousarray(found["probability"]))
 
     def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
         """How probably each row is in a cluster that is given.
@@ -318,8 +353,10 @@ class Mixture:
         ndarray of float64, shape (n,)
             The probability of that cluster.
         """
-        probabilities = self.predict_proba(X)
-        return np.asarray(probabilities[np.arange(len(labels)), labels])
+        found: Float64Array = self._by_blocks(
+            X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64
+        )
+        return found
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, the mean over draws if there are any.
@@ -334,13 +371,8 @@ class Mixture:
         ndarray of float64, shape (n,)
             In nats.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            return self.averaged.score_samples(points)
-        scores = np.empty(points.shape[0])
-        for rows in chunks(len(scores)):
-            scores[rows] = logsumexp(self._log_densities(points[rows]), axis=0)
-        return scores
+        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64)
+        return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
         """New points from the predictive mixture, in the units of its preparation if it has one.
@@ -359,7 +391,7 @@ class Mixture:
         labels : ndarray of int32, shape (n_samples,)
             The cluster of each.
         """
-        weights = np.exp(self._log_weights[:, 0])
+        weights = np.exp(self._log_weights)
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points = self.posterior.sample(components, rng)
         if self.columns is not None:
@@ -491,5 +523,6 @@ def read_restored(path: str | Path) -> Restored | None:
     return restored
 
 
-def chunks(rows: int) -> list[slice]:
-    return [slice(begin, begin + CHUNK) for begin in range(0, rows, CHUNK)]
+def of_each(probabilities: Float64Array, components: IntArray) -> Float64Array:
+    """The probability of one component for each row."""
+    return np.asarray(probabilities[np.arange(len(components)), components])

@@ -76,15 +76,27 @@ class CategoricalDirichlet:
         """log proportions (K, F) drawn from each distribution of the batch."""
         return draw_log_proportions(key, self.edges, self.concentration)
 
+    @cached_property
+    def log_shares(self) -> Float64Array:
+        """log expected proportions of all levels (F + 1, K); the last one is of what is missing, and certain."""
+        batch = np.atleast_2d(self.concentration)
+        totals = np.add.reduceat(batch, self.edges[:-1], axis=1) if self.dim else batch[:, :0]
+        shares = np.log(batch / np.repeat(totals, self.levels, axis=1))
+        return np.concatenate([shares, np.zeros((len(batch), 1))], axis=1).T
+
     def log_predictive(self, codes: IntArray) -> Float64Array:
         """log probability of each row's levels under each distribution (K, N)."""
-        batch = np.atleast_2d(self.concentration)
-        shares = np.empty_like(batch)
-        for begin, end in zip(self.edges[:-1], self.edges[1:], strict=True):
-            shares[:, begin:end] = np.log(batch[:, begin:end] / batch[:, begin:end].sum(axis=1, keepdims=True))
-        # One more column, of zeros, is where -1 points to.
-        shares = np.concatenate([shares, np.zeros((len(batch), 1))], axis=1)
-        return np.asarray(shares[:, codes].sum(axis=2))
+        found = np.zeros((len(codes), self.log_shares.shape[1]))
+        for column in codes.T:
+            found += self.log_shares[column]
+        return found.T
+
+    def log_predictive_at(self, codes: IntArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log probability of one row's levels under one distribution, pair by pair."""
+        found = np.zeros(len(rows))
+        for column in codes.T:
+            found += self.log_shares[column[rows], components]
+        return found
 
     def sample(self, components: IntArray, rng: Generator) -> IntArray:
         """Codes from the predictive of each of these distributions."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +23,17 @@ from dpmmwrap.families.base import put_rows, take
 from dpmmwrap.families.wishart import Gaussians, Posteriors, PriorFields, Statistics
 
 CHUNK_ROWS = 1 << 16
+WHITENED = 1 << 20
+"""Values that are whitened at a time."""
+
+
+class Whitening(NamedTuple):
+    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
+    there, a difference of whitened points loses no more digits than one of points."""
+
+    centre: Float64Array
+    factors: Float64Array
+    means: Float64Array
 
 
 def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
@@ -246,13 +257,22 @@ class NIW:
             - 0.5 * self.dim * np.log(freedom * math.pi * spread)
             - self.half_log_determinant
         )
-        densities = np.empty((len(means), len(X)))
-        rows = np.asarray(X, dtype=np.float64)
-        for k, factor in enumerate(np.linalg.inv(self.cholesky)):
-            whitened = (rows - means[k]) @ factor.T
-            squares = np.einsum("ij,ij->i", whitened, whitened) / (spread[k] * freedom[k])
-            densities[k] = constants[k] - 0.5 * (freedom[k] + self.dim) * np.log1p(squares)
-        return densities
+        squares = np.empty((len(means), len(X)))
+        rows = np.asarray(X, dtype=np.float64) - self.whitening.centre
+        step = max(1, WHITENED // max(len(X) * self.dim, 1))
+        for begin in range(0, len(means), step):
+            own = slice(begin, begin + step)
+            whitened = np.tensordot(self.whitening.factors[own], rows, axes=(2, 1)) - self.whitening.means[own, :, None]
+            np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
+        powers = 0.5 * (freedom + self.dim)
+        return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
+
+    @cached_property
+    def whitening(self) -> Whitening:
+        """By which all distributions' distances are one product."""
+        means, factors = self.mean.reshape(-1, self.dim), np.linalg.inv(self.cholesky)
+        centre = means.mean(axis=0)
+        return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
 
     def draw(self, rng: Generator) -> Gaussians:
         """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
+from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
@@ -107,18 +108,26 @@ class Dirichlet:
         return log_expected_proportions(self.concentration, self.concentration.min(axis=0))
 
     def log_predictive(self, X: Points) -> Float64Array:
-        """log probability of each row under each distribution's Dirichlet-multinomial (K, N)."""
+        """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
+
+        Gamma(a + x) / Gamma(a) is a (a + 1) ... (a + x - 1): the logarithms of the j-th factors are one product, of a
+        sparse matrix that says which counts are above j. Counts above STEPS, or not whole, are worked out one by one.
+        """
         batch = self.concentration.reshape(-1, self.dim)
         rows, columns, values = entries(X)
         lengths = np.bincount(rows, values, minlength=X.shape[0])
-        coefficients = gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0])
-        found = np.empty((len(batch), X.shape[0]))
-        for k, own in enumerate(batch):
-            rising = gammaln(own[columns] + values) - gammaln(own[columns])
-            total = own.sum()
-            found[k] = coefficients + np.bincount(rows, rising, minlength=X.shape[0])
-            found[k] += gammaln(total) - gammaln(total + lengths)
-        return found
+        found = np.zeros((X.shape[0], len(batch)))
+        found += (gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0]))[:, None]
+        distinct, which = np.unique(lengths, return_inverse=True)
+        totals = batch.sum(axis=1)
+        found += (gammaln(totals) - gammaln(totals + distinct[:, None]))[which]
+        small = (values <= STEPS) & (values == np.floor(values))
+        for step in range(int(values[small].max(initial=0.0))):
+            above = small & (values > step)
+            found += log_factors(batch, step, rows[above], columns[above], X.shape[0])
+        for row, column, value in zip(rows[~small], columns[~small], values[~small], strict=True):
+            found[row] += gammaln(batch[:, column] + value) - gammaln(batch[:, column])
+        return found.T
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
@@ -158,6 +167,16 @@ class Dirichlet:
 
 
 SAMPLED_LENGTH = 100
+STEPS = 16
+"""Counts up to which the factors of rising factorials are added up one by one."""
+
+
+def log_factors(batch: Float64Array, step: int, rows: IntArray, columns: IntArray, count: int) -> Float64Array:
+    """Sums of log(concentration + step) over the entries of so many rows (count, K)."""
+    # Of thousands of words only those that occur here.
+    used, places = np.unique(columns, return_inverse=True)
+    above = csr_matrix((np.ones(len(rows)), (rows, places)), shape=(count, len(used)))
+    return np.asarray(above @ np.log(batch[:, used].T + step))
 
 
 def entries(X: Points) -> tuple[IntArray, IntArray, Float64Array]:
