@@ -112,7 +112,7 @@ class Averaged:
 
     def score_samples(self, points: Points) -> Float64Array:
         """log of the mean over draws of the predictive density."""
-        return log_sum(self._totals(self._log_densities(points))) - np.log(len(self.starts))
+        return np.asarray(log_sum(self._totals(self._log_densities(points))) - np.log(len(self.starts)))
 
     def arrays(self) -> dict[str, Any]:
         """All that a file needs to hold."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +16,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
+from dpmmwrap.compiling import usable_cores
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
@@ -29,7 +32,7 @@ from dpmmwrap.redundant import Restored
 if TYPE_CHECKING:
     from dpmmwrap.summaries.groups import Groups
 
-BLOCK, MOST_ROWS = 1 << 21, 1 << 13
+BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
@@ -221,9 +224,15 @@ class Mixture:
         found = np.empty((points.shape[0], *width), kind)
         components = len(self._names) if self.averaged is None else len(self.averaged.clusters)
         step = min(max(BLOCK // (components + self.dim), 1), MOST_ROWS)
-        for begin in range(0, len(found), step):
+
+        def work(begin: int) -> None:
             rows = slice(begin, begin + step)
             found[rows] = answer(self._prepared(points[rows]), rows)
+
+        begins = range(0, len(found), step)
+        # Products have threads of their own; what is beside them has not.
+        with ThreadPoolExecutor(usable_cores()) if len(begins) > 1 else nullcontext() as pool:
+            list((pool.map if pool else map)(work, begins))
         return found
 
     def _points(self, X: Any) -> Any:

@@ -168,9 +168,9 @@ class NIG:
             logs *= student.precisions[k]
             np.log1p(logs, out=logs)
             found[own] = student.totals[k] - np.einsum("pd,pd->p", student.powers[k], logs)
-            gaps = np.flatnonzero(np.isnan(found[own]))
-            terms = student.constants[k[gaps]] - student.powers[k[gaps]] * logs[gaps]
-            found[own.start + gaps] = np.nansum(terms, axis=1)
+            if len(gaps := np.flatnonzero(np.isnan(found[own]))):
+                terms = student.constants[k[gaps]] - student.powers[k[gaps]] * logs[gaps]
+                found[own.start + gaps] = np.nansum(terms, axis=1)
         return found
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -270,7 +270,8 @@ class NIW:
     @cached_property
     def whitening(self) -> Whitening:
         """By which all distributions' distances are one product."""
-        means, factors = self.mean.reshape(-1, self.dim), np.linalg.inv(self.cholesky)
+        means = self.mean.reshape(-1, self.dim)
+        factors: Any = np.linalg.inv(self.cholesky)
         centre = means.mean(axis=0)
         return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
 

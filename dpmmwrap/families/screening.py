@@ -18,7 +18,7 @@ from dpmmwrap.families.base import Points
 
 NEGLIGIBLE = 50.0
 """In nats: a million clusters that are so much less probable change no digit of a double."""
-PAIR_VALUES = 1 << 14
+PAIR_VALUES = 1 << 15
 """Values of pairs of rows and clusters that are worked on at a time: they stay in the cache."""
 ONE_DRAW = np.zeros(1, np.int64)
 

@@ -66,8 +66,8 @@ class SphericalNIG(NIG):
             steps *= steps
             squares = np.einsum("pd,pd->p", student.precisions[k], steps)
             found[own] = student.totals[k] - student.powers[k, 0] * np.log1p(squares)
-            gaps = np.flatnonzero(np.isnan(squares))
-            found[own.start + gaps] = self._log_predictive_of_rest(steps[gaps], k[gaps])
+            if len(gaps := np.flatnonzero(np.isnan(squares))):
+                found[own.start + gaps] = self._log_predictive_of_rest(steps[gaps], k[gaps])
         return found
 
     def _log_predictive_of_rest(self, steps: Float64Array, k: IntArray) -> Float64Array:
