@@ -504,7 +504,7 @@ def load(path: str | Path) -> Mixture:
         mixture = Mixture(head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored)
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
-        factor = getattr(posterior, "half_log_determinant", np.zeros(1))
+        factor = getattr(posterior, "cholesky", np.zeros(1))
         if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
             raise ValueError("its arrays do not belong together")
         if columns is None and not fits_names(mixture):

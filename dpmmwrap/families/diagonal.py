@@ -13,15 +13,33 @@ from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families import inverse_gamma
 from dpmmwrap.families.base import put_rows
-from dpmmwrap.families.inverse_gamma import NumericTables, Posteriors
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
 from dpmmwrap.families.screening import all_pairs, bounding_table, pair_blocks, powers
+from dpmmwrap.loops import Loops
 
+inverse_gamma = Loops("dpmmwrap.families.inverse_gamma")
 CHUNK_ROWS = 1 << 14
 LEAST_TOUCHING = 1e-6
 """Below it the differences of a bound's coefficients lose their digits."""
+
+
+class Posteriors(NamedTuple):
+    """A distribution of mean and variance for each cluster and feature; (K, D), and (K, 1) where features share it."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+
+
+class NumericTables(NamedTuple):
+    """Drawn Gaussians as the kernels take them: a point is (w x - offset) deviations from the mean."""
+
+    factors: Any
+    offsets: Any
+    missing: Any
+    """What the log density has for a feature beside half the squared distance, for missing values; None without."""
 
 
 class Student(NamedTuple):

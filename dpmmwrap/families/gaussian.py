@@ -18,13 +18,55 @@ from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families import wishart
 from dpmmwrap.families.base import put_rows, take
-from dpmmwrap.families.wishart import Gaussians, Posteriors, PriorFields, Statistics
+from dpmmwrap.loops import Loops
 
+wishart = Loops("dpmmwrap.families.wishart")
+LOG_2_PI = math.log(2 * math.pi)
 CHUNK_ROWS = 1 << 16
 WHITENED = 1 << 20
 """Values that are whitened at a time."""
+
+
+class Statistics(NamedTuple):
+    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
+
+    counts: Any
+    means: Any
+    scatters: Any
+
+
+class PriorFields(NamedTuple):
+    """One normal-inverse-Wishart distribution."""
+
+    mean: Any
+    strength: Any
+    scale: Any
+    freedom: Any
+    log_normaliser: Any
+
+
+class Posteriors(NamedTuple):
+    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+    factors: Any
+    """Lower Cholesky factors of the scales (D, D, K)."""
+    halves: Any
+    """Half the log determinants of the scales."""
+    log_normalisers: Any
+
+
+class Gaussians(NamedTuple):
+    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
+
+    means: Any
+    precision_factors: Any
+    log_peak_densities: Any
+    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
 
 
 class Whitening(NamedTuple):
@@ -84,7 +126,7 @@ def union(left: Statistics, right: Statistics) -> Statistics:
 def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussians:
     """Gaussians by mean and lower triangular precision factor."""
     halves = np.log(np.diagonal(precision_factors, axis1=1, axis2=2)).sum(axis=1)
-    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * wishart.LOG_2_PI)
+    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
 
 
 def covariances_of(gaussians: Gaussians) -> Float64Array:
@@ -152,12 +194,18 @@ class NIW:
     @cached_property
     def factors(self) -> tuple[Float64Array, Float64Array]:
         """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
-        return wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))  # type: ignore[no-any-return]
+        found: tuple[Float64Array, Float64Array] = wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))
+        return found
 
-    @property
+    @cached_property
     def cholesky(self) -> Float64Array:
-        """Lower Cholesky factors of the scale, with a leading axis even for one distribution."""
-        return np.moveaxis(self.factors[0], 2, 0)
+        """Lower Cholesky factors of the scale (K, D, D), for predictions, which do without numba; NaN where one
+        is not positive definite."""
+        scales = self.scale.reshape(-1, self.dim, self.dim)
+        try:
+            return np.asarray(np.linalg.cholesky(scales), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.full_like(scales, np.nan)
 
     @property
     def half_log_determinant(self) -> Float64Array:
@@ -255,7 +303,7 @@ class NIW:
             gammaln((freedom + self.dim) / 2)
             - gammaln(freedom / 2)
             - 0.5 * self.dim * np.log(freedom * math.pi * spread)
-            - self.half_log_determinant
+            - np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
         )
         squares = np.empty((len(means), len(X)))
         rows = np.asarray(X, dtype=np.float64) - self.whitening.centre
@@ -308,7 +356,7 @@ class NIW:
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
         """This batch with other distributions in some rows; what has been computed for the rest is kept."""
         # Of the factors the batch is the last axis: the first, as of the rest, while rows are written.
-        own, others = (some.batch._replace(factors=some.cholesky) for some in (self, other))
+        own, others = (some.batch._replace(factors=np.moveaxis(some.factors[0], 2, 0)) for some in (self, other))
         found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
         return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
 
