@@ -92,16 +92,20 @@ class Averaged:
         with np.errstate(divide="ignore"):
             return log_joint(self.posterior, points, np.log(self.weights), self.starts)
 
-    def _totals(self, densities: Float64Array) -> Float64Array:
-        """log density of each draw's mixture (rows, draws)."""
+    def _shares(self, points: Points) -> tuple[Float64Array, Float64Array]:
+        """Each component's share of its draw's mixture (rows, components), and the mixtures' log densities (rows,
+        draws)."""
+        densities = self._log_densities(points)
         best = np.maximum.reduceat(densities, self.starts, axis=1)
-        shares = np.exp(densities - np.repeat(best, self._sizes, axis=1))
-        return np.asarray(best + np.log(np.add.reduceat(shares, self.starts, axis=1)))
+        densities -= np.repeat(best, self._sizes, axis=1)
+        shares = np.exp(densities, out=densities)
+        sums = np.add.reduceat(shares, self.starts, axis=1)
+        shares /= np.repeat(sums, self._sizes, axis=1)
+        return shares, best + np.log(sums)
 
     def predict_proba(self, points: Points, columns: int) -> Float64Array:
         """The mean over draws of each cluster's probability (rows, columns), the outliers' last if there are any."""
-        densities = self._log_densities(points)
-        shares = np.exp(densities - np.repeat(self._totals(densities), self._sizes, axis=1))
+        shares, _ = self._shares(points)
         means = shares @ self._columns
         own = means.shape[1] - 1
         found = np.zeros((len(means), columns))
@@ -112,7 +116,7 @@ class Averaged:
 
     def score_samples(self, points: Points) -> Float64Array:
         """log of the mean over draws of the predictive density."""
-        return np.asarray(log_sum(self._totals(self._log_densities(points))) - np.log(len(self.starts)))
+        return np.asarray(log_sum(self._shares(points)[1]) - np.log(len(self.starts)))
 
     def arrays(self) -> dict[str, Any]:
         """All that a file needs to hold."""
