@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from dpmmwrap import plotting
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
+from dpmmwrap.cli.progress import Lines
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
 """Files that not every fit writes, so that they may be of an earlier one."""
+TOLD_EVERY = 3.0
+"""Seconds from one line about the files to the next."""
 PAIRS_SHOWN = 500
 """Points in the picture of pair probabilities at most, evenly spaced."""
 
@@ -189,14 +192,17 @@ def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> 
     """Fill the folder; one sentence says with what."""
     model, there = fitted.model, {path.name for path in folder.iterdir()}
     lazy = is_lazy(model.labels_)
-    written = (write_lazily if lazy else write_arrays)(folder, fitted, task)
+    tell = teller()
+    written = write_lazily(folder, fitted, task) if lazy else write_arrays(folder, fitted, task, tell)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
     if lazy:
         return f"Written to {folder}: {', '.join(written)}"
+    tell("report.html")
     if page(folder / "report.html", fitted, summary, task):
         written.append("report.html")
+    tell("pictures")
     pictures = draw(folder, fitted, task) if plotting.available() else []
     old = [name for name in SOMETIMES if name in there - {*written, *pictures}]
     said = f"Written to {folder}: {', '.join([*written, *pictures])}"
@@ -205,7 +211,16 @@ def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> 
     return said if plotting.available() else f"{said} (for pictures: pip install matplotlib)"
 
 
-def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
+def teller() -> Callable[[str], None]:
+    """Says now and then what is being written, unless nothing is to be said."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.params.get("quiet"):
+        return lambda what: None
+    lines = Lines(TOLD_EVERY)
+    return lambda what: lines.tell("writing", what)
+
+
+def write_arrays(folder: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> list[str]:
     """Labels, model and draws; the names of the files."""
     model = fitted.model
     # Which rows of the file the labels are of.
@@ -216,7 +231,7 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
         write_npy(folder / name, array)
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
-    write_labels(folder / "labels.csv", model, task)
+    write_labels(folder / "labels.csv", model, task, tell)
     written = ["labels.csv", *arrays, "model.npz"]
     if model.draws_ is None:
         return written
@@ -243,17 +258,19 @@ def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     return ["labels.npy", "model.npz", "draws.npz"]
 
 
-def write_labels(path: Path, model: DPMM, task: Task) -> None:
+def write_labels(path: Path, model: DPMM, task: Task, tell: Callable[[str], None]) -> None:
     """Each row's cluster, how probable it is there, and whether it is an outlier."""
     from dpmmwrap.mixture import Assignment
 
     labels, data = model.labels_, task.data
-    answers = (
-        Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
-        for rows in pieces(len(labels))
-    )
+
+    def answers() -> Iterator[Assignment]:
+        for rows in pieces(len(labels)):
+            yield Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
+            tell(f"{path.name}, {rows.stop:,} of {len(labels):,} rows")
+
     names = row_names(len(labels), data.ids, task.kept)
-    write_atomically(path, lambda file: write_assignments(file, names, answers))
+    write_atomically(path, lambda file: write_assignments(file, names, answers()))
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
