@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -17,14 +17,15 @@ from scipy.sparse import issparse
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
 from dpmmwrap.compiling import usable_cores
+from dpmmwrap.density import GAUSSIAN, Density, density_of
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.columns import Columns, table_of
+from dpmmwrap.families.columns import Columns, place_of, table_of
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.files.selection import listed
+from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.frames import by_name, is_table
 from dpmmwrap.preparation import Preparation
 from dpmmwrap.redundant import Restored
@@ -384,7 +385,9 @@ class Mixture:
         return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
-        """New points from the predictive mixture, in the units of its preparation if it has one.
+        """New points from the posterior predictive: from the predictive mixture, or the mean over those of draws.
+
+        They are in the units of its preparation if it has one.
 
         Parameters
         ----------
@@ -400,13 +403,63 @@ class Mixture:
         labels : ndarray of int32, shape (n_samples,)
             The cluster of each.
         """
-        weights = np.exp(self._log_weights)
+        posterior, weights, names = self.posterior, np.exp(self._log_weights), self._names
+        if self.averaged is not None:
+            # All draws are as probable as one another.
+            posterior, weights, names = self.averaged.posterior, self.averaged.weights, self.averaged.clusters
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
-        points = self.posterior.sample(components, rng)
+        points, labels = posterior.sample(components, rng), names[components].astype(np.int32)
         if self.columns is not None:
             points = MixedPoints(self._all_columns(points.numeric), points.codes)
-            return self.columns.table(points), self._names[components]
-        return self._all_columns(points), self._names[components]
+            return self.columns.table(points), labels
+        return self._all_columns(points), labels
+
+    def density(
+        self,
+        X: Any,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        *,
+        columns: Sequence[str | int] | None = None,
+        rng: Generator | None = None,
+    ) -> Density:
+        """The density of Gaussian clusters at each row, and how sure that is.
+
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
+        them. Without draws the partition is the fitted one, and the bands know nothing of others.
+
+        Parameters
+        ----------
+        X : array or table, shape (n, D)
+            Rows with the columns of the fit; with `columns`, an array with just these.
+        quantiles : list of float, default=(0.05, 0.5, 0.95)
+            Of the density, over drawn mixtures.
+        columns : list of str or int, default=None
+            Of whose marginal density is asked, by name or place; None for all.
+        rng : numpy.random.Generator, default=None
+            Where chance comes from; None is the same every time.
+
+        Returns
+        -------
+        Density
+            `mean`, shape (n,), and `quantiles`, shape (q, n).
+        """
+        if self.family not in GAUSSIAN:
+            raise ValueError(f"density is of Gaussian clusters, not of the family {self.family}")
+        if not all(0 <= quantile <= 1 for quantile in quantiles):
+            raise ValueError(f"quantiles should be from 0 to 1, not {list(quantiles)}")
+        rng = np.random.default_rng(0) if rng is None else rng
+        if columns is None:
+            return density_of(self, self._points(X), quantiles, None, rng)
+        places = [place_of(name, self._feature_names, "columns") for name in columns]
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(places):
+            raise ValueError(f"X should have the shape (n, {len(places)}), a column for each of {list(columns)}")
+        return density_of(self, rows, quantiles, places, rng)
+
+    @property
+    def _feature_names(self) -> tuple[str, ...]:
+        """What the features are called, or their numbers from 1."""
+        return numbered(self.n_features) if self.feature_names is None else self.feature_names
 
     def _all_columns(self, rows: Any) -> Any:
         """With the columns that were left out."""

@@ -107,6 +107,30 @@ class NotebookMixin:
         )
         return plot_profile(profiles, n_features, ax)
 
+    def plot_density(self, columns: Sequence[str | int], X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
+        """The density of one column, with its band, or of two as a map.
+
+        Parameters
+        ----------
+        columns : list of str or int
+            One or two columns of the data, by name or place.
+        X : array or table, shape (n, D), default=None
+            Rows of the data, which are drawn, too: as a histogram, or as dots.
+        level : float, default=0.9
+            How probably the density of one column lies in its band, point by point.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.plotting.density import plot_density
+
+        return plot_density(self, columns, None if X is None else rows_of(self, X), level, ax)
+
     def plot_posterior(self, *, ax: Any = None) -> Any:
         """How probable each number of clusters is, by the draws.
 

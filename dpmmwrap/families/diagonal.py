@@ -229,6 +229,13 @@ class NIG:
         spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
         return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
 
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means and variances (K, D) drawn from each distribution of the batch."""
+        means, strengths, scales, freedoms = self.batch
+        variances = scales / (2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)))
+        steps = np.sqrt(variances / strengths) * rng.standard_normal(means.shape)
+        return means + steps, np.broadcast_to(variances, means.shape)
+
     def statistics(
         self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None
     ) -> LinearStatistics:

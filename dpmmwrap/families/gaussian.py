@@ -337,6 +337,11 @@ class NIW:
         normals = rng.standard_normal((dim * (dim + 1) // 2, count))
         return Gaussians(*wishart.bartlett(centres, strengths, self.factors[0], gammas, normals))
 
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means (K, D) and covariances (K, D, D) drawn from each distribution of the batch."""
+        drawn = self.draw(rng)
+        return drawn.means, covariances_of(drawn)
+
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A new point from the Student-t predictive of each of these distributions."""
         freedom = np.atleast_1d(self.degrees_of_freedom) - self.dim + 1
