@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
+from dpmmwrap.bins import thread_pools
 from dpmmwrap.compiling import usable_cores
 from dpmmwrap.density import GAUSSIAN, Density, density_of
 from dpmmwrap.draws import Draws
@@ -231,9 +231,12 @@ class Mixture:
             found[rows] = answer(self._prepared(points[rows]), rows)
 
         begins = range(0, len(found), step)
-        # Products have threads of their own; what is beside them has not.
-        with ThreadPoolExecutor(usable_cores()) if len(begins) > 1 else nullcontext() as pool:
-            list((pool.map if pool else map)(work, begins))
+        if len(begins) == 1:
+            work(0)
+            return found
+        # Blocks side by side keep all cores busy, products alone would not.
+        with thread_pools().limit(limits=1), ThreadPoolExecutor(usable_cores()) as pool:
+            list(pool.map(work, begins))
         return found
 
     def _points(self, X: Any) -> Any:

@@ -35,21 +35,21 @@ def log_joint(posterior: Any, points: Points, log_weights: Float64Array, starts:
         bounds = posterior.upper_bounds(points)
         bounds += log_weights.astype(np.float32)
     count, width = bounds.shape
-    found = np.full((count, width), -np.inf)
+    found = np.full(count * width, -np.inf)
 
     def work_out(places: IntArray) -> None:
         rows, components = np.divmod(places, width)
-        found.flat[places] = posterior.log_predictive_at(points, rows, components) + log_weights[components]
+        found[places] = posterior.log_predictive_at(points, rows, components) + log_weights[components]
 
     ends = np.append(starts[1:], width)
     likeliest = [begin + bounds[:, begin:end].argmax(axis=1) for begin, end in zip(starts, ends, strict=True)]
     best = np.stack(likeliest, axis=1) + width * np.arange(count)[:, None]
     work_out(best.ravel())
-    least = found.ravel()[best] - NEGLIGIBLE
+    least = found[best] - NEGLIGIBLE
     matter = ~(bounds < (least if len(starts) == 1 else np.repeat(least, ends - starts, axis=1)))
-    matter.flat[best] = False
+    matter.reshape(-1)[best] = False
     work_out(np.flatnonzero(matter))
-    return found
+    return found.reshape(count, width)
 
 
 def log_sum(logs: Float64Array) -> Float64Array:
