@@ -89,17 +89,15 @@ class CategoricalDirichlet:
 
     def log_predictive(self, codes: IntArray) -> Float64Array:
         """log probability of each row's levels under each distribution (K, N)."""
-        found = np.zeros((len(codes), self.log_shares.shape[1]))
-        for column in codes.T:
-            found += self.log_shares[column]
-        return found.T
+        return np.stack([self.log_predictive_of(codes, k) for k in range(self.log_shares.shape[1])])
+
+    def log_predictive_of(self, codes: IntArray, k: int) -> Float64Array:
+        """log probability of each row's levels under one distribution."""
+        return np.asarray(self.log_shares[:, k][codes].sum(axis=1))
 
     def log_predictive_at(self, codes: IntArray, rows: IntArray, components: IntArray) -> Float64Array:
         """log probability of one row's levels under one distribution, pair by pair."""
-        found = np.zeros(len(rows))
-        for column in codes.T:
-            found += self.log_shares[column[rows], components]
-        return found
+        return np.asarray(self.log_shares[codes[rows], components[:, None]].sum(axis=1))
 
     def sample(self, components: IntArray, rng: Generator) -> IntArray:
         """Codes from the predictive of each of these distributions."""

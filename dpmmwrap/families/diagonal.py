@@ -15,7 +15,7 @@ from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families.base import put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
-from dpmmwrap.families.screening import all_pairs, bounding_table, pair_blocks, powers
+from dpmmwrap.families.screening import bounding_table, in_blocks, powers
 from dpmmwrap.loops import Loops
 
 inverse_gamma = Loops("dpmmwrap.families.inverse_gamma")
@@ -167,7 +167,15 @@ class NIG:
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
-        return all_pairs(self, X, len(self.batch.means))
+        return np.stack([self.log_predictive_of(X, k) for k in range(len(self.batch.means))])
+
+    def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return in_blocks(self._log_student, X, self.dim, None, k)
+
+    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row, pair by pair."""
+        return in_blocks(self._log_student, X, self.dim, rows, components)
 
     @cached_property
     def student(self) -> Student:
@@ -177,19 +185,18 @@ class NIG:
         constants = gammaln((freedoms + 1) / 2) - gammaln(freedoms / 2) - 0.5 * np.log(math.pi * spread)
         return Student(means, 1 / spread, 0.5 * (freedoms + 1), constants, constants.sum(axis=1))
 
-    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
-        """log density of the predictive of one distribution at one row, pair by pair."""
-        student, found = self.student, np.empty(len(rows))
-        for own, its_rows, k in pair_blocks(rows, components, self.dim):
-            logs = X[its_rows] - student.means[k]
-            logs *= logs
-            logs *= student.precisions[k]
-            np.log1p(logs, out=logs)
-            found[own] = student.totals[k] - np.einsum("pd,pd->p", student.powers[k], logs)
-            if len(gaps := np.flatnonzero(np.isnan(found[own]))):
-                terms = student.constants[k[gaps]] - student.powers[k[gaps]] * logs[gaps]
-                found[own.start + gaps] = np.nansum(terms, axis=1)
-        return found
+    def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
+        """log densities at rows: each under a distribution of its own, or all under one."""
+        student = self.student
+        logs = rows - student.means[k]
+        logs *= logs
+        logs *= student.precisions[k]
+        np.log1p(logs, out=logs)
+        found = student.totals[k] - np.einsum("...d,...d->...", student.powers[k], logs)
+        if len(gaps := np.flatnonzero(np.isnan(found))):
+            constants, powers = (np.broadcast_to(v[k], logs.shape)[gaps] for v in (student.constants, student.powers))
+            found[gaps] = np.nansum(constants - powers * logs[gaps], axis=1)
+        return np.asarray(found)
 
     @cached_property
     def frame(self) -> Frame:

@@ -97,6 +97,10 @@ class Mixed:
     def log_predictive(self, X: MixedPoints) -> Float64Array:
         return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
 
+    def log_predictive_of(self, X: MixedPoints, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return self.numeric.log_predictive_of(X.numeric, k) + self.categorical.log_predictive_of(X.codes, k)
+
     def log_predictive_at(self, X: MixedPoints, rows: IntArray, components: IntArray) -> Float64Array:
         """log density of the predictive of one distribution at one row, pair by pair."""
         numeric = self.numeric.log_predictive_at(X.numeric, rows, components)

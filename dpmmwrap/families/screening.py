@@ -8,7 +8,7 @@ own formula, so that the product decides how long it takes and never what comes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ NEGLIGIBLE = 50.0
 """In nats: a million clusters that are so much less probable change no digit of a double."""
 PAIR_VALUES = 1 << 15
 """Values of pairs of rows and clusters that are worked on at a time: they stay in the cache."""
+FEW = 30
+"""Rows for which a call of its own is not worth it."""
 ONE_DRAW = np.zeros(1, np.int64)
 
 
@@ -48,6 +50,10 @@ def log_joint(posterior: Any, points: Points, log_weights: Float64Array, starts:
     least = found[best] - NEGLIGIBLE
     matter = ~(bounds < (least if len(starts) == 1 else np.repeat(least, ends - starts, axis=1)))
     matter.reshape(-1)[best] = False
+    # One cluster for all rows takes a third of the time of as many pairs.
+    for k in np.flatnonzero(matter.sum(axis=0) > max(count / 3, FEW)):
+        found.reshape(count, width)[:, k] = posterior.log_predictive_of(points, k) + log_weights[k]
+        matter[:, k] = False
     work_out(np.flatnonzero(matter))
     return found.reshape(count, width)
 
@@ -58,19 +64,14 @@ def log_sum(logs: Float64Array) -> Float64Array:
     return np.asarray(best[:, 0] + np.log(np.exp(logs - best).sum(axis=1)))
 
 
-def pair_blocks(rows: IntArray, components: IntArray, dim: int) -> Iterator[tuple[slice, IntArray, IntArray]]:
-    """Pairs a few at a time, and where they belong."""
-    step = max(1, PAIR_VALUES // max(dim, 1))
-    for begin in range(0, len(rows), step):
+def in_blocks(answer: Callable[[Any, Any], Float64Array], X: Any, dim: int, rows: Any, components: Any) -> Float64Array:
+    """What `answer` says of rows and components, pair by pair, or of all rows (None) and one component."""
+    count, step = len(X) if rows is None else len(rows), max(1, PAIR_VALUES // max(dim, 1))
+    found = np.empty(count)
+    for begin in range(0, count, step):
         own = slice(begin, begin + step)
-        yield own, rows[own], components[own]
-
-
-def all_pairs(posterior: Any, points: Points, count: int) -> Float64Array:
-    """log predictive density of every one of so many distributions at every row (count, rows)."""
-    rows = points.shape[0]
-    components, places = np.divmod(np.arange(count * rows), max(rows, 1))
-    return np.asarray(posterior.log_predictive_at(points, places, components).reshape(count, rows))
+        found[own] = answer(X[own], components) if rows is None else answer(X[rows[own]], components[own])
+    return found
 
 
 def powers(values: FloatArray, degree: int) -> Float32Array:

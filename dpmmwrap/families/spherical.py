@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.families.diagonal import NIG, Student
-from dpmmwrap.families.screening import bounding_table, pair_blocks, powers
+from dpmmwrap.families.screening import bounding_table, powers
 
 ROUNDING = 1e-6
 """A few units of single precision."""
@@ -58,27 +58,26 @@ class SphericalNIG(NIG):
         constants = constants - 0.5 * (self.dim * np.log(np.pi * scales) + np.log(spread).sum(axis=1, keepdims=True))
         return Student(means, 1 / (scales * spread), 0.5 * (freedoms + self.dim), constants, constants[:, 0])
 
-    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
-        """log density of the predictive of one distribution at one row, pair by pair."""
-        student, found = self.student, np.empty(len(rows))
-        for own, its_rows, k in pair_blocks(rows, components, self.dim):
-            steps = X[its_rows] - student.means[k]
-            steps *= steps
-            squares = np.einsum("pd,pd->p", student.precisions[k], steps)
-            found[own] = student.totals[k] - student.powers[k, 0] * np.log1p(squares)
-            if len(gaps := np.flatnonzero(np.isnan(squares))):
-                found[own.start + gaps] = self._log_predictive_of_rest(steps[gaps], k[gaps])
-        return found
+    def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
+        student = self.student
+        squares = rows - student.means[k]
+        squares *= squares
+        total = np.einsum("...d,...d->...", student.precisions[k], squares)
+        found = student.totals[k] - student.powers[k, 0] * np.log1p(total)
+        if len(gaps := np.flatnonzero(np.isnan(total))):
+            own = np.broadcast_to(k, len(rows))[gaps]
+            found[gaps] = self._log_student_of_rest(squares[gaps], own)
+        return np.asarray(found)
 
-    def _log_predictive_of_rest(self, steps: Float64Array, k: IntArray) -> Float64Array:
-        """A multivariate t over what is observed, of squared distances from these distributions' means."""
+    def _log_student_of_rest(self, squares: Float64Array, k: IntArray) -> Float64Array:
+        """A multivariate t over what is observed, of squared differences from these distributions' means."""
         freedoms, precisions = self.batch.freedoms[k, 0], self.student.precisions[k]
-        observed = ~np.isnan(steps)
+        observed = ~np.isnan(squares)
         values = observed.sum(axis=1)
         constants = gammaln((freedoms + values) / 2) - gammaln(freedoms / 2)
         constants -= 0.5 * (values * np.log(np.pi) - np.where(observed, np.log(precisions), 0.0).sum(axis=1))
-        squares = np.where(observed, steps * precisions, 0.0).sum(axis=1)
-        return np.asarray(constants - 0.5 * (freedoms + values) * np.log1p(squares))
+        total = np.where(observed, squares * precisions, 0.0).sum(axis=1)
+        return np.asarray(constants - 0.5 * (freedoms + values) * np.log1p(total))
 
     @cached_property
     def bounding(self) -> Float32Array:
