@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,6 @@ from scipy.sparse import issparse
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
-from dpmmwrap.bins import thread_pools
-from dpmmwrap.compiling import usable_cores
 from dpmmwrap.density import GAUSSIAN, Density, density_of
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
@@ -29,6 +26,7 @@ from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.frames import by_name, is_table
 from dpmmwrap.preparation import Preparation
 from dpmmwrap.redundant import Restored
+from dpmmwrap.side_by_side import for_each
 
 if TYPE_CHECKING:
     from dpmmwrap.summaries.groups import Groups
@@ -230,13 +228,7 @@ class Mixture:
             rows = slice(begin, begin + step)
             found[rows] = answer(self._prepared(points[rows]), rows)
 
-        begins = range(0, len(found), step)
-        if len(begins) == 1:
-            work(0)
-            return found
-        # Blocks side by side keep all cores busy, products alone would not.
-        with thread_pools().limit(limits=1), ThreadPoolExecutor(usable_cores()) as pool:
-            list(pool.map(work, begins))
+        for_each(work, range(0, len(found), step))
         return found
 
     def _points(self, X: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.plotting.projections import WIDE, is_sparse, projection
-from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, counted, new_figure, number_ticks, style
+from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, counted, new_figure, number_ticks, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -204,17 +204,21 @@ def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[F
 def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None) -> list[str]:
     """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far.
 
-    Some may have theirs already, by their numbers.
+    Some may have theirs already, by their numbers. Beyond seven clusters there are more colours, less easily told
+    apart.
     """
-    taken = {place: COLOURS.index(colour) for place, colour in (given or {}).items()}
+    given = given or {}
+    few = len(centres) <= len(COLOURS) and set(given.values()) <= set(COLOURS)
+    palette = COLOURS if few else MORE_COLOURS
+    taken = {place: palette.index(colour) for place, colour in given.items()}
     for number, centre in enumerate(centres):
         if number in taken:
             continue
-        away = np.full(len(COLOURS), np.inf)
+        away = np.full(len(palette), np.inf)
         for place, colour in taken.items():
             away[colour] = min(away[colour], float(np.linalg.norm(centre - centres[place])))
         taken[number] = int(np.argmax(away))
-    return [COLOURS[taken[number]] for number in range(len(centres))]
+    return [palette[taken[number]] for number in range(len(centres))]
 
 
 def matched(labels: IntArray, reference: IntArray) -> dict[int, int]:
