@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 from dpmmwrap.bins import thread_pools
-from dpmmwrap.side_by_side import for_each, one_thread_each
+from dpmmwrap.side_by_side import for_each
 
 
 def blas_threads() -> list[int]:
@@ -34,19 +32,8 @@ def test_an_error_is_the_callers() -> None:
         for_each(fail, range(5))
 
 
-def test_limits_are_taken_back_by_the_last_of_several_callers() -> None:
-    before, first_in, second_in = blas_threads(), threading.Event(), threading.Event()
-
-    def first() -> None:
-        with one_thread_each():
-            first_in.set()
-            second_in.wait()
-
-    thread = threading.Thread(target=first)
-    thread.start()
-    first_in.wait()
-    with one_thread_each():
-        second_in.set()
-        thread.join()
-        assert set(blas_threads()) <= {1}
+def test_blas_has_one_thread_within_and_its_own_again_afterwards() -> None:
+    before, within = blas_threads(), []
+    for_each(lambda begin: within.extend(blas_threads()), range(3))
+    assert set(within) <= {1}
     assert blas_threads() == before
