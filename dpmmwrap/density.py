@@ -80,10 +80,15 @@ def one_round(
     if columns is not None:
         if mixture.restored is not None:
             means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
-        means = means[:, columns]
-        covariances = covariances[:, columns] if covariances.ndim == 2 else covariances[:, columns][:, :, columns]
+        means, covariances = means[:, columns], marginal(covariances, columns)
     densities = np.exp(log_normal(points, means, covariances))
     return np.asarray(np.add.reduceat(weights[:, None] * densities, own.starts, axis=0))
+
+
+def marginal(covariances: Float64Array, columns: list[int]) -> Float64Array:
+    """Covariances (K, D, D), or variances (K, D), of some columns."""
+    own = covariances[:, columns]
+    return own if covariances.ndim == 2 else own[:, :, columns]
 
 
 def log_normal(points: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:

@@ -25,7 +25,14 @@ class NotebookMixin:
     returns the axes.
     """
 
-    def plot(self, X: Any, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+    def plot(
+        self,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        columns: Sequence[str | int] | None = None,
+        ax: Any = None,
+    ) -> Any:
         """The rows of X in the colours of their clusters.
 
         Two features as they are, more by the principal components of the standardised ones. Of the data of the fit the
@@ -37,6 +44,8 @@ class NotebookMixin:
             The data of the fit, or other rows.
         names : list of str, default=None
             What the features are called; None for what the table or the model says.
+        columns : list of str or int, default=None
+            One or two columns, by name or place, to be drawn as they are; for Gaussian clusters.
         ax : matplotlib Axes, default=None
             Where to draw; None for a new figure.
 
@@ -48,7 +57,7 @@ class NotebookMixin:
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_fit
 
-        return plot_fit(self, rows_of(self, X), labels_of(self, X), names_of(self, X, names), ax)
+        return plot_fit(self, rows_of(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
         """A column of `trace_` along the iterations of the search, a line for each chain.

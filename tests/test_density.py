@@ -134,7 +134,14 @@ def test_of_a_fitted_model() -> None:
     low, high = model.density(X[:5], (0.05, 0.95)).quantiles
     assert (low < np.exp(model.score_samples(X[:5]))).all() and (np.exp(model.score_samples(X[:5])) < high).all()
     pytest.importorskip("matplotlib").use("agg")
+    from matplotlib import pyplot
+
     assert model.plot_density([0], X).get_xlabel() == "column 1"
     assert model.plot_density([0, -1], X).get_ylabel() == "column 2"
     with pytest.raises(ValueError, match="one or two columns"):
         model.plot_density([0, 1, 0])
+    by_columns = model.plot(X, names=["left", "right"], columns=["right", 0])
+    assert (by_columns.get_xlabel(), by_columns.get_ylabel()) == ("right", "left")
+    with pytest.raises(ValueError, match="columns names the column 'middle'"):
+        model.plot(X, names=["left", "right"], columns=["middle"])
+    pyplot.close("all")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.density import marginal
+from dpmmwrap.families.columns import place_of
 from dpmmwrap.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, counted, new_figure, number_ticks, style
 
@@ -51,21 +53,37 @@ def draw_fit(
     labels: IntArray,
     *,
     names: Sequence[str] | None = None,
+    columns: Sequence[str | int] | None = None,
     title: str | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, of any rows as the fitted mixture takes them. In a figure of its own the legend is
-    below."""
+    """The same in given axes, of any rows as the fitted mixture takes them, or of one or two of their columns. In a
+    figure of its own the legend is below."""
     mixture = model.mixture_
     if mixture.family in GAUSSIAN:
         from dpmmwrap.profiles import feature_names
 
-        names = feature_names(model, names)
-        draw_clusters(axes, points, labels, mixture.means, mixture.covariances, names=names, title=title)
+        names, means, covariances = feature_names(model, names), mixture.means, mixture.covariances
+        if columns is not None:
+            places = places_of(columns, names or mixture._feature_names)
+            # Of rows as the mixture takes them the columns that were left out have gone.
+            points = np.asarray(mixture._all_columns(points))[:, places]
+            means, covariances = means[:, places], marginal(covariances, places)
+            names = [(names or mixture._feature_names)[place] for place in places]
+        draw_clusters(axes, points, labels, means, covariances, names=names, title=title)
+    elif columns is not None:
+        raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
     else:
         kind = ", standardised columns" if mixture.family == "mixed" else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)
     _draw_legend(axes, own_figure)
+
+
+def places_of(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
+    """Where one or two columns are."""
+    if len(columns) not in (1, 2):
+        raise ValueError(f"columns should be one or two columns, not {len(columns)}")
+    return [place_of(name, names, "columns") for name in columns]
 
 
 def clusters_figure(

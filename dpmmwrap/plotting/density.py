@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array
-from dpmmwrap.families.columns import place_of
-from dpmmwrap.plotting.clusters import SHOWN, some_rows
+from dpmmwrap.plotting.clusters import SHOWN, places_of, some_rows
 from dpmmwrap.plotting.notebook import on
 from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, number_ticks
 
@@ -23,12 +22,10 @@ REACH = 4.0
 
 
 def plot_density(model: Any, columns: Sequence[str | int], rows: Any, level: float, ax: Axes | None) -> Axes:
-    if len(columns) not in (1, 2):
-        raise ValueError(f"columns should be one or two columns, not {len(columns)}")
     if not 0 < level < 1:
         raise ValueError(f"level should be between 0 and 1, not {level}")
     names = model.mixture_._feature_names
-    places = [place_of(name, names, "columns") for name in columns]
+    places = places_of(columns, names)
     # Of rows as the mixture takes them the columns that were left out have gone.
     values = None if rows is None else np.asarray(model.mixture_._all_columns(rows), dtype=np.float64)[:, places]
     with on(ax, 7.0, 5.6 if len(places) == 2 else 3.8) as axes:
