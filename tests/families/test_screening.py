@@ -141,6 +141,26 @@ def test_bounds_are_above(family: str, dim: int, centre: float) -> None:
 
 
 @pytest.mark.parametrize("family", ["diag", "spherical"])
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_are_above_for_distributions_of_all_widths_and_strengths(family: str, seed: int) -> None:
+    rng, clusters = np.random.default_rng(seed), 10
+    dim, width = int(rng.choice([1, 2, 7, 50])), 10 ** rng.uniform(-6, 6)
+    freedoms, strengths = 10 ** rng.uniform(-0.3, 9, size=(clusters, 1)), 10 ** rng.uniform(-2, 8, size=(clusters, 1))
+    means = width * (rng.normal(size=(clusters, dim)) * 10 ** rng.uniform(-1, 3) + rng.choice([0, 1e3, 1e8]))
+    scales = width**2 * freedoms * 10 ** rng.uniform(-2, 2, size=(clusters, dim if family == "diag" else 1))
+    posterior = (NIG if family == "diag" else SphericalNIG)(means, strengths, scales, freedoms)
+    reach = width * 10 ** rng.uniform(-1, 3)
+    X = means[rng.integers(clusters, size=200)] + reach * rng.standard_t(1.5, size=(200, dim))
+    exact = DIRECT[family](posterior, X).T
+    with np.errstate(over="ignore", invalid="ignore"):
+        # What overflows is no bound.
+        assert not (posterior.upper_bounds(X) < exact - 1e-6 * np.abs(exact)).any()
+    weights = np.log(rng.dirichlet(np.ones(clusters)))
+    found = screening.log_sum(screening.log_joint(posterior, X, weights))
+    np.testing.assert_allclose(found, logsumexp(exact + weights, axis=1), rtol=1e-11)
+
+
+@pytest.mark.parametrize("family", ["diag", "spherical"])
 def test_most_clusters_need_no_second_look(family: str) -> None:
     rng, labels = np.random.default_rng(0), np.arange(2000, dtype=np.int32) % 40
     X = 1e3 + 2 * rng.normal(size=(40, 60))[labels] + rng.normal(size=(2000, 60))
