@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SENTENCE = "dpmmwrap: compiling, once on this machine"
+MORE = "dpmmwrap: compiling what else this fit needs"
+"""Where something has been compiled before, for other kinds of data."""
 FAMILIES = {
     "gaussian": ("full", "diag", "gaps", "spherical"),
     "multinomial": ("counts", "sparse"),
@@ -47,6 +49,14 @@ def missing(names: Iterable[str]) -> list[str]:
     return [] if own is None else [name for name in names if not mark(own, name).exists()]
 
 
+def any_done() -> bool:
+    """Whether any task has been done on this machine."""
+    from dpmmwrap.kernel_cache import COMPILED, folder
+
+    own = folder()
+    return own is not None and any(own.glob(f"*{COMPILED}"))
+
+
 def mark(folder: Path, name: str) -> Path:
     from dpmmwrap.kernel_cache import COMPILED
 
@@ -66,7 +76,7 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
     from dpmmwrap.kernel_cache import alone, folder
 
     if not quiet:
-        print(SENTENCE, file=sys.stderr, flush=True)
+        print(MORE if any_done() else SENTENCE, file=sys.stderr, flush=True)
     # A second process waits here for the first, and then finds everything done.
     with contextlib.suppress(OSError), alone("compiling"):
         todo, own = missing(wanted), folder()

@@ -19,7 +19,7 @@ IN_MEMORY = 1 << 30
 """Bytes of labels up to which they are kept in memory; more go to a file in the folder for temporary ones."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Draws:
     """Draws from the posterior: every array begins with an axis of chains and one of draws.
 
@@ -50,9 +50,17 @@ class Draws:
     """Moves since the draw before (chains, draws)."""
     labels: IntArray | None = None
     """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
+    prior_kappa: Float64Array | None = None
     prior_width: Float64Array | None = None
     prior_strength: Float64Array | None = None
-    """The width and the strength of the prior (chains, draws); None where it was not learned."""
+    """What was learned of the prior (chains, draws): its kappa, how wide clusters are (as a share of the data's
+    variance), how sure it is of that; None where it was not learned."""
+
+    def __repr__(self) -> str:
+        fewest, most = int(self.n_clusters.min()), int(self.n_clusters.max())
+        clusters = f"{fewest} to {most} clusters" if most > fewest else f"{most} cluster{'' if most == 1 else 's'}"
+        kept = "without labels" if self.labels is None else f"with the labels of {self.labels.shape[2]:,} points"
+        return f"Draws({self.n_chains} x {self.n_draws}: {clusters}, {kept})"
 
     @property
     def n_chains(self) -> int:

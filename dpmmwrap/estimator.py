@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import compiling
+from dpmmwrap import absent, compiling
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -33,18 +32,28 @@ from dpmmwrap.backends import (
     told_of,
 )
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
-from dpmmwrap.bins import is_remote, many_clusters, sample_rows
-from dpmmwrap.choice import Asked, Choice, bins_to_begin_with, choose_model, concentration
+from dpmmwrap.bins import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.choice import Choice, ModelOptions, choose_model, concentration
+from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
-from dpmmwrap.inputs import Read, mixed_rows, read_counts, read_mixed, read_numeric
+from dpmmwrap.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.notebook import NotebookMixin
 from dpmmwrap.notes import doubts_about
-from dpmmwrap.parameters import check_among, check_number, check_whole, truth_labels
-from dpmmwrap.posterior import LOSSES, Answer, PosteriorMixin, answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.parameters import check_among, check_number, check_whole
+from dpmmwrap.posterior import (
+    LOSSES,
+    Answer,
+    PosteriorMixin,
+    answer_of,
+    kept_rows,
+    learned_values,
+    sample_of,
+)
 from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
+from dpmmwrap.warning import warn_caller
 
 if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtWidth
@@ -66,8 +75,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it, with a weak Gamma
-        prior of shape 1 and rate 0.1 (Escobar and West 1995); with Julia by the reference's own ratio it is 10.
+        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it (Escobar and West
+        1995); with Julia by the reference's own ratio it is 10.
+    alpha_prior : (float, float), default=(1, 1)
+        Shape and rate of the Gamma prior of a concentration that is learned. The default expects few clusters, and is
+        soon outweighed by data that have many.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
@@ -76,7 +88,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         most probable, by short chains with each. Missing values (NaN) need "diag" or "spherical", and "auto" knows
         that.
     categorical : list of str or int, default=None
-        Of the family "mixed": the categorical columns by name or number; None for all that do not hold numbers.
+        Of the family "mixed": the categorical columns by name or number. None for those that hold words or two to ten
+        different whole numbers; words of which nearly every row has its own, as ids and texts do, are left out.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the
         points of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits
@@ -99,10 +112,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     loss : {"vi", "binder"}, default="vi"
         What the representative partition has least of, on average over draws: variation of information, or Binder's
         loss.
-    prior_width, prior_strength : float or "auto", default="auto"
-        Of the default prior of numeric columns: how wide clusters are, in variances within k-means bins of the data,
-        and how sure the prior is of it, in degrees of freedom beyond the least that a covariance needs. "auto" learns
-        them. A narrower prior gives more clusters.
+    prior_kappa, prior_width, prior_strength : float or "auto", default="auto"
+        Of the default prior of numeric columns: how close to each other clusters are (a cluster's variance over that of
+        all clusters' means), how wide they are (as a share of each feature's variance), and how alike in that, in
+        degrees of freedom beyond the least that a covariance needs. "auto" learns them. A narrower prior gives more
+        clusters.
     prior : None, "data", "reference", or a prior such as `NIW`, default=None
         None and "data" are tied to how wide the data are locally; "reference" is mean 0 and identity. An `NIW`, `NIG`,
         `SphericalNIG` or `Dirichlet` of one's own decides the covariance type, too.
@@ -149,8 +163,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     Attributes
     ----------
     labels_ : ndarray of int32, shape (N,)
-        The cluster of each row, from 0; -1 for outliers. With draws, the partition that represents them best; without,
-        the one of the highest log posterior that any chain has met. Of data on Dask a Dask array, and so is sublabels_.
+        The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
+        partition that represents them best; without, the one of the highest log posterior that any chain has met. Of
+        data on Dask a Dask array, and so is sublabels_.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -167,7 +182,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Why it was chosen.
     alpha_ : float
         The concentration that goes with the labels; with draws, its mean.
-    prior_width_, prior_strength_ : float or None
+    prior_kappa_, prior_width_, prior_strength_ : float or None
         Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
         Log posterior of the labels, up to a constant.
@@ -234,15 +249,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     labels_: IntArray
     mixture_: Mixture
+    prior_kappa_: float | None
     prior_width_: float | None
     prior_strength_: float | None
 
     def __init__(
         self,
         alpha: float | str = "auto",
+        alpha_prior: tuple[float, float] = ALPHA_PRIOR,
         init: Start | Initializer = "auto",
         max_iter: int | str = "auto",
         prior: Any = None,
+        prior_kappa: float | str = "auto",
         prior_width: float | str = "auto",
         prior_strength: float | str = "auto",
         backend: str = "auto",
@@ -274,9 +292,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         merge_ratio: Any = DEPRECATED,
     ) -> None:
         self.alpha = alpha
+        self.alpha_prior = alpha_prior
         self.init = init
         self.max_iter = max_iter
         self.prior = prior
+        self.prior_kappa = prior_kappa
         self.prior_width = prior_width
         self.prior_strength = prior_strength
         self.backend = backend
@@ -369,8 +389,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
             prepare(read.points, self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        asked = Asked(self.prior, self.family, self.covariance_type, self.alpha, self.prior_width, self.prior_strength)
-        choice = choose_model(asked, read, only_full=backend.name == "julia")
+        options = ModelOptions(
+            self.prior, self.family, self.covariance_type, self.alpha, self.alpha_prior, *self._hyperparameters
+        )
+        choice = choose_model(options, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
         full_ratio = backend.name != "julia" and given["acceptance_ratio"] in FULL_RATIOS
@@ -395,7 +417,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             thin=int(self.thin),
             keep_labels=bool(self.keep_labels),
             n_jobs=effective_n_jobs(self.n_jobs),
-            truth=None if truth is None else truth_labels(truth, read.points.shape[0]),
+            truth=None if truth is None else read.labels(truth, "truth"),
             progress=progress,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=int(self.checkpoint_every),
@@ -406,9 +428,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
-        self._keep(answer, result, chosen, choice)
         stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
         self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+        self._keep(answer, result, chosen, choice)
+
+    @property
+    def _hyperparameters(self) -> tuple[Any, Any, Any]:
+        return self.prior_kappa, self.prior_width, self.prior_strength
 
     def _reading(self, X: Any) -> AbstractContextManager[Read]:
         """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
@@ -425,7 +451,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.family == "mixed":
             return read_mixed(self, X, self.categorical, self.prior)
         if self.family == "multinomial":
-            return Read(read_counts(self, X, reset=True), np.zeros(1))
+            counts = read_counts(self, X, reset=True)
+            return Read(counts, np.zeros(1), notes=fraction_notes(counts))
         return read_numeric(self, X, self.covariance_type, self.prior)
 
     def _loops(self, read: Read) -> tuple[str, ...]:
@@ -445,6 +472,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.mixture_ = mixture
         self.labels_ = answer.labels
         self.sublabels_ = result.sublabels
+        self._present = choice.read.present
         self.n_clusters_ = mixture.n_clusters
         self.weights_ = mixture.weights
         if mixture.family in ("full", "diag", "spherical"):
@@ -462,14 +490,20 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.startup_seconds_ = result.startup_seconds
         self.alpha_ = answer.alpha if self.alpha == "auto" else float(self.alpha)
         values = learned_values(result, choice.hyperprior) or choice.begins
-        self.prior_width_, self.prior_strength_ = (None, None) if values is None else values
+        self.prior_kappa_, self.prior_width_, self.prior_strength_ = (None, None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics
+        if self._present is not None:
+            self.labels_ = self._present.spread(self.labels_, -1)
+            self.sublabels_ = self._present.spread(self.sublabels_, 0)
+            self.draws_ = self._present.spread_draws(self.draws_)
+            # In every draw such a row is where it is in the result: nowhere.
+            self.confidence_ = None if answer.confidence is None else self._present.spread(answer.confidence, 1.0)
         self._offset, self._some_points = choice.read.offset, sample_of(choice.read.points)
-        doubts = [*doubts_about(mixture, result), *answer.doubts]
+        doubts = [*doubts_about(mixture, result, self.stopped_by_), *answer.doubts]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
-            warnings.warn(doubt, UserWarning, stacklevel=3)
+            warn_caller(doubt)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row.
@@ -507,7 +541,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: IntArray = self._lazily("predict", X, np.int32)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict(rows)
+        return absent.predict(self.mixture_, rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row, by the clusters' posterior predictives.
@@ -529,7 +563,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.predict_proba(rows)
+        return absent.predict_proba(self.mixture_, rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, of the mean over draws if there are any.
@@ -548,7 +582,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("score_samples", X, np.float64)
             return lazy
         rows = self._rows(X)
-        return self.mixture_.score_samples(rows)
+        return absent.score_samples(self.mixture_, rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density.
@@ -577,7 +611,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return by_blocks(self, method, X, kind, columns)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
-        """New points from the fitted mixture.
+        """New points from the fitted mixture; with draws, from the mixtures of the draws that predictions are averaged
+        over.
 
         Parameters
         ----------
@@ -623,10 +658,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.prior_width_ is None:
             raise ValueError("sensitivity is about the width of the default prior, and this model has another prior")
         points, mixture = self._some_points, self.mixture_
-        labels = np.asarray(self.labels_[kept_rows(len(self.labels_), points.shape[1])])
+        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
+        labels = np.asarray(fitted[kept_rows(len(fitted), points.shape[1])])
         outliers = None if self.outlier_prior is None else self.outlier_prior.shifted(self._offset)
         kind = "auto" if mixture.family == "mixed" else mixture.family
-        asked = Asked(None, self.family, kind, self.alpha, prior_strength=self.prior_strength)
+        asked = ModelOptions(None, self.family, kind, self.alpha, self.alpha_prior, prior_strength=self.prior_strength)
         return sensitivity_of(
             Fitted(points, labels, self.prior_width_, asked, mixture.columns, float(self.outlier_weight), outliers)
         )
@@ -638,14 +674,23 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             return mixed_rows(self, X)
         if self.mixture_.family == "multinomial":
             return read_counts(self, X, reset=False)
-        gaps: Any = "allow-nan" if self.mixture_.family != "full" else True
-        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite=gaps)
+        rows = validate_data(self, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+        if self.mixture_.family == "full":
+            # A row without any value has no cluster; one with some cannot be told.
+            inside = self.mixture_._useful(rows)
+            if np.isnan(inside[absent.with_values(inside)]).any():
+                raise ValueError(NO_GAPS)
+        return rows
 
     def _check_parameters(self) -> dict[str, Any]:
         """Refuse what makes no sense; the settings that have an old name."""
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0.0)
-        for name in ("prior_width", "prior_strength"):
+        if np.shape(self.alpha_prior) != (2,):
+            raise ValueError(f"alpha_prior should be two numbers, a shape and a rate, not {self.alpha_prior!r}")
+        for name, number in zip(("shape", "rate"), self.alpha_prior, strict=True):
+            check_number(f"alpha_prior's {name}", number, above=0.0)
+        for name in ("prior_kappa", "prior_width", "prior_strength"):
             if not (isinstance(getattr(self, name), str) and getattr(self, name) == "auto"):
                 check_number(name, getattr(self, name), above=0.0)
         given = {new: self._current(old, new) for old, new in RENAMED.items()}
@@ -677,7 +722,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         value = getattr(self, old)
         if isinstance(value, str) and value == DEPRECATED:
             return getattr(self, new)
-        warnings.warn(f"{old} is now called {new}; the old name will go", DeprecationWarning, stacklevel=4)
+        warn_caller(f"{old} is now called {new}; the old name will go", DeprecationWarning)
         return value
 
     def _wanted(self, acceptance_ratio: str, read: Read) -> Wanted:
@@ -701,7 +746,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if default_prior and self.prior != "reference":
             if self.covariance_type == "auto":
                 return "the covariance type is to be chosen"
-            if "auto" in (self.prior_width, self.prior_strength):
+            if "auto" in self._hyperparameters:
                 return "the prior is to be learned"
         if self.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
             return "several chains are to be compared (n_chains)"
@@ -716,7 +761,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def _concentration(self, backend: str, ratio: str) -> dict[str, Any]:
         plain = self.alpha == "auto" and self._plain_reference(backend, ratio)
-        return concentration(JULIA_ALPHA if plain else self.alpha)
+        return concentration(JULIA_ALPHA if plain else self.alpha, self.alpha_prior)
 
     def _started(self, chosen: Any, progress: Progress | None) -> Any:
         """The chosen backend, ready to run."""
@@ -742,12 +787,14 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
                     check_torch()
             except NetworkUnavailable as problem:
                 start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
-                warnings.warn(notes[0], UserWarning, stacklevel=3)
+                warn_caller(notes[0])
         self.init_ = start if isinstance(start, str) else type(start).__name__
         if isinstance(start, str) and start == "splitnet":
             if not gaussian:
                 raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
             return make_initializer("splitnet", device=self.device), notes
+        if isinstance(start, str) and self.device not in ("auto", "cpu"):
+            notes.append(f"the device {self.device} is not used: it is where a network runs, and here there is none")
         return make_initializer(start), notes
 
     def _chain_count(self, backend: str, choice: Choice) -> int:
@@ -757,24 +804,24 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return 1 if backend == "julia" else chain_count(self.n_chains, self.n_draws, rows, size)
 
     def _starts(self, choice: Choice, seed: int, backend: str, ratio: str) -> dict[str, Any]:
-        """Where chains begin: by default every other one with k-means bins; a single chain with what was better in
+        """Where chains begin: by default every other one with k-means cells; a single chain with what was better in
         short chains."""
         points = choice.read.points
-        first = self._first_clusters(points, choice.prior, seed, ratio)
+        first = self._first_clusters(choice.read, choice.prior, seed, ratio)
         own = isinstance(self.init_clusters, str) and self.init_clusters == "auto"
-        if not own or choice.bins is None or not isinstance(first, int):
+        if not own or choice.n_cells is None or not isinstance(first, int):
             return {"init_clusters": first}
-        # Outliers would have bins of their own, and keep them.
-        if self.outlier_weight > 0 or choice.bins > (self.max_clusters or choice.bins):
+        # Outliers would have cells of their own, and keep them.
+        if self.outlier_weight > 0 or choice.n_cells > (self.max_clusters or choice.n_cells):
             return {"init_clusters": first}
         several = self._chain_count(backend, choice) > 1
-        if not several and not choice.bins_are_better():
+        if not several and not choice.cells_are_better():
             return {"init_clusters": first}
-        bins = bins_to_begin_with(points, choice.bins)
-        return {"init_clusters": first, "other_start": bins} if several else {"init_clusters": bins}
+        cells = kmeans_bins(points, choice.n_cells, seed=0)
+        return {"init_clusters": first, "other_start": cells} if several else {"init_clusters": cells}
 
-    def _first_clusters(self, X: Any, prior: Any, seed: int, ratio: str) -> Any:
-        first = self.init_clusters
+    def _first_clusters(self, read: Read, prior: Any, seed: int, ratio: str) -> Any:
+        first, X = self.init_clusters, read.points
         if isinstance(first, str):
             if first not in ("auto", "many"):
                 raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
@@ -786,7 +833,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if isinstance(first, numbers.Integral):
             check_whole("init_clusters", first, 1)
             return min(int(first), int(X.shape[0]))
-        return truth_labels(first, X.shape[0], name="init_clusters")
+        return read.labels(first, "init_clusters")
 
     def _outlier_prior(self, read: Read, prior: Any) -> Any:
         if self.outlier_weight == 0:

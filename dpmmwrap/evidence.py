@@ -8,13 +8,20 @@ but for the K! ways to name K clusters, which matter little beside it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.dirichlet_process import log_joint
+from dpmmwrap.dirichlet_process import log_alpha_prior, log_joint
 from dpmmwrap.families.base import Points, Prior
 
-LABELLINGS = 3
+if TYPE_CHECKING:
+    from dpmmwrap.backends import Settings
+    from dpmmwrap.sampler.state import Best
+
+LABELLED = 10_000
+"""Points that are labelled in all, and at least three times: a nat or two is then beyond chance."""
 
 
 def log_evidence(prior: Prior, X: Points, labels: IntArray, alpha: float, seed: int = 0) -> float:
@@ -22,13 +29,29 @@ def log_evidence(prior: Prior, X: Points, labels: IntArray, alpha: float, seed: 
     logs = log_scores(prior, X, labels).T
     logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
     rng, every, total = np.random.default_rng(seed), np.arange(len(logs)), 0.0
-    for _ in range(LABELLINGS):
+    labellings = max(3, LABELLED // len(logs))
+    for _ in range(labellings):
         # The largest of log probabilities with Gumbel noise is a draw from them.
         drawn = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
         found = prior.statistics(X, drawn, logs.shape[1])
         total += float(log_joint(alpha, found.counts, prior.log_marginal_likelihood(found)))
         total -= float(logs[every, drawn].sum())
-    return total / LABELLINGS
+    return total / labellings
+
+
+def log_evidence_of(clustering: Best, X: Points, settings: Settings) -> float:
+    """log p(X) of a clustering with its concentration, under the prior that is most probable given its clusters.
+
+    Where the prior is learned, without the restriction of its widths: it would weigh on some clusterings, and on some
+    kinds of covariances, more than on others.
+    """
+    hyperprior, prior, density = settings.hyperprior, clustering.prior, 0.0
+    if hyperprior is not None:
+        hyperprior = hyperprior.unrestricted()
+        prior = hyperprior.climb(prior, prior.statistics(X, clustering.labels))
+        density = hyperprior.log_density(prior)
+    density += log_alpha_prior(clustering.alpha, settings.alpha_prior)
+    return density + log_evidence(prior, X, clustering.labels, clustering.alpha)
 
 
 def log_scores(prior: Prior, X: Points, labels: IntArray) -> Float64Array:

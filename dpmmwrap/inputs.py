@@ -9,12 +9,15 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
+from dpmmwrap.absent import Present
+from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.as_they_come import sorted_out, strange_notes
 from dpmmwrap.bins import sample_rows
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns, table_of
 from dpmmwrap.families.diagonal import has_missing
 from dpmmwrap.frames import by_name, is_table, word_columns
+from dpmmwrap.parameters import truth_labels
 from dpmmwrap.redundant import Extremes, Restored, find_redundant, sentence, without
 
 CHUNK = 1 << 16
@@ -37,6 +40,14 @@ class Read(NamedTuple):
     restored: Restored | None = None
     """How to get all columns back, where some were left out."""
     notes: tuple[str, ...] = ()
+    present: Present | None = None
+    """The rows that these points are, where others have no values."""
+
+    def labels(self, labels: Any, name: str) -> IntArray:
+        """What labels of all rows are for these points."""
+        if self.present is not None:
+            return self.present.labels(labels, name)
+        return truth_labels(labels, int(self.points.shape[0]), name)
 
 
 def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
@@ -50,11 +61,40 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
         refuse_words(X)
         raise error
     missing = has_missing(X)
+    strange = () if hasattr(estimator, "_called") else strange_notes(X, called(estimator))
+    X, restored, notes = useful_columns(X, prior, called(estimator))
+    present = Present.among(X) if missing else None
+    if present is not None:
+        X = X[present.rows]
+    missing = missing and has_missing(X)
     if missing and full:
         raise ValueError(NO_GAPS)
-    X, restored, notes = useful_columns(X, prior, getattr(estimator, "feature_names_in_", None))
     points, offset = as_float32(X)
-    return Read(points, offset, None, int(np.isnan(points).sum()) if missing else 0, restored, notes)
+    count = int(np.isnan(points).sum()) if missing else 0
+    notes = (*strange, *notes, *gaps_notes(count, estimator, X.shape[1]))
+    return Read(points, offset, None, count, restored, with_note(present, notes), present)
+
+
+def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...]:
+    return notes if present is None else (present.note, *notes)
+
+
+def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
+    """That missing values alone have decided about the covariances, where they have."""
+    own = not (estimator.prior is None or isinstance(estimator.prior, str))
+    if not missing or own or columns == 1 or estimator.covariance_type != "auto":
+        return ()
+    count = "1 value is" if missing == 1 else f"{missing:,} values are"
+    return (
+        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: without the rows with "
+        "gaps (--skip-missing on the command line) they may have any direction, which often takes fewer clusters",
+    )
+
+
+def called(estimator: Any) -> Any:
+    """What the columns are called, by the table or by who has read them from a file and told of them; None for
+    nothing."""
+    return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
 def needs_all_values(covariance_type: str, prior: Any) -> bool:
@@ -78,7 +118,7 @@ def useful_columns(
     """The columns that say something. A prior of one's own is for all columns; and if all columns of data are constant,
     and these are `all_there_is` of them, they stay. With `extremes`, X is a sample (`find_redundant`)."""
     found = find_redundant(X, extremes)
-    if all_there_is and len(found.constant) == X.shape[1]:
+    if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
         return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
     if not found.columns or not (prior is None or isinstance(prior, str)):
         return Useful(X)
@@ -140,19 +180,35 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     return X.astype(np.float32, copy=False)
 
 
+def fraction_notes(counts: Any) -> tuple[str, ...]:
+    """That some counts are none, where that is so."""
+    values = counts.data if issparse(counts) else counts
+    whole = all(bool((part == np.round(part)).all()) for part in np.array_split(values, max(1, len(values) // CHUNK)))
+    return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
+
+
 def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
+    said: tuple[str, ...] = ()
+    if categorical is None:
+        table, categorical, said = sorted_out(table, named)
     columns = Columns.learn(table, categorical, named)
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
-    names = [columns.names[place] for place in columns.numeric]
+    names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
+    # Of a file it has been said already.
+    said = said if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *said)
     useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
-    numeric, offset = as_float32(useful.columns)
-    points = type(points)(numeric, points.codes)
+    present = Present.among(type(points)(useful.columns, points.codes))
+    there: Any = slice(None) if present is None else present.rows
+    numeric, offset = as_float32(useful.columns[there])
+    points = type(points)(numeric, points.codes[there])
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
-    return Read(points, offset, columns, n_missing, useful.restored, useful.notes)
+    return Read(
+        points, offset, columns, n_missing, useful.restored, with_note(present, (*said, *useful.notes)), present
+    )
 
 
 def mixed_rows(estimator: Any, X: Any) -> Any:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.posterior import sample_of
+from dpmmwrap.rows import all_columns
 from dpmmwrap.trace import told_length
 
 SIZES_SHOWN = 10
@@ -57,7 +59,7 @@ class NotebookMixin:
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_fit
 
-        return plot_fit(self, rows_of(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
+        return plot_fit(self, all_columns(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
         """A column of `trace_` along the iterations of the search, a line for each chain.
@@ -104,7 +106,7 @@ class NotebookMixin:
         from dpmmwrap.plotting.notebook import plot_profile
         from dpmmwrap.profiles import profiles_of
 
-        points = rows_of(self, X)
+        points = all_columns(self, X)
         mixture = self.mixture_  # type: ignore[attr-defined]
         profiles = profiles_of(
             points,
@@ -138,7 +140,7 @@ class NotebookMixin:
         check_is_fitted(self)
         from dpmmwrap.plotting.density import plot_density
 
-        return plot_density(self, columns, None if X is None else rows_of(self, X), level, ax)
+        return plot_density(self, columns, None if X is None else all_columns(self, X), level, ax)
 
     def plot_posterior(self, *, ax: Any = None) -> Any:
         """How probable each number of clusters is, by the draws.
@@ -171,7 +173,7 @@ class NotebookMixin:
         names : list of str, default=None
             What the features are called; None for what the table or the model says.
         ids : list, default=None
-            The rows' own names; None for a data frame's index, or the rows' numbers from 0.
+            The rows' own names; None for a data frame's index, or the rows' numbers from 1.
         """
         check_is_fitted(self)
         from dpmmwrap.report import Subject, write_report
@@ -192,11 +194,6 @@ class NotebookMixin:
         return bundle
 
 
-def rows_of(model: Any, X: Any) -> Any:
-    """Rows as the fitted mixture takes them."""
-    return model.mixture_._points(model._rows(X))
-
-
 def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] | None:
     """The names of the columns: as given, of the data frame, or as the model knows them."""
     from dpmmwrap.profiles import feature_names
@@ -208,8 +205,9 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
 
 def labels_of(model: Any, X: Any) -> IntArray:
     """The labels of the fit if X is what was fitted; else what the model predicts."""
-    points = rows_of(model, X)
-    if points.shape[0] == len(model.labels_) and are_those_of_the_fit(model, points):
+    points = model.mixture_._points(model._rows(X))
+    there = with_values(points)
+    if len(there) == len(model.labels_) and are_those_of_the_fit(model, points if there.all() else points[there]):
         return np.asarray(model.labels_)
     return np.asarray(model.predict(X))
 
@@ -217,6 +215,8 @@ def labels_of(model: Any, X: Any) -> IntArray:
 def are_those_of_the_fit(model: Any, points: Any) -> bool:
     """Whether rows are those that were fitted, as far as the model has kept them."""
     mine, kept = sample_of(points), model._some_points
+    if mine.shape != kept.shape:
+        return False
     if isinstance(mine, MixedPoints):
         return bool((mine.codes == kept.codes).all()) and close(mine.numeric - model._offset, kept.numeric)
     if hasattr(mine, "toarray"):

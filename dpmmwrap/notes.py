@@ -13,10 +13,10 @@ MANY = 20
 """Multinomial clusters that are many, if they have no more rows than so many on average."""
 
 
-def doubts_about(mixture: Mixture, result: Result) -> list[str]:
-    """Why a result may be wrong, one sentence each."""
+def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter") -> list[str]:
+    """Why a result may be wrong, one sentence each. A search that has ended because it was flat did not rise."""
     doubts, trace = [], result.trace
-    if trace.still_rising() and not result.interrupted:
+    if trace.still_rising() and stopped_by not in ("flat", "interrupt") and not result.interrupted:
         doubts.append(
             f"the log posterior was still rising after {len(trace)} iterations: a longer search (max_iter) may find "
             "more"

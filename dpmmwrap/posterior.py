@@ -17,9 +17,9 @@ from dpmmwrap.bins import is_remote
 from dpmmwrap.density import Density
 from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
-from dpmmwrap.families.base import Points, Prior, take
+from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior, Place
+from dpmmwrap.families.hyperprior import LearnedPrior, Summary
 from dpmmwrap.mixture import Mixture
 
 if TYPE_CHECKING:
@@ -46,70 +46,89 @@ class Answer(NamedTuple):
 
 
 def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
-    """The partition that represents the draws best; without their labels, the best that the search has met."""
+    """The partition that represents the draws best; without their labels, the best that the search has met. The largest
+    cluster comes first."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
-    draws, prior = result.draws, prior_of(result, settings)
+    draws, prior = result.draws, result.prior or settings.prior
+    best, statistics = best_of_search(result, settings.outlier_prior is not None)
 
     def found() -> Mixture:
         """Of the best clustering that the search has met."""
-        if result.statistics is not None:
-            return Mixture.from_statistics(result.statistics, prior, *outliers, columns)
-        return Mixture.from_labels(X, result.labels, prior, *outliers, columns)
+        if statistics is not None:
+            return Mixture.from_statistics(statistics, prior, *outliers, columns)
+        return Mixture.from_labels(X, best, prior, *outliers, columns)
 
     if draws is None:
         mixture = found()
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
-        return Answer(result.labels, mixture, log_posterior, float(result.alpha))
+        return Answer(best, mixture, log_posterior, float(result.alpha))
     from dpmmwrap.summaries.diagnostics import diagnose, disagreement
 
     alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
     said = (diagnostics, () if doubt is None else (doubt,))
     if draws.labels is None:
-        return Answer(result.labels, found(), float(result.log_posterior), alpha, None, *said)
+        return Answer(best, found(), float(result.log_posterior), alpha, None, *said)
     from dpmmwrap.summaries.matching import confidence
     from dpmmwrap.summaries.partitions import representative
 
-    labels = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
-    averaged = Averaged.of(X, draws.kept_labels, labels, priors_of(draws, settings), *outliers)
-    prior = best_prior(X, labels, settings, result.place)
+    labels = largest_first(representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
+    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
+    prior = best_prior(X, labels, settings, prior)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
     log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
     return Answer(labels, mixture, log_posterior, alpha, confidence(draws.kept_labels, labels), *said)
 
 
-def prior_of(result: Result, settings: Settings) -> Prior:
-    """The prior that goes with the labels of a search."""
-    if settings.hyperprior is None or result.place is None:
-        return settings.prior
-    return settings.hyperprior.prior(result.place)
+def largest_first(labels: IntArray) -> IntArray:
+    """The same clusters by other numbers: 0 is the largest. Outliers (-1) stay."""
+    return renumbered(labels, by_size(np.bincount(labels[labels >= 0])))
 
 
-def learned_values(result: Result, grid: Hyperprior | None) -> Hyperparameters | None:
-    """The width and the strength of a prior that was learned: those that go with the labels, or the draws' medians."""
-    draws = result.draws
-    if draws is not None and draws.prior_width is not None and draws.prior_strength is not None:
-        return Hyperparameters(float(np.median(draws.prior_width)), float(np.median(draws.prior_strength)))
-    return None if grid is None or result.place is None else grid.values(result.place)
+def by_size(sizes: Any) -> IntArray:
+    """The numbers of clusters, the largest first."""
+    return np.argsort(-sizes, kind="stable")
 
 
-def best_prior(X: Points, labels: IntArray, settings: Settings, near: Place | None) -> Prior:
+def renumbered(labels: IntArray, order: IntArray) -> IntArray:
+    """Labels by the places of their clusters in an order."""
+    numbers = np.empty(len(order) + 1, labels.dtype)
+    numbers[order] = np.arange(len(order))
+    # What -1 finds.
+    numbers[-1] = -1
+    return np.asarray(numbers[labels])
+
+
+def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
+    """The best labels that the search has met, the largest cluster first, and its statistics where they are known: of
+    points that are elsewhere, as are their labels."""
+    statistics: Any = result.statistics
+    if statistics is None:
+        return largest_first(result.labels), None
+    count = len(statistics.counts) - int(outliers)
+    order = by_size(statistics.counts[:count])
+    labels: Any = result.labels
+    own = labels.map_blocks(renumbered, order, dtype=labels.dtype)
+    return own, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
+
+
+def learned_values(result: Result, hyperprior: LearnedPrior | None) -> Summary | None:
+    """What was learned of the prior: what goes with the labels, or the draws' medians."""
+    if hyperprior is None or result.prior is None:
+        return None
+    if not result.draw_priors:
+        return hyperprior.summary(result.prior)
+    return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
+
+
+def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> Prior:
     """The prior that is most probable given some labels."""
-    grid = settings.hyperprior
-    if grid is None or near is None:
+    if settings.hyperprior is None:
         return settings.prior
-    return grid.prior(grid.best(near, settings.prior.statistics(X, labels)))
-
-
-def priors_of(draws: Draws, settings: Settings) -> list[Prior]:
-    """The prior of each draw, one chain after the other."""
-    grid, count = settings.hyperprior, draws.n_chains * draws.n_draws
-    if grid is None or draws.prior_width is None or draws.prior_strength is None:
-        return [settings.prior] * count
-    values = zip(draws.prior_width.ravel().tolist(), draws.prior_strength.ravel().tolist(), strict=True)
-    return [grid.prior(grid.place_of(*value)) for value in values]
+    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels))
+    return prior
 
 
 def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float, prior: Prior) -> float:
@@ -119,7 +138,7 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
-    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_weight
+    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
     return of_prior + log_joint_with_outliers(
         alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
     )

@@ -104,6 +104,29 @@ def profiles_of(
     return numeric_profiles(points, labels, n_clusters, features)
 
 
+def in_units(profiles: Profiles, preparation: Any) -> Profiles:
+    """Profiles of prepared features in the units that these had before: of a logarithm the value itself, in the middle
+    of what the cluster has. Principal components stay what they are."""
+    if preparation is None or preparation.components is not None:
+        return profiles
+    features, numeric = list(profiles.features), [p for p, one in enumerate(profiles.features) if one.kind == NUMERIC]
+    here, elsewhere, spread = profiles.here.copy(), profiles.elsewhere.copy(), profiles.spread.copy()
+    # Of a mixed table those are prepared that are clustered by as numbers, and they are known by name.
+    by_name = len(numeric) < len(features) or preparation.width != len(features)
+    for place in numeric:
+        name = features[place].name
+        if by_name and name not in (preparation.names or ()):
+            continue
+        own = preparation.names.index(name) if by_name else place
+        for table in (here, elsewhere):
+            table[:, place] = preparation.undone(own, table[:, place])
+        logged = preparation.logs is not None and own in preparation.logs
+        spread[:, place] = np.nan if logged else spread[:, place] / (preparation.factor[own] or 1.0)
+        if preparation.names is not None:
+            features[place] = Feature(preparation.names[own], NUMERIC)
+    return profiles._replace(features=tuple(features), here=here, elsewhere=elsewhere, spread=spread)
+
+
 def profiles_from(features: tuple[Feature, ...], tables: Sequence[Float64Array], looked_at: int) -> Profiles:
     here, elsewhere, spread, apart, weight = tables
     return Profiles(features, here, elsewhere, spread, apart, weight, looked_at)

@@ -46,30 +46,33 @@ Extremes = Callable[[list[int]], tuple[Any, Any]]
 
 
 class Redundant(NamedTuple):
-    """What was found: constant columns, and combinations of columns before them (copies, for one)."""
+    """What was found: constant columns, combinations of columns before them (copies, for one), and empty ones."""
 
     constant: list[int]
     combined: list[int]
+    empty: tuple[int, ...] = ()
 
     @property
     def columns(self) -> list[int]:
-        return [*self.constant, *self.combined]
+        return [*self.constant, *self.combined, *self.empty]
 
 
 def find_redundant(X: FloatArray, extremes: Extremes | None = None) -> Redundant:
-    """Constant columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample.
+    """Constant and empty columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample.
 
     Of rows that are elsewhere X is the sample, and `extremes` finds what columns range over.
     """
     some = X if extremes else X[sample_rows(len(X), 0)]
     ranges = extremes or (lambda columns: extremes_of(X[:, columns]))
-    flat = np.flatnonzero(is_constant(*extremes_of(some), some.dtype)).tolist()
+    low, high = extremes_of(some)
+    flat = np.flatnonzero(is_constant(low, high, some.dtype)).tolist()
     constant = [column for column in flat if is_constant(*ranges([column]), some.dtype)[0]]
-    varied = np.array([column for column in range(X.shape[1]) if column not in set(constant)], np.int64)
+    empty = tuple(c for c in np.flatnonzero(np.isnan(low)).tolist() if np.isnan(ranges([c])[0]).all())
+    varied = np.array([column for column in range(X.shape[1]) if column not in {*constant, *empty}], np.int64)
     rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
     if len(rows) < 2 * ROWS_PER_COLUMN:
-        return Redundant(constant, [])
-    return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)])
+        return Redundant(constant, [], empty)
+    return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)], empty)
 
 
 def extremes_of(values: FloatArray) -> tuple[Any, Any]:
@@ -119,6 +122,8 @@ def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
     matrix[kept, np.arange(len(kept))] = 1.0
     for column in found.constant:
         offset[column] = np.nanmean(np.asarray(some[:, column], dtype=np.float64))
+    # Nothing is known of what never had a value.
+    offset[[*found.empty]] = np.nan
     if found.combined:
         varied = np.concatenate([kept, found.combined])
         rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
@@ -130,15 +135,18 @@ def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
 
 
 def sentence(found: Redundant, names: Any = None) -> str:
-    """What was left out, in one sentence."""
+    """What was left out, in one sentence: by name, or by number from 1, as options count columns."""
 
     def listed(columns: list[int]) -> str:
-        words = [str(column if names is None else names[column]) for column in columns]
+        words = [str(column + 1 if names is None else names[column]) for column in columns]
         return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
 
-    parts = []
+    parts, kind = [], "number " if names is None else ""
     if found.constant:
-        parts.append(f"constant columns ({listed(found.constant)})")
+        parts.append(f"constant columns ({kind}{listed(found.constant)})")
+    if found.empty:
+        parts.append(f"columns without any value ({kind}{listed([*found.empty])})")
     if found.combined:
-        parts.append(f"copies or combinations of others ({listed(found.combined)})")
-    return f"left out, as they say nothing new: {' and '.join(parts)}"
+        parts.append(f"copies or combinations of others ({kind}{listed(found.combined)})")
+    listing = ", ".join(parts[:-2]) + (", " if parts[:-2] else "") + " and ".join(parts[-2:])
+    return f"left out, as they say nothing new: {listing}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.choice import Asked, choose_model, concentration, short_chains
+from dpmmwrap.choice import ModelOptions, choose_model, concentration, short_chains
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.inputs import Read
@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
     labels: IntArray
     """Of each of the points; -1 for outliers."""
     width: float
-    asked: Asked
+    asked: ModelOptions
     """The model, with the covariance type that was chosen."""
     columns: Columns | None = None
     outlier_weight: float = 0.0
@@ -65,7 +65,7 @@ def at_width(fitted: Fitted, factor: float, seed: int) -> AtWidth:
     if fitted.outlier_weight:
         outlier_prior = fitted.outlier_prior or choice.prior.outliers(choice.read.points)
     settings = Settings(
-        **concentration(fitted.asked.alpha),
+        **concentration(fitted.asked.alpha, fitted.asked.alpha_prior),
         prior=choice.prior,
         hyperprior=choice.hyperprior,
         initializer=make_initializer("kmeans"),

@@ -63,3 +63,45 @@ def test_categories_of_pyarrow() -> None:
     assert word_columns(table) == ["kind"]
     model = DPMM(family="mixed", **QUICK).fit(table.to_batches()[0])
     assert len(model.predict(table)) == 80
+
+
+def test_dates_are_no_categories() -> None:
+    pandas = pytest.importorskip("pandas")
+    days = pandas.date_range("2020-01-01", periods=40)
+    for column in (days, [str(day.date()) for day in days]):
+        table = pandas.DataFrame({"day": column, "width": np.arange(40.0), "kind": ["a", "b"] * 20})
+        with pytest.raises(ValueError, match="the column 'day' holds dates, which are neither numbers nor categories"):
+            DPMM(family="mixed").fit(table)
+
+
+def test_an_id_of_a_frame_is_left_out() -> None:
+    pandas = pytest.importorskip("pandas")
+    width = np.random.default_rng(0).normal(size=40)
+    table = pandas.DataFrame({"name": [f"n{i}" for i in range(40)], "width": width, "kind": ["a", "b"] * 20})
+    settings = {"family": "mixed", "init": "kmeans", "max_iter": 5, "n_chains": 1, "backend": "native"}
+    model = DPMM(**settings, random_state=0).fit(table)
+    assert model.mixture_.columns.names == ("width", "kind")
+    assert model.notes_[0].endswith("an id or a text, not a category; categorical=['name'] would keep it")
+    assert model.mixture_.predict(table[["kind", "width"]]).tolist() == model.predict(table).tolist()
+
+
+def test_fractions_are_no_counts() -> None:
+    settings = {"family": "multinomial", "init": "kmeans", "max_iter": 3, "n_chains": 1, "backend": "native"}
+    counts = np.random.default_rng(0).poisson(4.0, size=(30, 5)).astype(float)
+    assert not any("whole numbers" in note for note in DPMM(**settings, random_state=0).fit(counts).notes_)
+    assert "some counts are not whole" in DPMM(**settings, random_state=0).fit(counts + 0.5).notes_[0]
+
+
+def test_columns_that_may_not_be_what_they_look_like() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.exp(rng.normal(size=200)), rng.normal(size=200), rng.normal(size=200)])
+    X[::20, 2] = -999
+    notes = DPMM(**QUICK).fit(X).notes_
+    assert notes[0] == (
+        "the column number 3 holds -999 far from all its other values: if that stands for a missing value, put NaN in "
+        "its place"
+    )
+    assert notes[1].endswith("into pieces: the column number 1; try the logarithm")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"income": X[:, 0], "kind": ["a", "b"] * 100})
+    assert "the column 'income'; try the logarithm" in DPMM(**QUICK, family="mixed").fit(table).notes_[0]

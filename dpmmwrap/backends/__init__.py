@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.hyperprior import Hyperprior, Place
+from dpmmwrap.families.hyperprior import LearnedPrior
 from dpmmwrap.starts import Initializer, SplitCriterion
 from dpmmwrap.trace import Iteration, Trace
 
@@ -63,8 +63,8 @@ class Settings:
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
     alpha_prior: tuple[float, float] | None = None
     """Shape and rate of the concentration's Gamma prior; None where it is fixed."""
-    hyperprior: Hyperprior | None = None
-    """The grid of priors on which the prior is learned; None where it is fixed."""
+    hyperprior: LearnedPrior | None = None
+    """The distribution of the prior where it is learned; None where it is fixed."""
     stop_when_flat: bool = False
     """Whether the search ends when its log posterior has been flat for a while."""
     exact_moves: bool = True
@@ -131,15 +131,19 @@ class Result:
     """The concentration that goes with it."""
     chain: int = 0
     """The number of the chain that has found it."""
-    place: Place | None = None
+    prior: Prior | None = None
     """The prior that goes with it, where it was learned."""
     traces: list[Trace] = field(default_factory=list)
     """Of all chains."""
     draws: Draws | None = None
+    draw_priors: tuple[Prior, ...] = ()
+    """The prior of each draw, one chain after the other."""
     startup_seconds: float = 0.0
     """What starting and compiling the sampler took, of Julia and its workers."""
     agreement: tuple[float, ...] = ()
     """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
+    candidates: list[Any] = field(default_factory=list)
+    """Clusterings to compare with it."""
     statistics: Statistics = None
     """Of the clusters, outliers last, from a backend whose points are elsewhere."""
 

@@ -26,6 +26,7 @@ from dpmmwrap.files import InputError
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.starts.random import RandomStart
 from dpmmwrap.trace import Iteration, Trace
+from dpmmwrap.warning import warn_caller
 
 MOST_COUNTED = 1 << 24
 """The package counts points, and adds up counts, in float32, which knows no odd number beyond this."""
@@ -78,10 +79,7 @@ class JuliaBackend:
 def warn_of_rounding(X: Float32Array, prior: Prior) -> None:
     counted, things = (X.sum(dtype=np.float64), "counts") if isinstance(prior, Dirichlet) else (len(X), "points")
     if counted > MOST_COUNTED:
-        warnings.warn(
-            f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_COUNTED:,} {things}",
-            stacklevel=3,
-        )
+        warn_caller(f"DPMMSubClusters.jl counts in single precision, which rounds beyond {MOST_COUNTED:,} {things}")
 
 
 def start_julia(tell: Callable[[str], None] | None = None) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.draws import Draws, labels_array
-from dpmmwrap.families.base import Points
-from dpmmwrap.families.hyperprior import FIRST, Hyperprior
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.hyperprior import LearnedPrior, Summary
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.refinement import refined
@@ -49,7 +50,7 @@ class NativeBackend:
                     found = list(pool.map(run, range(chains)))
             result = result_of(found, labels, settings.hyperprior)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
-                best = refined(X, settings, best_of(result), interrupt)
+                best = refined(X, settings, result.candidates, interrupt)
                 if best.labels is not result.labels:
                     others = [chain.best.labels for number, chain in enumerate(found) if number != result.chain]
                     result = replace(with_best(result, best), agreement=agreement_with(best.labels, others))
@@ -57,14 +58,8 @@ class NativeBackend:
         return replace(result, interrupted=result.interrupted or interrupt.requested)
 
 
-def best_of(result: Result) -> Best:
-    return Best(result.log_posterior, result.labels, result.sublabels, result.alpha, result.place or FIRST)
-
-
 def with_best(result: Result, best: Best) -> Result:
-    return replace(
-        result, labels=best.labels, sublabels=best.sublabels, log_posterior=best.log_posterior, alpha=best.alpha
-    )
+    return replace(result, **best._asdict())
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:
@@ -86,7 +81,7 @@ def tell_end(progress: Progress | None, number: int) -> None:
 def result_of(
     found: list[ChainResult],
     labels: IntArray | None = None,
-    hyperprior: Hyperprior | None = None,
+    hyperprior: LearnedPrior | None = None,
     agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
 ) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
@@ -102,10 +97,11 @@ def result_of(
         log_posterior=chain.best.log_posterior,
         alpha=chain.best.alpha,
         chain=number,
-        place=chain.best.place,
+        prior=chain.best.prior,
         traces=[result.trace for result in begun],
-        draws=draws_of(found, labels, hyperprior),
+        **draws_of(found, labels, hyperprior)._asdict(),
         agreement=(agreement or agreement_of)(chain, begun),
+        candidates=[candidate for result in begun for candidate in result.candidates],
     )
 
 
@@ -121,7 +117,14 @@ def agreement_with(labels: IntArray, others: list[IntArray]) -> tuple[float, ...
     return tuple(float(adjusted_rand_score(labels, other)) for other in others)
 
 
-def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hyperprior | None) -> Draws | None:
+class Drawn(NamedTuple):
+    """The draws of all chains, and the prior of each, one chain after the other."""
+
+    draws: Draws | None
+    draw_priors: tuple[Prior, ...]
+
+
+def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> Drawn:
     """The draws of all chains, the same number of each.
 
     An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
@@ -129,7 +132,7 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hype
     lengths = np.array([len(result.record) for result in found])
     count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
-        return None
+        return Drawn(None, ())
     chosen = np.flatnonzero(lengths >= count)
     found = [found[number] for number in chosen]
     samples = [result.record.samples[:count] for result in found]
@@ -141,9 +144,9 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hype
             weights[c, d, : sample.n_clusters] = sample.weights
     learned = {}
     if hyperprior is not None:
-        values = np.array([[hyperprior.values(sample.place) for sample in chain] for chain in samples])
-        learned = {"prior_width": values[:, :, 0], "prior_strength": values[:, :, 1]}
-    return Draws(
+        values = np.array([[hyperprior.summary(sample.prior) for sample in chain] for chain in samples])
+        learned = {f"prior_{name}": values[:, :, place] for place, name in enumerate(Summary._fields)}
+    draws = Draws(
         n_clusters=np.array([[sample.n_clusters for sample in chain] for chain in samples]),
         alpha=np.array([[sample.alpha for sample in chain] for chain in samples]),
         log_posterior=np.array([[sample.log_posterior for sample in chain] for chain in samples]),
@@ -155,6 +158,7 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Hype
         labels=labels_of(labels, chosen, count),
         **learned,
     )
+    return Drawn(draws, tuple(sample.prior for chain in samples for sample in chain))
 
 
 def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:

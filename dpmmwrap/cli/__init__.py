@@ -22,6 +22,7 @@ COMMANDS = {
     "evaluate": "Repeat the experiments and compare with other methods.",
     "warm-up": "Compile ahead of the first fit.",
     "julia": "Set up, check and describe the Julia backend.",
+    "completion": "Print the completion of commands for a shell.",
 }
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -44,8 +45,27 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def show_versions(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    """The version, and what else a report of a problem should name, found without importing it."""
+    if not asked or ctx.resilient_parsing:
+        return
+    from dpmmwrap.cli.versions import versions
+
+    click.echo(f"dpmmwrap, version {__version__}")
+    for name, version in versions():
+        click.echo(f"{name} {version}")
+    ctx.exit()
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="dpmmwrap")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_versions,
+    help="Show the version, and those of what it runs on.",
+)
 @click.option("--traceback", is_flag=True, help="On an error show where it came from, not only what it says.")
 def cli(traceback: bool) -> None:
     """Clustering with Dirichlet process mixtures: the number of clusters is found, not given.

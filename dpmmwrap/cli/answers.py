@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,17 +18,23 @@ CHUNK_ROWS = 1 << 16
 
 
 class RowNames(NamedTuple):
-    """What the rows are called: by an id, or by their numbers from 1."""
+    """What the rows are called: by an id, by their numbers from 1, or by both where ids are not distinct."""
 
-    column: str
-    names: Any
+    columns: tuple[str, ...]
+    names: tuple[Any, ...]
+
+    def lines(self, begin: int, end: int) -> Iterator[tuple[Any, ...]]:
+        return zip(*(names[begin:end] for names in self.names), strict=True)
 
 
 def row_names(n: int, ids: np.ndarray[Any, Any] | None = None, kept: np.ndarray[Any, Any] | None = None) -> RowNames:
     """Ids where there are some; else numbers in the file, of which only some rows may be `kept` (counted from 0)."""
-    if ids is not None:
-        return RowNames("id", ids)
-    return RowNames("row", range(1, n + 1) if kept is None else kept + 1)
+    numbers = range(1, n + 1) if kept is None else kept + 1
+    if ids is None:
+        return RowNames(("row",), (numbers,))
+    if len(set(ids.tolist())) < len(ids):
+        return RowNames(("row", "id"), (numbers, ids))
+    return RowNames(("id",), (ids,))
 
 
 def pieces(n: int) -> Iterator[slice]:
@@ -35,29 +42,49 @@ def pieces(n: int) -> Iterator[slice]:
         yield slice(first, min(first + CHUNK_ROWS, n))
 
 
-def write_assignments(file: IO[bytes], rows: RowNames, answers: Iterable[Assignment]) -> None:
-    """A line for each row, in their order."""
-    file.write(f"{rows.column},cluster,probability,outlier\n".encode())
+def write_assignments(
+    file: IO[bytes],
+    rows: RowNames,
+    answers: Iterable[Assignment],
+    groups: Any = None,
+    data: Mapping[str, Any] | None = None,
+) -> None:
+    """A line for each row, in their order; with its group and with the columns of the data, where they are given.
+
+    A row without a probability has no cluster, and is no outlier.
+    """
+    taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
+    own = [free_name(name, taken) for name in data or ()]
+    write_lines(file, [[*taken, *own]])
     begin = 0
     for labels, probabilities in answers:
         end = begin + len(labels)
-        shown = (f"{probability:.6g}" for probability in probabilities.tolist())
-        write_lines(file, zip(rows.names[begin:end], labels.tolist(), shown, (labels < 0).astype(int), strict=True))
+        columns: list[Iterable[Any]] = [labels.tolist()]
+        columns += [] if groups is None else [groups[begin:end].tolist()]
+        known = [not math.isnan(probability) for probability in probabilities]
+        columns.append(f"{p:.6g}" if there else "" for p, there in zip(probabilities.tolist(), known, strict=True))
+        columns.append(((labels < 0) & known).astype(int))
+        columns += [column[begin:end].tolist() for column in (data or {}).values()]
+        names = rows.lines(begin, end)
+        write_lines(file, ((*name, *rest) for name, rest in zip(names, zip(*columns, strict=True), strict=True)))
         begin = end
+
+
+def free_name(name: str, taken: Sequence[str]) -> str:
+    return f"data_{name}" if name in taken else name
 
 
 def write_probabilities(
     file: IO[bytes], rows: RowNames, answers: Iterable[np.ndarray[Any, Any]], n_clusters: int, outliers: bool
 ) -> None:
     """A line for each row: its probability in each cluster, and in the outlier component if there is one."""
-    header = [rows.column, *(f"cluster_{label}" for label in range(n_clusters)), *(["outlier"] if outliers else [])]
-    file.write((",".join(header) + "\n").encode())
+    clusters = (f"cluster_{label}" for label in range(n_clusters))
+    write_lines(file, [[*rows.columns, *clusters, *(["outlier"] if outliers else [])]])
     begin = 0
     for probabilities in answers:
         end = begin + len(probabilities)
         own = ([f"{value:.6g}" for value in line] for line in probabilities.tolist())
-        names = rows.names[begin:end]
-        write_lines(file, ([name, *line] for name, line in zip(names, own, strict=True)))
+        write_lines(file, ([*name, *line] for name, line in zip(rows.lines(begin, end), own, strict=True)))
         begin = end
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.families import named
+from dpmmwrap.cli.format_options import format_of, format_options
 
 if TYPE_CHECKING:
-    from dpmmwrap.files import Data, Selection
+    from dpmmwrap.files import Format, Selection
 
 Option = Callable[[Any], Any]
 
@@ -28,8 +28,9 @@ def column_list(ctx: click.Context, option: click.Parameter, value: str | None) 
     return columns
 
 
-def column_options(option: Callable[..., Option]) -> tuple[Option, ...]:
-    """Which columns of a file are features; `option` is click's, or one for a section of the help."""
+def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
+    """Which columns of a file are features; `option` is click's, or one for a section of the help. So is `written`, for
+    how the file is written."""
     return (
         option(
             "--columns",
@@ -39,13 +40,7 @@ def column_options(option: Callable[..., Option]) -> tuple[Option, ...]:
         ),
         option("--drop", callback=column_list, metavar="COLS", help="Leave out these columns."),
         option("--id", "id_column", metavar="COLUMN", help="The column that names the rows; it is not clustered by."),
-        option(
-            "--decimal",
-            type=click.Choice([".", ","]),
-            default=".",
-            show_default=True,
-            help="What stands before the decimals in text files; commas need ; or tabs between fields, or quotes.",
-        ),
+        *format_options(written or option),
     )
 
 
@@ -53,10 +48,10 @@ def skip_option(option: Callable[..., Option]) -> Option:
     return option("--skip-missing", is_flag=True, help="Leave out rows with missing values.")
 
 
-def data_options(option: Callable[..., Option]) -> tuple[Option, ...]:
+def data_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
     """The columns, their true labels, and what is done to the rows before the fit."""
     return (
-        *column_options(option),
+        *column_options(option, written),
         option(
             "--labels",
             metavar="COLUMN|FILE",
@@ -81,7 +76,7 @@ class TrueLabels(NamedTuple):
     file: Path | None = None
 
 
-def true_labels(value: str | None, data: Path, decimal: str = ".") -> TrueLabels:
+def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
     """A column of the data if there is one of that name, else a file if it looks like one."""
     if value is None:
         return TrueLabels()
@@ -89,7 +84,7 @@ def true_labels(value: str | None, data: Path, decimal: str = ".") -> TrueLabels
     from dpmmwrap.files.labels import LABEL_FILES
     from dpmmwrap.files.paths import ending
 
-    if value in (read_names(data, decimal) or ()):
+    if value in (read_names(data, format) or ()):
         return TrueLabels(column=value)
     if Path(value).exists() or ending(Path(value)) in LABEL_FILES:
         return TrueLabels(file=Path(value))
@@ -100,9 +95,7 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
     """The columns that the options ask for."""
     from dpmmwrap.files import Selection
 
-    return Selection(
-        options["columns"], options["drop"] or (), options["id_column"], labels, decimal=options["decimal"]
-    )
+    return Selection(options["columns"], options["drop"] or (), options["id_column"], labels, format_of(options))
 
 
 def left_out_note(rows: int) -> str:
@@ -110,12 +103,3 @@ def left_out_note(rows: int) -> str:
     from dpmmwrap.plotting import counted
 
     return f"{counted(rows, 'row')} with missing values left out"
-
-
-def counting_notes(data: Data) -> list[str]:
-    """What is to be said of columns that count the rows."""
-    return [
-        f"the column {name!r} counts the rows, as an id does, and is clustered by like the others: "
-        f"--drop {named([name])} leaves it out, --id {named([name])} names the rows by it"
-        for name in data.counting
-    ]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.column_notes import counting_notes
 from dpmmwrap.cli.data_options import (
     column_list,
-    counting_notes,
     data_options,
     left_out_note,
     selection_of,
@@ -22,6 +22,7 @@ from dpmmwrap.cli.data_options import (
 )
 from dpmmwrap.cli.families import ways_without_words
 from dpmmwrap.cli.fit import word_or_number
+from dpmmwrap.cli.format_options import format_of, way_by_format
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Choice, Outcome, Plan, Run
@@ -264,13 +265,13 @@ def open_data(options: dict[str, Any], name: str) -> Opened:
     """The points of files; what is wrong with them, and what to do about it."""
     from dpmmwrap.evaluation.images import is_images
     from dpmmwrap.evaluation.sources import Reading, open_file
-    from dpmmwrap.files import DecimalCommas, InputError, MissingValues, WordsInstead, files_of
+    from dpmmwrap.files import InputError, MissingValues, WordsInstead, files_of
 
     paths = tuple(options["file"])
     if len(paths) == 1 and is_images(paths[0]):
         column, file = None, options["labels"]
     else:
-        column, file = true_labels(options["labels"], files_of(paths)[0], options["decimal"])
+        column, file = true_labels(options["labels"], files_of(paths)[0], format_of(options))
     selection = selection_of(options, column)
     asked = (options["skip_missing"], options["scale"], options["pca"], options["categorical"] or ())
     try:
@@ -280,8 +281,8 @@ def open_data(options: dict[str, Any], name: str) -> Opened:
         raise InputError(f"{error}; {ways}") from error
     except MissingValues as error:
         raise InputError(f"{error}; --skip-missing leaves out such rows") from error
-    except DecimalCommas as error:
-        raise InputError(f"{error}; for decimal commas use --decimal ,") from error
+    except InputError as error:
+        raise InputError(f"{error}{way_by_format(error)}") from error
 
 
 def choice(options: dict[str, Any]) -> Choice:

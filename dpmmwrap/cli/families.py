@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.format_options import way_by_format
+
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
     from dpmmwrap.files.reading import Kind
@@ -64,6 +66,13 @@ def problems(options: dict[str, Any]) -> list[str]:
             "--columns, --drop, --id and --labels are for files, not for --example.",
         ),
         (options["scale"] and family == "multinomial", "--scale is for numbers, not for the counts of multinomial."),
+        (bool(options["log"]) and family == "multinomial", "--log is for numbers, not for the counts of multinomial."),
+        (
+            options["device"].startswith("cuda") and not with_network(options),
+            "--device cuda is where the network runs, and without --init splitnet there is none: leave it out.",
+        ),
+        (options["with_data"] and options["example"], "--with-data is for files, not for --example."),
+        (options["with_data"] and options["out"] is None, "--with-data is about labels.csv and needs --out DIR."),
         (bool(options["pca"]) and family != "gaussian", f"--pca is for --family gaussian, not {family}."),
         (covariance not in known, f"--covariance {covariance} is for --family gaussian, not {family}."),
         (
@@ -104,6 +113,13 @@ def problems(options: dict[str, Any]) -> list[str]:
     return [sentence for wrong, sentence in checks if wrong]
 
 
+def with_network(options: dict[str, Any]) -> bool:
+    """Whether a network may begin splits: where it is asked for, or where "auto" takes it."""
+    if options["init"] == "auto" and options["weights"] is None:
+        return options["acceptance_ratio"] in ("reference", "printed") or options["backend"] == "julia"
+    return options["init"] == "splitnet" or options["weights"] is not None
+
+
 def kind_of_file(family: str) -> Kind:
     """What the files of a family hold."""
     kinds: dict[str, Kind] = {"gaussian": "numbers", "multinomial": "counts", "mixed": "table"}
@@ -134,17 +150,15 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
 
 def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
     """What to try instead, behind what is wrong with a file."""
-    from dpmmwrap.files import DecimalCommas, MissingValues, SparseInstead, WordsInstead
+    from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
 
     if isinstance(error, MissingValues):
         return f"; {why_no_gaps(options, prior)}"
     if isinstance(error, SparseInstead):
         return "; sparse counts are for --family multinomial"
-    if isinstance(error, DecimalCommas):
-        return "; for decimal commas use --decimal ,"
     if isinstance(error, WordsInstead):
         return "".join(f"; {way}" for way in ways_without_words(error, options["family"]))
-    return ""
+    return way_by_format(error)
 
 
 def ways_without_words(error: WordsInstead, family: str) -> list[str]:
@@ -173,4 +187,12 @@ def as_options(sentence: str) -> str:
         name = {"covariance_type": "covariance"}.get(found[1], found[1])
         return f"--{name.replace('_', '-')} {found[2]}"
 
+    def kept(found: re.Match[str]) -> str:
+        column = named([found[1]])
+        return f"--categorical {column} would keep it, --id {column} names the rows by it"
+
+    sentence = re.sub(r"categorical=\['(.*)'\] would keep it", kept, sentence)
+    sentence = sentence.replace(
+        "name the categorical columns: categorical)", "name the categorical columns: --categorical)"
+    )
     return re.sub(r"\b(\w+)='([\w-]+)'", option, sentence)

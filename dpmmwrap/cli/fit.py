@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.data_options import counting_notes, selection_of, true_labels
+from dpmmwrap.cli.column_notes import column_notes
+from dpmmwrap.cli.data_options import selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
 from dpmmwrap.cli.fit_options import (
     A_PATH,
@@ -21,6 +22,9 @@ from dpmmwrap.cli.fit_options import (
     check_draws,
     word_or_number,
 )
+from dpmmwrap.cli.format_options import format_of
+from dpmmwrap.cli.preparing import logged_columns, prepare
+from dpmmwrap.cli.standard_input import by_its_name, called, piped
 
 if TYPE_CHECKING:
     from dpmmwrap.arrays import IntArray
@@ -32,7 +36,7 @@ __all__ = ["command", "word_or_number"]
 
 SAME_NAME = (
     *("backend", "min_cluster_age", "init_clusters", "max_clusters", "outlier_weight", "acceptance_ratio"),
-    *("thin", "loss", "keep_labels", "prior_width", "prior_strength"),
+    *("thin", "loss", "keep_labels", "prior_kappa", "prior_width", "prior_strength", "alpha_prior"),
     *("n_jobs", "device", "checkpoint", "checkpoint_every", "workers", "machines"),
 )
 """Options that the estimator calls by the same names."""
@@ -45,7 +49,8 @@ BYTES = 64
 @all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx.
+    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx;
+    or - for standard input.
 
     Each row is a point, each column a feature; several files, or a pattern such as '*.csv', are taken one after the
     other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as
@@ -54,16 +59,20 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     With --backend dask DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or zarr.
     """
-    from dpmmwrap.cli import DONE, INTERRUPTED
+    from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
 
     settle(ctx, options)
+    options["data"] = piped(ctx, options["data"])
     check_draws(ctx, options)
     check_dask(ctx, options)
     with cluster_of(options):
-        task = read(options)
+        with by_its_name(options["data"]):
+            task = read(options)
         check_places(options, len(task.data), task.data.dim)
         fitted = fit(task, options)
-        finish(fitted, task, options)
+        failed = finish(fitted, task, options)
+    if failed:
+        return FAILED
     return INTERRUPTED if fitted.model.interrupted_ else DONE
 
 
@@ -89,6 +98,8 @@ class Task(NamedTuple):
     skipped: int = 0
     preparation: Preparation | None = None
     """What was done to the features."""
+    columns: dict[str, Any] | None = None
+    """The columns of the files as text, where they are to stand beside the labels."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -130,10 +141,10 @@ def read_lazily(options: dict[str, Any], prior: Any) -> Task:
 
 def read_points(options: dict[str, Any], prior: Any) -> Task:
     """The points of files, and their true labels."""
-    from dpmmwrap.files import InputError, check_classes, files_of, read_data, read_labels, source_of
+    from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, read_labels, source_of
 
     files = files_of(options["data"])
-    labels = true_labels(options["labels"], files[0], options["decimal"])
+    labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
     kind, words = kind_of_file(options["family"]), options["categorical"] or ()
     try:
@@ -143,45 +154,24 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     truth = data.y if labels.file is None else read_labels(labels.file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")
-    return Task(data, truth, prior, source_of(files))
+    notes = (*data.notes, *column_notes(data, logged_columns(options, data)))
+    columns = read_as_text(files, format_of(options)) if options["with_data"] else None
+    return Task(replace(data, notes=notes), truth, prior, called(source_of(files), files), columns=columns)
 
 
 def check_truth(task: Task) -> None:
     """Refuse true labels that are missing in some rows."""
     from dpmmwrap.files import InputError
 
-    if task.truth is not None and (task.truth < 0).any():
-        row = int((task.truth < 0).argmax())
+    if task.truth is None or not (task.truth < 0).any():
+        return
+    # A row without any value is in no cluster, and needs no label.
+    missing = (task.truth < 0) & ~task.data.empty()
+    if missing.any():
+        row = int(missing.argmax())
         row = row if task.kept is None else int(task.kept[row])
         message = f"{task.source} should hold a label for each row, but row {row + 1} has none"
         raise InputError(f"{message}; --skip-missing leaves out such rows")
-
-
-def prepare(task: Task, options: dict[str, Any]) -> Task:
-    """Standardised, or principal components, where that is asked for."""
-    data, components = task.data, options["pca"] or 0
-    if components >= data.dim:
-        components = 0
-    if not (options["scale"] or components):
-        return task
-    import numpy as np
-
-    from dpmmwrap.preparation import Preparation
-
-    if not isinstance(data.X, dict):
-        preparation = Preparation.learn(data.X, options["scale"], components, data.names)
-        done = replace(data, X=preparation(data.X), names=preparation.names_out)
-        return task._replace(data=done, preparation=preparation)
-    from dpmmwrap.files import find_columns
-
-    words = find_columns(options["categorical"] or (), tuple(data.X), task.source)
-    numeric = [name for name, column in data.X.items() if column.dtype.kind != "U" and name not in words]
-    if not numeric:
-        return task
-    columns = np.column_stack([data.X[name] for name in numeric])
-    preparation = Preparation.learn(columns, options["scale"], 0, tuple(numeric))
-    done = replace(data, X=data.X | dict(zip(numeric, preparation(columns).T, strict=True)))
-    return task._replace(data=done, preparation=preparation)
 
 
 def skip_missing(task: Task) -> Task:
@@ -198,7 +188,10 @@ def skip_missing(task: Task) -> Task:
         message = f"{task.source} should hold at least 2 points without missing values, but it holds {len(kept)}"
         raise InputError(message)
     truth = None if task.truth is None else task.truth[kept]
-    return task._replace(data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept))
+    columns = None if task.columns is None else {name: column[kept] for name, column in task.columns.items()}
+    return task._replace(
+        data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept), columns=columns
+    )
 
 
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
@@ -226,6 +219,8 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
+    # Points are an array here, and notes are to call its columns as the file does.
+    model._called = task.data.names
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
@@ -236,7 +231,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
-    notes = dict.fromkeys([*task.data.notes, *counting_notes(task.data), *heard, *model.notes_])
+    notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
     sensitivity = None
     if options["sensitivity"] and not model.interrupted_:
         try:
@@ -282,12 +277,12 @@ def make_start(options: dict[str, Any]) -> Any:
     return make_initializer("splitnet", weights=options["weights"], device=options["device"])
 
 
-def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
+def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> list[str]:
     """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
-    whoever reads the numbers has left (`| head`)."""
+    whoever reads the numbers has left (`| head`). Files to look at that could not be made are given back."""
     from dpmmwrap.cli import fit_table, results
 
-    summary = results.summarise(fitted, task)
+    summary, failed = results.summarise(fitted, task), list[str]()
     try:
         if options["as_json"]:
             click.echo(results.to_json(summary))
@@ -298,6 +293,7 @@ def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> None:
             fit_table.show(summary, task.source)
     finally:
         if options["out"] is not None:
-            written = results.write(options["out"], fitted, summary, task)
+            said, failed = results.write(options["out"], fitted, summary, task)
             if not options["quiet"]:
-                click.echo(written, err=options["as_json"])
+                click.echo(said, err=options["as_json"])
+    return failed

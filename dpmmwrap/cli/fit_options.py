@@ -81,6 +81,15 @@ def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) ->
     return number
 
 
+def shape_and_rate(ctx: click.Context, option: click.Parameter, value: str) -> tuple[float, float]:
+    """Two numbers above zero with a comma between them."""
+    parts = value.split(",")
+    if len(parts) != 2:
+        raise click.BadParameter(f"{value!r} is not two numbers with a comma between them.", ctx, option)
+    positive = click.FloatRange(min=0, min_open=True)
+    return positive(parts[0], option, ctx), positive(parts[1], option, ctx)
+
+
 def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
     if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
         raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
@@ -92,8 +101,19 @@ draws, running = section("Draws from the posterior"), section("Running")
 
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
-    *data_options(files),
+    *data_options(files, section("How files are written")),
+    files(
+        "--log",
+        callback=column_list,
+        metavar="COLS",
+        help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices.",
+    ),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
+    files(
+        "--with-data",
+        is_flag=True,
+        help="Let labels.csv have the columns of DATA, too.",
+    ),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model(
@@ -116,7 +136,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         callback=column_list,
         metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
-        "it, those that hold words.",
+        "it, those that hold words or few different whole numbers.",
     ),
     model(
         "--prior",
@@ -132,8 +152,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="auto|NUMBER",
         default="auto",
         show_default=True,
-        help="How wide the default prior expects clusters to be, in variances within small bins of the data: less "
-        "means more clusters. auto: learned from the data.",
+        help="How wide the default prior expects clusters to be, as a share of each feature's variance: less means "
+        "more clusters. auto: learned from the data.",
     ),
     model(
         "--prior-strength",
@@ -144,10 +164,19 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
     ),
     model(
+        "--prior-kappa",
+        callback=auto_or_positive,
+        metavar="auto|NUMBER",
+        default="auto",
+        show_default=True,
+        help="A cluster's variance over that of all clusters' means: less means clusters further apart. auto: learned "
+        "from the data.",
+    ),
+    model(
         "--sensitivity",
         is_flag=True,
-        help="Also tell how many clusters short chains find with a prior of a quarter, half, twice and four times the "
-        "width.",
+        help="Also tell how many clusters short chains find if the prior's width, kappa or concentration is a quarter, "
+        "half, twice and four times what it is, and how many the prior alone expects.",
     ),
     model(
         "--alpha",
@@ -156,6 +185,14 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="auto",
         show_default=True,
         help="Concentration: more means more clusters. auto: learned from the data.",
+    ),
+    model(
+        "--alpha-prior",
+        callback=shape_and_rate,
+        metavar="SHAPE,RATE",
+        default="1,1",
+        show_default=True,
+        help="Of a concentration that is learned: shape and rate of its Gamma prior.",
     ),
     model(
         "--outlier-weight",
@@ -288,8 +325,8 @@ def all_options(function: Any) -> Any:
 
 
 ONE_PLACE = (
-    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "categorical", "weights"),
-    *("workers", "machines"),
+    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "categorical", "weights"),
+    *("with_data", "missing", "workers", "machines"),
 )
 """Options that need all data in one place, or another backend."""
 

@@ -59,7 +59,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         told.append(("missing", counted(summary["missing"], "value")))
     if summary["skipped"]:
         told.append(("left out", f"{counted(summary['skipped'], 'row')} with missing values"))
-    if summary["scaled"] or summary["components"]:
+    if summary["scaled"] or summary["components"] or summary["logged"]:
         told.append(("prepared", prepared(summary)))
     if summary["converted_from"]:
         told.append(("data", f"converted from {summary['converted_from']} to float32, once"))
@@ -82,7 +82,8 @@ def taken(summary: dict[str, Any]) -> str:
 
 def prepared(summary: dict[str, Any]) -> str:
     """What was done to the features first."""
-    done = ["standardised"] if summary["scaled"] else []
+    done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
+    done += ["standardised"] if summary["scaled"] else []
     if summary["components"]:
         done.append(counted(summary["components"], "principal component"))
     return ", ".join(done)
@@ -100,10 +101,9 @@ def clusters(summary: dict[str, Any]) -> str:
 
 
 def sizes(counts: list[int]) -> str:
-    """The largest clusters first."""
-    ordered = sorted(counts, reverse=True)
-    shown = ", ".join(f"{count:,}" for count in ordered[:SIZES_SHOWN])
-    more = len(ordered) - SIZES_SHOWN
+    """In the order of the clusters' numbers, which is that of their sizes."""
+    shown = ", ".join(f"{count:,}" for count in counts[:SIZES_SHOWN])
+    more = len(counts) - SIZES_SHOWN
     return f"{shown} and {more} smaller" if more > 0 else shown
 
 
@@ -112,7 +112,7 @@ def groups(summary: dict[str, Any]) -> str:
     if summary["groups"] == summary["n_clusters"]:
         return f"{summary['groups']}: no two clusters overlap enough to be joined"
     joined = f"{counted(summary['n_clusters'], 'component')} in {counted(summary['groups'], 'group')}"
-    return f"{joined} ({sizes(summary['group_sizes'])})"
+    return f"{joined} ({sizes(sorted(summary['group_sizes'], reverse=True))})"
 
 
 def confidence(summary: dict[str, Any]) -> str:
@@ -160,10 +160,12 @@ def family_words(summary: dict[str, Any]) -> str:
 
 
 def prior(summary: dict[str, Any]) -> str:
-    """The default prior's width and strength."""
+    """The default prior's hyperparameters."""
+    values = {name: summary[f"prior_{name}"] for name in ("width", "strength", "kappa")}
     learned = summary["prior_learned"]
-    words = {2: " (both learned)", 1: f" ({' and '.join(learned)} learned)", 0: ""}[len(learned)]
-    return f"width {summary['prior_width']:.3g}, strength {summary['prior_strength']:,.4g}{words}"
+    words = "all learned" if len(learned) == len(values) else f"{' and '.join(learned)} learned"
+    told = ", ".join(f"{name} {value:,.3g}" for name, value in values.items())
+    return f"{told} ({words})" if learned else told
 
 
 def sensitivity(summary: dict[str, Any]) -> str:

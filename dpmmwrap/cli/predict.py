@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ import click
 
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
 from dpmmwrap.cli.data_options import column_options, left_out_note, selection_of, skip_option
+from dpmmwrap.cli.format_options import way_by_format
+from dpmmwrap.cli.standard_input import by_its_name, piped
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpmmwrap.files import Data, Selection
-    from dpmmwrap.mixture import Mixture
+    from dpmmwrap.mixture import Assignment, Mixture
 
 EXAMPLES = """
 \b
@@ -42,7 +45,10 @@ def with_columns(function: Any) -> Any:
 @click.option("--out", type=A_PATH, metavar="FILE", help="Write a .npy or .csv file instead of printing.")
 @click.option("--proba", is_flag=True, help="The probability of every cluster, not the likeliest cluster.")
 @with_columns
-def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context, /, model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any
+) -> None:
     """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote.
 
     Printed is one line per point: the number of its cluster, or its probability in each cluster. A .csv file has a
@@ -51,6 +57,7 @@ def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, 
     others.
     """
 
+    from dpmmwrap import absent
     from dpmmwrap.files import InputError, check_writable, write_atomically
     from dpmmwrap.mixture import load
 
@@ -59,16 +66,26 @@ def command(model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, 
             raise InputError(f"--out should be a .npy or .csv file, not {out}")
         check_writable(out)
     mixture = load(model)
-    points = read_points(mixture, data, selection_of(options), options["skip_missing"])
+    data = piped(ctx, data)
+    with by_its_name(data):
+        points = read_points(mixture, data, selection_of(options), options["skip_missing"])
+    for note in points.notes:
+        click.echo(f"dpmmwrap: note: {note}", err=True)
+    answer = partial(absent.predict_proba if proba else absent.predict, mixture)
     numbers = None
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
+    without = sum(
+        int((~absent.with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points)
+    )
+    if without:
+        click.echo(f"dpmmwrap: note: {absent.absent_note(without)}", err=True)
     if out is None:
-        write_text(sys.stdout.buffer, answers(mixture.predict_proba if proba else mixture.predict, points))
+        write_text(sys.stdout.buffer, answers(answer, points))
     elif out.suffix.lower() == ".csv":
         write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers))
     else:
-        found = answers(mixture.predict_proba if proba else mixture.predict, points)
+        found = answers(answer, points)
         write_atomically(out, lambda file: write_npy(file, found, len(points)))
     if out is not None:
         what = "probabilities" if proba else "labels"
@@ -91,31 +108,50 @@ def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
     return (data.only(kept) if left_out else data), kept
 
 
-def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, gaps: bool = False) -> Data:
+def used_columns(mixture: Mixture) -> np.ndarray[Any, Any]:
+    """Which columns of rows a model looks at: not those that its fit has left out."""
+    import numpy as np
+
+    used = np.ones(mixture.n_inputs, bool)
+    if mixture.preparation is not None and mixture.preparation.components is not None:
+        return np.asarray(used & (mixture.preparation.factor != 0))
+    if mixture.restored is not None:
+        used[:] = False
+        used[mixture.restored.kept] = True
+    return used
+
+
+def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipping: bool = False) -> Data:
     """Rows of the kind that the model knows: its columns by name, or by place where the model or the file has none.
 
-    With `gaps` values may be missing, whatever the model.
+    Where rows with missing values are left out (`skipping`), they may be there.
     """
     from dataclasses import replace
 
     from dpmmwrap.files import InputError, MissingValues, SparseInstead, files_of, read_data, source_of
+    from dpmmwrap.files.checks import check_whole_rows
     from dpmmwrap.files.selection import listed
 
-    files = files_of(paths)
-    source, names = source_of(files), known_names(mixture, files, asked)
-    wanted = asked if names is None else replace(asked, columns=names, drop=())
-    family = mixture.family
+    files, family = files_of(paths), mixture.family
+    source = source_of(files)
     kinds: dict[str, Any] = {"multinomial": "counts", "mixed": "table"}
     whole = mixture.preparation is not None and mixture.preparation.components is not None
-    gaps = gaps or (family in ("diag", "spherical") and not whole)
-    words = word_columns(mixture, names or asked.columns)
+    # Rows without any value have no cluster; whether the others are whole is seen later.
+    gaps = skipping or family != "multinomial"
     try:
+        names = known_names(mixture, files, asked)
+        wanted = asked if names is None else replace(asked, columns=names, drop=())
+        words = word_columns(mixture, names or asked.columns)
         data = read_data(files, at_least=1, kind=kinds.get(family, "numbers"), gaps=gaps, words=words, wanted=wanted)
+        if (whole or family == "full") and not skipping and data.dim == mixture.n_inputs:
+            check_whole_rows(data.X, source, data.names, wanted=used_columns(mixture))
     except MissingValues as error:
         needing = "principal components need" if whole else f"a model of the family {family} needs"
         raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
     except SparseInstead as error:
         raise InputError(f"{error}; the model is of the family {family}, not multinomial") from error
+    except InputError as error:
+        raise InputError(f"{error}{way_by_format(error)}") from error
     if data.dim != mixture.n_inputs:
         kind = "columns" if mixture.columns is not None else "features"
         known = "" if mixture.input_names is None else f" ({listed(mixture.input_names)})"
@@ -133,7 +169,7 @@ def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tu
     names = mixture.input_names
     if names is None or names == numbered(len(names)) or asked.columns is not None or asked.drop:
         return None
-    there = read_names(files[0], asked.decimal)
+    there = read_names(files[0], asked.format)
     if there is None:
         return None
     missing = [name for name in names if name not in there]
@@ -164,12 +200,29 @@ def write_table(
     file: IO[bytes], mixture: Mixture, data: Data, proba: bool, numbers: np.ndarray[Any, Any] | None = None
 ) -> None:
     """A header, and a line for each point; `numbers` are those of the rows, where some were left out."""
+    from dpmmwrap import absent
+
     names = row_names(len(data), data.ids, numbers)
     if proba:
-        found = answers(mixture.predict_proba, data)
+        found = answers(partial(absent.predict_proba, mixture), data)
         write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)
     else:
-        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))))
+        write_assignments(file, names, (assigned(mixture, data.rows(rows)) for rows in pieces(len(data))))
+
+
+def assigned(mixture: Mixture, rows: Any) -> Assignment:
+    """The most probable cluster of each row; of a row without values none, with no probability."""
+    import numpy as np
+
+    from dpmmwrap.absent import answers_for
+    from dpmmwrap.mixture import Assignment
+
+    def both(known: Any) -> Any:
+        labels, probabilities = mixture.assign(known)
+        return np.column_stack([labels, probabilities])
+
+    found = answers_for(mixture, rows, both, np.array([-1.0, np.nan]))
+    return Assignment(found[:, 0].astype(np.int32), found[:, 1])
 
 
 def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:

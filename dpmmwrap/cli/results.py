@@ -16,6 +16,7 @@ import numpy as np
 from dpmmwrap import plotting
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
+from dpmmwrap.cli.folder import tidy
 from dpmmwrap.cli.progress import Lines
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtWidth
     from dpmmwrap.summaries.groups import Groups
 
-SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
-"""Files that not every fit writes, so that they may be of an earlier one."""
 TOLD_EVERY = 3.0
 """Seconds from one line about the files to the next."""
 PAIRS_SHOWN = 500
@@ -97,6 +96,7 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "covariance_reason": None if model.family == "multinomial" else model.covariance_reason_,
         "init": model.init_ if isinstance(model.init, str) else "splitnet",
         "alpha": float(model.alpha_),
+        "prior_kappa": model.prior_kappa_,
         "prior_width": model.prior_width_,
         "prior_strength": model.prior_strength_,
         "prior_learned": learned(model),
@@ -104,14 +104,16 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
         "seed": model.random_state,
         "interrupted": bool(model.interrupted_),
         "points": len(model.labels_),
-        "dimensions": int(model.n_features_in_),
+        "dimensions": dimensions(model),
         "categorical": categorical_columns(model),
         "missing": int(model.n_missing_),
         "skipped": task.skipped,
         "scaled": task.preparation is not None and task.preparation.scales,
         "components": components(task),
+        "logged": [] if task.preparation is None else task.preparation.logged,
         "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
-        "outliers": len(model.labels_) - sum(fitted.sizes),
+        "empty": 0 if model._present is None else model._present.total - len(model._present.rows),
+        "outliers": outliers_of(fitted),
         "sizes": fitted.sizes,
         "group_sizes": fitted.group_sizes,
         "notes": list(fitted.notes),
@@ -120,18 +122,31 @@ def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
     if truth is not None:
         from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-        labels = np.asarray(model.labels_)
+        labels, there = np.asarray(model.labels_), present_rows(model)
+        labels, truth = labels[there], truth[there]
         summary["nmi"] = float(normalized_mutual_info_score(truth, labels))
         summary["ari"] = float(adjusted_rand_score(truth, labels))
         summary["true_clusters"] = len(np.unique(truth))
     return summary
 
 
+def dimensions(model: DPMM) -> int:
+    """Columns of the data; of a mixed table those that are clustered by."""
+    columns = model.mixture_.columns
+    return int(model.n_features_in_) if columns is None else len(columns.names)
+
+
+def outliers_of(fitted: Fitted) -> int:
+    """Rows that have values, and no cluster all the same."""
+    present = fitted.model._present
+    return (len(fitted.model.labels_) if present is None else len(present.rows)) - sum(fitted.sizes)
+
+
 def learned(model: DPMM) -> list[str]:
-    """Which of the default prior's two numbers were learned; Julia's sampler learns none."""
+    """Which of the default prior's numbers were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
         return []
-    return [name for name in ("width", "strength") if getattr(model, f"prior_{name}") == "auto"]
+    return [name for name in ("kappa", "width", "strength") if getattr(model, f"prior_{name}") == "auto"]
 
 
 def components(task: Task) -> int | None:
@@ -188,27 +203,33 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> str:
-    """Fill the folder; one sentence says with what."""
-    model, there = fitted.model, {path.name for path in folder.iterdir()}
+class Written(NamedTuple):
+    """What a folder was filled with, in a sentence; and the files to look at that could not be made."""
+
+    sentence: str
+    failed: list[str]
+
+
+def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> Written:
+    """Fill the folder. What fails of the files to look at comes after all else was written."""
+    model = fitted.model
     lazy = is_lazy(model.labels_)
     tell = teller()
     written = write_lazily(folder, fitted, task) if lazy else write_arrays(folder, fitted, task, tell)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
-    if lazy:
-        return f"Written to {folder}: {', '.join(written)}"
-    tell("report.html")
-    if page(folder / "report.html", fitted, summary, task):
-        written.append("report.html")
-    tell("pictures")
-    pictures = draw(folder, fitted, task) if plotting.available() else []
-    old = [name for name in SOMETIMES if name in there - {*written, *pictures}]
-    said = f"Written to {folder}: {', '.join([*written, *pictures])}"
-    if old:
-        said += f" ({', '.join(old)} there {'is' if len(old) == 1 else 'are'} of an earlier fit)"
-    return said if plotting.available() else f"{said} (for pictures: pip install matplotlib)"
+    made: dict[str, bool] = {}
+    if not lazy:
+        tell("report.html")
+        made["report.html"] = page(folder / "report.html", fitted, summary, task)
+        tell("pictures")
+        made |= draw(folder, fitted, task) if plotting.available() else {}
+    written += [name for name, done in made.items() if done]
+    said = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
+    if not (lazy or plotting.available()):
+        said += " (for pictures: pip install matplotlib)"
+    return Written(said, [name for name, done in made.items() if not done])
 
 
 def teller() -> Callable[[str], None]:
@@ -231,7 +252,7 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task, tell: Callable[[str],
         write_npy(folder / name, array)
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
-    write_labels(folder / "labels.csv", model, task, tell)
+    write_labels(folder / "labels.csv", fitted, task, tell)
     written = ["labels.csv", *arrays, "model.npz"]
     if model.draws_ is None:
         return written
@@ -258,19 +279,37 @@ def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     return ["labels.npy", "model.npz", "draws.npz"]
 
 
-def write_labels(path: Path, model: DPMM, task: Task, tell: Callable[[str], None]) -> None:
-    """Each row's cluster, how probable it is there, and whether it is an outlier."""
+def write_labels(path: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> None:
+    """Each row's cluster and group, how probable the cluster is, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
-    labels, data = model.labels_, task.data
+    model, data = fitted.model, task.data
+    labels, there = model.labels_, present_rows(model)
+
+    def probabilities(rows: slice) -> Any:
+        found = np.full(len(labels[rows]), np.nan)
+        chosen = rows.start + np.flatnonzero(there[rows])
+        if len(chosen):
+            found[there[rows]] = model.mixture_.probability_of(data.rows(chosen), labels[chosen])
+        return found
 
     def answers() -> Iterator[Assignment]:
         for rows in pieces(len(labels)):
-            yield Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
+            yield Assignment(labels[rows], probabilities(rows))
             tell(f"{path.name}, {rows.stop:,} of {len(labels):,} rows")
 
     names = row_names(len(labels), data.ids, task.kept)
-    write_atomically(path, lambda file: write_assignments(file, names, answers()))
+    groups = fitted.point_groups
+    write_atomically(path, lambda file: write_assignments(file, names, answers(), groups, task.columns))
+
+
+def present_rows(model: DPMM) -> Any:
+    """Which rows have values, and a cluster for that reason."""
+    there = np.ones(len(model.labels_), bool)
+    if model._present is not None:
+        there[:] = False
+        there[model._present.rows] = True
+    return there
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
@@ -302,6 +341,7 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
             groups=fitted.groups,
             seconds=fitted.seconds,
             scores={name: summary[name] for name in ("nmi", "ari", "true_clusters") if name in summary},
+            preparation=task.preparation,
         )
         write_report(path, subject)
 
@@ -309,9 +349,9 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
 
 
 def row_ids(task: Task) -> Any:
-    """The rows' own names; where some rows were left out, their numbers in the file; None for 0, 1, 2, …"""
+    """The rows' own names; where some rows were left out, their numbers in the file; None for 1, 2, 3, …"""
     ids = getattr(task.data, "ids", None)
-    return task.kept if ids is None else ids
+    return (None if task.kept is None else task.kept + 1) if ids is None else ids
 
 
 def command_line() -> str:
@@ -338,25 +378,24 @@ def command_line() -> str:
     return shlex.join([*words, *options])
 
 
-def draw(folder: Path, fitted: Fitted, task: Task) -> list[str]:
-    """The pictures that could be drawn."""
+def draw(folder: Path, fitted: Fitted, task: Task) -> dict[str, bool]:
+    """The pictures, and whether they could be drawn."""
 
     def save(name: str, figure: Callable[[], Any]) -> bool:
         return attempt(name, lambda: plotting.save_figure(folder / name, figure()))
 
-    return [name for name, figure in pictures(fitted, task).items() if save(name, figure)]
+    return {name: save(name, figure) for name, figure in pictures(fitted, task).items()}
 
 
 def attempt(name: str, make: Callable[[], None]) -> bool:
-    """Whether a file to look at could be made: whatever is odd about the data, the result is there, and a picture is
-    not worth more than it."""
+    """Whether a file to look at could be made: if not, what else there is to be written still is."""
     try:
         make()
     except InputError:
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        click.echo(f"dpmmwrap: note: {name} could not be drawn ({reason})", err=True)
+        click.echo(f"dpmmwrap: {name} could not be drawn ({reason})", err=True)
         return False
     return True
 
@@ -365,7 +404,7 @@ def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:
     """What there is to be drawn, by the names of the files."""
     model, groups = fitted.model, fitted.groups
     draws, truth = model.draws_, task.truth
-    true_clusters = None if truth is None else len(np.unique(truth))
+    true_clusters = None if truth is None else len(np.unique(truth[truth >= 0]))
     found: dict[str, Callable[[], Any]] = {
         "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names)
     }

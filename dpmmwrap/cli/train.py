@@ -52,7 +52,7 @@ INTERRUPTED = 130
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE.safetensors",
-    help="Weights to write; the model card goes beside them.  [default: splitnet_dD.safetensors]",
+    help="Weights to write; the model card goes beside them.  [default: splitnet.safetensors]",
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint beside --out.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)

@@ -13,7 +13,6 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.defaults import Cuts, default_prior
 from dpmmwrap.families.gaussian import NIW
 
 
@@ -41,8 +40,7 @@ class FitSettings:
         """The prior of all methods: the reference's, or the one with which a fit with default settings begins."""
         if self.prior == "reference":
             return NIW.reference(X.shape[1])
-        prior: NIW = default_prior(Cuts(X), "full")
-        return prior
+        return NIW.from_data(X)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.trace import GREEDY_STEPS
 
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Points, Prior
@@ -44,6 +45,10 @@ def classes_in(truth: IntArray) -> int:
 
 
 def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
-    """The first iteration (from 1) after which all values stay within 1% of the last one."""
+    """The first iteration (from 1) after which all values stay within 1% of the last one.
+
+    The greedy steps at the end of a search rise above all that it has sampled, and do not count.
+    """
+    values = values[:-GREEDY_STEPS] if len(values) > 2 * GREEDY_STEPS else values
     far = np.abs(values - values[-1]) > share * abs(values[-1])
     return int(np.flatnonzero(far)[-1]) + 2 if far.any() else 1

@@ -23,7 +23,8 @@ MEASURES = (
     "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is computed from each "
     "method's labels under the same prior and concentration, so that it compares. Every method runs on one thread; "
     "on a busy machine, CPU seconds tell more than seconds, though they grow somewhat, too. "
-    "The last column counts iterations until the log posterior stays within 1% of its end."
+    "The last column counts iterations until the log posterior stays within 1% of where it is before the last, greedy "
+    "steps."
 )
 
 

@@ -11,7 +11,7 @@ loops take them as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -64,6 +64,20 @@ class Prior(Protocol):
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Any:
         """A broad prior for a component that collects outliers; of so many rows X is a sample, if it is one."""
+
+
+class Moments(NamedTuple):
+    """Sums over K Gaussians, drawn or expected, of their precisions P and means mu, the latter from some origin."""
+
+    clusters: int
+    precision: Float64Array
+    """Sum of P, (D, D), or its diagonal (D,) where it has no other entries."""
+    pull: Float64Array
+    """Sum of P mu."""
+    square: float
+    """Sum of mu' P mu."""
+    log_variance: float
+    """Sum of the logarithms of |Sigma|."""
 
 
 def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:

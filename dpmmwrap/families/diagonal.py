@@ -9,11 +9,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
 from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families.base import put_rows
+from dpmmwrap.families.base import Moments, put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
 from dpmmwrap.families.screening import bounding_table, in_blocks, powers
 from dpmmwrap.loops import Loops
@@ -230,6 +230,19 @@ class NIG:
         missing."""
         return powers((X - self.frame.centre) / self.frame.widths, 4) @ self.bounding
 
+    def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
+        """Of a draw of (mean, variance) from each distribution."""
+        means, strengths, scales, freedoms = self.batch
+        precisions = 2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)) / scales
+        steps = rng.standard_normal(means.shape) / np.sqrt(strengths * precisions)
+        return moments_of(means - origin + steps, precisions, -np.log(precisions))
+
+    def expected_moments(self, origin: Float64Array) -> Moments:
+        """Expectations of what `drawn_moments` draws."""
+        means, strengths, scales, freedoms = self.batch
+        found = moments_of(means - origin, freedoms / scales, np.log(scales / 2) - digamma(freedoms / 2))
+        return found._replace(square=found.square + float(np.broadcast_to(1 / strengths, means.shape).sum()))
+
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A new point from the predictive of each of these distributions."""
         means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
@@ -274,9 +287,18 @@ class NIG:
         strength = float(n_rows or len(X))
         return type(self)(means, strength, self.pooled(4 * strength * variances), strength + 2)
 
-    def pooled(self, scales: Float64Array) -> Float64Array:
+    @staticmethod
+    def pooled(scales: Float64Array) -> Float64Array:
         """Scales of the features as this family has them."""
         return scales
+
+
+def moments_of(means: Float64Array, precisions: Float64Array, log_variances: Float64Array) -> Moments:
+    """Sums over Gaussians with these means (K, D), precisions and log variances, (K, D) or (K, 1)."""
+    precisions, log_variances = (np.broadcast_to(values, means.shape) for values in (precisions, log_variances))
+    pulls = precisions * means
+    sums = precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum())
+    return Moments(len(means), *sums, float(log_variances.sum()))
 
 
 def has_missing(X: FloatArray) -> bool:

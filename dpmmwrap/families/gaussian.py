@@ -14,11 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families.base import put_rows, take
+from dpmmwrap.families.base import Moments, put_rows, take
 from dpmmwrap.loops import Loops
 
 wishart = Loops("dpmmwrap.families.wishart")
@@ -129,6 +129,12 @@ def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussi
     return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
 
 
+def moments_of(means: Float64Array, precisions: Float64Array, log_variance: float) -> Moments:
+    """Sums over Gaussians with these means and precisions."""
+    pulls = np.einsum("kij,kj->ki", precisions, means)
+    return Moments(len(means), precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum()), log_variance)
+
+
 def covariances_of(gaussians: Gaussians) -> Float64Array:
     inverse = np.linalg.inv(gaussians.precision_factors)
     return np.asarray(inverse @ np.swapaxes(inverse, 1, 2))
@@ -229,30 +235,30 @@ class NIW:
 
     @classmethod
     def from_data(cls, X: FloatArray, prior_width: float | None = None) -> NIW:
-        """The prior with which a chain begins by default (see `families.defaults`), fixed: the mean of X, kappa 0.1, a
-        diagonal scale from how wide the data are locally.
-
-        The data are cut into a dozen bins by k-means; the scale over nu is `prior_width` times (2 by default) the
-        variance of each feature within bins. Each feature follows its own units, so the same data in other units gives
-        the same clustering. nu is what makes the bins most probable, D + 3 or more.
+        """The prior with which a chain begins by default, fixed: the one that is most probable if k-means cells of the
+        data were clusters (see `families.defaults`). Each feature follows its own units.
 
         Parameters
         ----------
         X : array, shape (N, D)
             The data.
         prior_width : float, default=None
-            How wide clusters are, in variances within bins; None is 2.
+            How wide clusters are, as a share of each feature's variance; None is what the cells say.
 
         Returns
         -------
         NIW
             The prior.
         """
-        from dpmmwrap.families import defaults
+        from dpmmwrap.families.defaults import DataScale, Fixed
 
-        width = defaults.PRIOR_WIDTH if prior_width is None else prior_width
-        prior: NIW = defaults.default_prior(defaults.Cuts(X), "full", width)
+        prior: NIW = DataScale(X).start("full", Fixed(width=prior_width)).prior
         return prior
+
+    @staticmethod
+    def pooled(scales: Float64Array) -> Float64Array:
+        """Scales of the features as this family has them."""
+        return scales
 
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
@@ -341,6 +347,21 @@ class NIW:
         """Means (K, D) and covariances (K, D, D) drawn from each distribution of the batch."""
         drawn = self.draw(rng)
         return drawn.means, covariances_of(drawn)
+
+    def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
+        """Of a draw of (mu, Sigma) from each distribution."""
+        means, factors, _ = self.draw(rng)
+        precisions = np.einsum("kij,kil->kjl", factors, factors)
+        halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
+        return moments_of(means - origin, precisions, -2.0 * float(halves))
+
+    def expected_moments(self, origin: Float64Array) -> Moments:
+        """Expectations of what `drawn_moments` draws."""
+        means, strengths, scales, freedoms, _, halves, _ = self.batch
+        precisions = freedoms[:, None, None] * np.linalg.inv(scales)
+        digammas = digamma((freedoms[:, None] - np.arange(self.dim)) / 2).sum() + len(means) * self.dim * math.log(2)
+        found = moments_of(means - origin, precisions, float(2 * halves.sum() - digammas))
+        return found._replace(square=found.square + self.dim * float((1 / strengths).sum()))
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A new point from the Student-t predictive of each of these distributions."""

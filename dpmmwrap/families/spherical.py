@@ -46,7 +46,8 @@ class SphericalNIG(NIG):
     def _scale_shape(self) -> tuple[int, ...]:
         return (1,)
 
-    def pooled(self, scales: Float64Array) -> Float64Array:
+    @staticmethod
+    def pooled(scales: Float64Array) -> Float64Array:
         return np.atleast_1d(np.mean(scales))
 
     @cached_property

@@ -2,7 +2,7 @@
 
 A pixel that is 0 in every picture of a cluster would make a Gaussian of zero width, infinitely sure that no picture of
 another kind belongs to it. What was recorded in steps of h was somewhere within half a step: so uniform noise of that
-width is added, once, to columns whose steps are as wide as small bins of the data are.
+width is added, once, to columns whose steps are wider than the deviation within small cells of the data.
 """
 
 from __future__ import annotations
@@ -15,22 +15,16 @@ from dpmmwrap.bins import sample_rows
 CHUNK_ROWS = 1 << 14
 
 
-def steps_of(sample: FloatArray) -> Float64Array:
-    """The smallest distance between two different values of each column; 0 for a column of one value."""
+def tied_steps(X: FloatArray) -> Float64Array:
+    """The smallest distance between two different values of each column in which a value recurs; 0 of the others."""
+    sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
     steps = np.zeros(sample.shape[1])
     for j in range(sample.shape[1]):
-        values = np.unique(sample[:, j][~np.isnan(sample[:, j])])
-        if len(values) > 1:
+        observed = sample[:, j][~np.isnan(sample[:, j])]
+        values = np.unique(observed)
+        if 1 < len(values) < len(observed):
             steps[j] = np.diff(values).min()
     return steps
-
-
-def tied_columns(X: FloatArray, variances: Float64Array) -> tuple[Float64Array, int]:
-    """The width of the noise for each column, 0 for most, and for how many it is not: those whose steps are wider than
-    the deviation within bins."""
-    steps = steps_of(np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64))
-    steps = np.where(steps**2 > variances, steps, 0.0)
-    return steps, int((steps > 0).sum())
 
 
 def spread_ties(X: Float32Array, steps: Float64Array, first_row: int = 0) -> Float32Array:

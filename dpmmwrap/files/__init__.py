@@ -1,11 +1,21 @@
 """Reading data files, writing results (atomically). Nothing here ever unpickles."""
 
 from dpmmwrap.files.checks import check_classes, check_labels, check_points
+from dpmmwrap.files.format import Format
 from dpmmwrap.files.labels import read_labels
 from dpmmwrap.files.npy import read_arrays
 from dpmmwrap.files.paths import files_of, source_of
-from dpmmwrap.files.problems import DecimalCommas, InputError, MissingValues, SparseInstead, WordsInstead
-from dpmmwrap.files.reading import Data, read_data, read_json, read_names
+from dpmmwrap.files.problems import (
+    DatesInstead,
+    DecimalCommas,
+    DoubtfulCommas,
+    InputError,
+    MissingValues,
+    SparseInstead,
+    WordsInstead,
+    WrongEncoding,
+)
+from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_names
 from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.writing import (
     check_writable,
@@ -19,12 +29,16 @@ from dpmmwrap.files.writing import (
 
 __all__ = [
     "Data",
+    "DatesInstead",
     "DecimalCommas",
+    "DoubtfulCommas",
+    "Format",
     "InputError",
     "MissingValues",
     "Selection",
     "SparseInstead",
     "WordsInstead",
+    "WrongEncoding",
     "check_classes",
     "check_labels",
     "check_points",
@@ -34,6 +48,7 @@ __all__ = [
     "has_column",
     "prepare_folder",
     "read_arrays",
+    "read_as_text",
     "read_data",
     "read_json",
     "read_labels",

@@ -12,7 +12,7 @@ import numpy as np
 from dpmmwrap.files.columns import Column, Columns, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Rows, as_classes
+from dpmmwrap.files.tables import Rows, as_classes, dates_in
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
@@ -50,6 +50,8 @@ def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Co
     if number or text:
         fields = column.cast(pyarrow.string()).to_pylist()
         return word_column([field or "" for field in fields], name, path)
+    if kinds.is_temporal(kind):
+        raise dates_in(path, name, [str(value) for value in column.to_pylist() if value is not None] or ["none"])
     message = f"{path} should hold numbers or words, but its column {name!r} is of type {kind}"
     raise WordsInstead(message, [name], [name])
 
@@ -57,6 +59,13 @@ def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Co
 def as_text(column: Any) -> Column:
     """Values as words; nothing where one is missing."""
     return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=str)
+
+
+def arrow_text(path: Path) -> dict[str, Column]:
+    """All columns as words."""
+    names = arrow_names(path)
+    table = open_table(path, names)
+    return {name: as_text(table.column(name)) for name in names}
 
 
 def arrow_names(path: Path) -> Names:

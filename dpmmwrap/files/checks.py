@@ -14,7 +14,9 @@ from dpmmwrap.files.selection import Names
 from dpmmwrap.files.tables import place_in_words
 
 AnyArray = np.ndarray[Any, Any]
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
+COUNTS = "counts, whole numbers of 0 or more"
 CHECKED_AT_ONCE = 1 << 21
 """Numbers looked at in one go, so that a memory-mapped file larger than memory can be checked."""
 
@@ -56,28 +58,56 @@ def chunks(X: AnyArray) -> Iterator[slice]:
 
 
 def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
+    """Refuse what is infinite and, unless gaps are allowed, what is missing. Rows and columns that are empty altogether
+    are left out later, and need no values."""
     for rows in chunks(X):
         chunk = X[rows]
         with np.errstate(over="ignore"):
             # The samplers work in single precision: what overflows there counts as infinite.
-            single = chunk.astype(np.float32, copy=False)
-        wrong = np.isinf(single) if gaps else ~np.isfinite(single)
+            wrong = np.isinf(chunk.astype(np.float32, copy=False))
+        refuse(wrong, chunk, rows.start, source, names)
+    if not gaps:
+        check_whole_rows(X, source, names, wanted=~empty_columns(X))
+
+
+def check_whole_rows(X: FloatArray, source: str, names: Names | None, wanted: BoolArray | None = None) -> None:
+    """Refuse rows in which some of the wanted columns have values and others have none."""
+    wanted = np.ones(X.shape[1], bool) if wanted is None else wanted
+    for rows in chunks(X):
+        missing = np.isnan(X[rows])
+        refuse(missing & wanted & ~missing[:, wanted].all(axis=1, keepdims=True), X[rows], rows.start, source, names)
+
+
+def refuse(wrong: BoolArray, chunk: FloatArray, begin: int, source: str, names: Names | None) -> None:
+    """Name the first number that is not what it should be, if there is one."""
+    if not wrong.any():
+        return
+    row, column = (int(place) for place in np.argwhere(wrong)[0])
+    value = float(chunk[row, column])
+    place = place_in_words(begin + row, column, names)
+    message = f"{source} should hold finite numbers, but {place} is {name_of(value)}"
+    raise MissingValues(message) if math.isnan(value) else InputError(message)
+
+
+def empty_columns(X: FloatArray) -> BoolArray:
+    """Which columns have no value in any row."""
+    empty = np.ones(X.shape[1], bool)
+    for rows in chunks(X):
+        empty &= np.isnan(X[rows]).all(axis=0)
+        if not empty.any():
+            break
+    return empty
+
+
+def check_counts(X: FloatArray, source: str, names: Names | None) -> None:
+    """Refuse numbers that are no counts: below 0, or not whole."""
+    for rows in chunks(X):
+        chunk = X[rows]
+        wrong = (chunk < 0) | ((chunk != np.round(chunk)) & ~np.isnan(chunk))
         if wrong.any():
             row, column = (int(place) for place in np.argwhere(wrong)[0])
-            value = float(chunk[row, column])
             place = place_in_words(rows.start + row, column, names)
-            message = f"{source} should hold finite numbers, but {place} is {name_of(value)}"
-            raise MissingValues(message) if math.isnan(value) else InputError(message)
-
-
-def check_not_negative(X: FloatArray, source: str, names: Names | None) -> None:
-    for rows in chunks(X):
-        negative = X[rows] < 0
-        if negative.any():
-            row, column = (int(place) for place in np.argwhere(negative)[0])
-            place = place_in_words(rows.start + row, column, names)
-            came = f"{float(X[rows][row, column]):g}"
-            raise InputError(f"{source} should hold counts of 0 or more, but {place} is {came}")
+            raise InputError(f"{source} should hold {COUNTS}, but {place} is {float(chunk[row, column]):g}")
 
 
 def check_labels(y: AnyArray, n: int, source: str) -> IntArray:

@@ -8,22 +8,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.files.format import PLAIN, Format
+from dpmmwrap.files.looks import FEW_ROWS, holds_dates, names_rows
+from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
 from dpmmwrap.files.problems import DecimalCommas, InputError, WordsInstead, name_of
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
 from dpmmwrap.files.tables import (
-    FEW_ROWS,
-    GAPS,
     Layout,
     Numbers,
     Row,
     Rows,
-    all_different,
     as_classes,
     counted_rows,
-    has_decimal_comma,
-    is_number,
+    dates_in,
     layout_of,
-    number_or_gap,
+    units_note,
     unnamed_note,
 )
 
@@ -49,7 +48,7 @@ def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted:
 
     The columns named or numbered in `words` are words whatever they hold.
     """
-    layout = layout_of(path, delimiters, words=True, decimal=wanted.decimal)
+    layout = layout_of(path, delimiters, words=True, format=wanted.format)
     return columns_of(path, layout, counted_rows(path, layout), words, wanted)
 
 
@@ -66,39 +65,55 @@ def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[
         lines.append(row.line)
         for place, column in fields.items():
             column.append(row.fields[place])
-    columns, notes = {}, [*unnamed_note(layout, wanted)]
+    columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *units_note(layout)]
+    readers: dict[str, Reader] = {}
     for place in chosen.features:
         name, column = layout.known[place], fields[layout.start + place]
         if name in as_words:
-            columns[name] = word_column(column, name, path)
+            columns[name] = word_column(column, name, path, wanted.format)
             continue
-        columns[name] = column_of(column, name, path, layout.decimal)
+        reader = Reader(wanted.format)
+        columns[name] = column_of(column, name, path, reader, layout.format)
         if columns[name].dtype.kind == "U":
+            if holds_dates(column):
+                raise dates_in(path, name, column)
             notes += slips(column, lines, name, layout.decimal)
+        else:
+            readers[name] = reader
+    notes += marks_note(readers, path, wanted.format, layout.delimiter)
     names = None if layout.names is None else tuple(columns)
     ids = None if own is None else np.array(fields[own], dtype=str)
     return Columns(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
 
 
-def column_of(fields: Sequence[str], name: str, path: Path, decimal: str = ".") -> Column:
+def column_of(
+    fields: Sequence[str], name: str, path: Path, reader: Reader | None = None, format: Format = PLAIN
+) -> Column:
+    """A column of numbers if all fields are numbers or gaps, else one of words."""
+    reader = reader or Reader(format)
     try:
-        return np.array([number_or_gap(field, decimal) for field in fields], dtype=np.float64)
+        return np.array([reader(field) for field in fields], dtype=np.float64)
     except ValueError:
-        held = [field for field in fields if field not in GAPS]
-        if decimal == "." and all(has_decimal_comma(field) or is_number(field) for field in held):
+        held = [field for field in fields if field not in reader.gaps]
+        if (
+            format.decimal == "."
+            and any(map(has_decimal_comma, held))
+            and all(has_decimal_comma(field) or is_number(field) for field in held)
+        ):
             came = next(field for field in held if has_decimal_comma(field))
             message = f"{path} should hold numbers or words, but its column {name!r} holds {came!r}"
             raise DecimalCommas(message) from None
-        return word_column(fields, name, path)
+        return word_column(fields, name, path, format)
 
 
-def word_column(fields: Sequence[str], name: str, path: Path) -> Column:
+def word_column(fields: Sequence[str], name: str, path: Path, format: Format = PLAIN) -> Column:
     longest = max(map(len, fields), default=0)
     if longest > LONGEST_WORD:
         held = f"texts of up to {longest:,} letters"
         message = f"{path} should hold numbers or categories, but its column {name!r} holds {held}"
         raise WordsInstead(message, [name], [name])
-    return np.array(["" if field in GAPS else field for field in fields], dtype=str)
+    gaps = GAPS.union(format.missing)
+    return np.array(["" if field in gaps else field for field in fields], dtype=str)
 
 
 def slips(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[str]:
@@ -117,7 +132,7 @@ def as_numbers(table: Columns, path: Path) -> Numbers:
         column = table.columns[words[0]].tolist()
         came = next((word for word in column if word), "")
         message = f"{path} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
-        distinct = [name for name in words if all_different(table.columns[name].tolist())]
+        distinct = [name for name in words if names_rows(table.columns[name].tolist())]
         raise WordsInstead(message, words, distinct)
     return Numbers(np.column_stack([*table.columns.values()]), table.names, table.rows, table.notes)
 

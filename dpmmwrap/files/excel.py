@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpmmwrap.files.columns import Columns, columns_of
+from dpmmwrap.files.format import PLAIN, Format
+from dpmmwrap.files.numbers import has_decimal_comma
 from dpmmwrap.files.problems import InputError
-from dpmmwrap.files.selection import ALL, Names, Selection
-from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_decimal_comma, names_columns
+from dpmmwrap.files.selection import ALL, Names, Selection, has_column, listed
+from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_units, names_columns
 
 
 class Sheet(NamedTuple):
@@ -21,44 +23,60 @@ class Sheet(NamedTuple):
 
 
 def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> Columns:
-    """The columns of the first sheet: numbers where all cells are numbers or gaps, else words."""
-    sheet = open_sheet(path, wanted.decimal)
+    """The columns of one sheet: numbers where all cells are numbers or gaps, else words."""
+    sheet = open_sheet(path, wanted.format)
     layout = layout_of(path, sheet)
     table = columns_of(path, layout, sheet.rows[layout.skipped :], words, wanted)
     return table._replace(notes=(*sheet.notes, *table.notes))
 
 
-def sheet_names(path: Path) -> Names | None:
-    return layout_of(path, open_sheet(path)).names
+def sheet_names(path: Path, format: Format = PLAIN) -> Names | None:
+    return layout_of(path, open_sheet(path, format)).names
 
 
 def layout_of(path: Path, sheet: Sheet) -> Layout:
     if not sheet.rows:
-        raise InputError(f"{path} should hold points, but its first sheet is empty")
+        raise InputError(f"{path} should hold points, but its sheet is empty")
     first, *following = [row.fields for row in sheet.rows[: LOOKED_AT + 1]]
     named = names_columns(first, following)
-    return arranged(first, named, path)._replace(skipped=int(named))
+    units = named and has_units(following, ".")
+    told = tuple(unit for unit in following[0] if unit) if units else ()
+    return arranged(first, named, path)._replace(skipped=int(named) + int(units), units=told)
 
 
-def open_sheet(path: Path, decimal: str = ".") -> Sheet:
-    """Cells of numbers are read as such; `decimal` is about numbers that are kept as text."""
+def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
+    """Cells of numbers are read as such; the decimal mark is about numbers that are kept as text."""
     openpyxl = openpyxl_for(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            names, first = book.sheetnames, book.worksheets[0]
+            names = [sheet.title for sheet in book.worksheets]
+            number = sheet_number(names, format.sheet, path)
+            sheet = book.worksheets[number]
             # What the file says of its extent may be wrong.
-            first.reset_dimensions()
-            cells = [[text_of(cell, decimal) for cell in row] for row in first.iter_rows(values_only=True)]
+            sheet.reset_dimensions()
+            cells = [[text_of(cell, format.decimal) for cell in row] for row in sheet.iter_rows(values_only=True)]
         finally:
             book.close()
+    except InputError:
+        raise
     # Whatever zipfile, the XML parser and openpyxl make of a damaged file.
     except Exception as error:
         raise InputError(f"{path} should be an Excel file (.xlsx), but it is damaged or something else") from error
     width = max((place + 1 for row in cells for place, cell in enumerate(row) if cell), default=0)
     rows = [Row(number, padded(row, width)) for number, row in enumerate(cells, start=1) if any(row)]
-    notes = (f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read",) if len(names) > 1 else ()
+    several = len(names) > 1 and format.sheet is None
+    notes = (f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read",) if several else ()
     return Sheet(rows, notes)
+
+
+def sheet_number(names: Sequence[str], asked: str | None, path: Path) -> int:
+    """The place of a sheet that is asked for by name or by number (from 1)."""
+    if asked is None:
+        return 0
+    if not has_column(asked, names):
+        raise InputError(f"{path} should have a sheet {asked!r}, but it has {listed(names)}")
+    return list(names).index(asked) if asked in names else int(asked) - 1
 
 
 def padded(row: list[str], width: int) -> list[str]:

@@ -11,7 +11,7 @@ from dpmmwrap.files.checks import check_labels
 from dpmmwrap.files.npy import read_arrays, read_npy
 from dpmmwrap.files.paths import known_suffix
 from dpmmwrap.files.problems import PathLike, explained
-from dpmmwrap.files.tables import open_text
+from dpmmwrap.files.text import open_text
 
 LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
 

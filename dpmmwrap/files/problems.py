@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import errno
+import gzip
 import math
 import os
 import struct
@@ -39,6 +40,29 @@ class DecimalCommas(InputError):
     """Numbers of a file have a comma where a point was expected."""
 
 
+class DoubtfulCommas(InputError):
+    """A comma in a number may stand before decimals or between thousands."""
+
+
+class WrongEncoding(InputError):
+    """A text is not in UTF-8, or not in what it was said to be."""
+
+    def __init__(self, path: PathLike, named: str | None = None, byte: int | None = None) -> None:
+        self.likely = likely_encoding(path)
+        where = "" if byte is None else f" (byte {byte})"
+        super().__init__(
+            f"{path} should be text in {named or 'UTF-8'}, but it is not{where}; it looks like {self.likely}"
+        )
+
+
+class DatesInstead(InputError):
+    """A column of a file holds dates, which are neither numbers nor categories."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 class SparseInstead(InputError):
     """A file holds a sparse matrix where points or a table should be."""
 
@@ -58,14 +82,37 @@ def explained(path: PathLike) -> Iterator[None]:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} should be text in UTF-8, but it is not (byte {error.start})") from error
+        named = None if error.encoding.startswith("utf-8") else error.encoding
+        raise WrongEncoding(path, named, error.start) from error
+    except UnicodeError as error:
+        # UTF-16 without its first two bytes, for one.
+        raise WrongEncoding(path) from error
     except MemoryError as error:
         message = f"{path} does not fit into memory; saved as .npy it would be read piece by piece"
         raise InputError(message) from error
+    except FileNotFoundError as error:
+        raise InputError(f"{path} should be a file, but there is none of that name") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from error
     except DAMAGE as error:
         raise InputError(f"{path} is damaged or not what its name says: {first_sentence(error)}") from error
+
+
+def likely_encoding(path: PathLike) -> str:
+    """What a text is written in, by how its first bytes look."""
+    name = os.fspath(path)
+    with (
+        contextlib.suppress(OSError, EOFError, zlib.error),
+        (gzip.open if name.endswith(".gz") else open)(name, "rb") as file,
+    ):
+        begin = file.read(1 << 16)
+        if begin[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+        if b"\0" in begin:
+            return "utf-16-le" if begin[1::2].count(0) > begin[::2].count(0) else "utf-16-be"
+        # What Windows writes has quotation marks and the euro where latin-1 has nothing.
+        return "cp1252" if any(0x80 <= byte < 0xA0 for byte in begin) else "latin-1"
+    return "latin-1"
 
 
 def first_sentence(error: Exception) -> str:

@@ -11,17 +11,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.files.arrow import arrow_names, read_arrow
-from dpmmwrap.files.checks import check_labels, check_not_negative, check_points, chunks
-from dpmmwrap.files.columns import Columns, as_numbers, check_columns, counting, gaps_in, read_columns
+from dpmmwrap.files.arrow import arrow_names, arrow_text, read_arrow
+from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, empty_columns
+from dpmmwrap.files.columns import Columns, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
+from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
 from dpmmwrap.files.npy import names_in, read_arrays, read_npy
 from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suffix, source_of
 from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Numbers, Rows, layout_of, read_table
+from dpmmwrap.files.tables import Numbers, Rows, counted_rows, layout_of, read_table
 
 AnyArray = np.ndarray[Any, Any]
 
@@ -63,15 +64,28 @@ class Data:
         y, ids = (None if one is None else one[chosen] for one in (self.y, self.ids))
         return replace(self, X=self.rows(chosen), y=y, ids=ids)
 
+    def empty(self) -> AnyArray:
+        """Which rows have no value at all."""
+        if isinstance(self.X, dict):
+            return np.asarray(np.all([gaps_in(column) for column in self.X.values()], axis=0))
+        found = np.zeros(len(self), dtype=bool)
+        for rows in () if hasattr(self.X, "indptr") else chunks(self.X):
+            found[rows] = np.isnan(self.X[rows]).all(axis=1)
+        return found
+
     def complete(self) -> AnyArray:
         """Which rows have no gaps, and a label if others have one."""
         labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0
         if hasattr(self.X, "indptr"):
             return labelled
+        # A column without any value is left out, and needs none.
         if isinstance(self.X, dict):
-            return np.asarray(labelled & ~np.any([gaps_in(column) for column in self.X.values()], axis=0))
+            gaps = [gaps_in(column) for column in self.X.values()]
+            return np.asarray(labelled & ~np.any([own for own in gaps if not own.all()] or gaps, axis=0))
+        empty = empty_columns(self.X)
+        wanted = empty if empty.all() else ~empty
         for rows in chunks(self.X):
-            labelled[rows] &= ~np.isnan(self.X[rows]).any(axis=1)
+            labelled[rows] &= ~(np.isnan(self.X[rows]) & wanted).any(axis=1)
         return labelled
 
 
@@ -145,23 +159,45 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
     kind = wanted.kind
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        check_format(path, suffix, wanted.selection.format)
         members = names_in(path) if suffix == ".npz" else ()
         if is_sparse_archive(members):
             return read_sparse(path, members, wanted, at_least)
         if kind == "table" and suffix not in ARRAYS:
             table = columns_in(path, suffix, wanted)
+            named = {name: without_codes(column, wanted.selection.format) for name, column in table.columns.items()}
+            table = table._replace(columns=named)
             check_columns(table.columns, str(path), at_least=at_least)
             return Piece(table.columns, table.names, table.rows, table.notes)
         numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
     gaps = wanted.gaps or kind == "table"
-    points = check_points(numbers.X, str(path), at_least=at_least, gaps=gaps, names=numbers.names)
+    points = check_points(
+        without_codes(numbers.X, wanted.selection.format), str(path), at_least=at_least, gaps=gaps, names=numbers.names
+    )
     if numbers.rows.labels is not None:
         check_labels(numbers.rows.labels, len(points), f"y in {path}")
     if kind == "counts":
-        check_not_negative(points, str(path), numbers.names)
+        check_counts(points, str(path), numbers.names)
     if kind == "table":
         return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
     return Piece(points, numbers.names, numbers.rows, numbers.notes)
+
+
+def check_format(path: Path, suffix: str, format: Format) -> None:
+    """Refuse what is said of how a file is written where the file is of another kind."""
+    if format.sheet is not None and suffix not in EXCEL:
+        raise InputError(f"{path} has no sheets: --sheet is for Excel files")
+    if (format.separator or format.encoding) and suffix not in TEXT:
+        raise InputError(f"{path} is no text file: --sep and --encoding are for those")
+
+
+def without_codes(X: AnyArray, format: Format) -> AnyArray:
+    """Numbers with gaps where a code such as -999 stands for one."""
+    codes = format.missing_numbers
+    if not codes or X.dtype.kind not in "fiu":
+        return X
+    found = np.isin(X, codes)
+    return np.where(found, np.nan, X) if found.any() else X
 
 
 def array_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
@@ -244,7 +280,33 @@ def words_in(pieces: Sequence[Piece]) -> list[str]:
     return [name for name in names if any(piece.X[name].dtype.kind == "U" for piece in pieces)]
 
 
-def read_names(path: PathLike, decimal: str = ".") -> Names | None:
+def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:
+    """All columns of files by name or number, as they stand there; nothing where a value is missing."""
+    files = files_of(paths)
+    found = [columns_as_text(path, format) for path in files]
+    same_names([tuple(columns) for columns in found], [len(columns) for columns in found], files)
+    return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+
+
+def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
+    with explained(path):
+        suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
+        wanted = Selection(format=format)
+        if suffix in ARROW:
+            return arrow_text(path)
+        if suffix in TEXT:
+            layout = layout_of(path, marks(suffix), words=True, format=format)
+            return columns_of(path, layout, counted_rows(path, layout), layout.known, wanted).columns
+        if suffix in EXCEL:
+            return read_sheet(path, sheet_names(path, format) or (), wanted).columns
+        X = array_in(path, suffix, Wanted("numbers", True, (), wanted)).X
+        return {
+            name: np.array([plain(value) for value in X[:, place].tolist()])
+            for place, name in enumerate(numbered(X.shape[1]))
+        }
+
+
+def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:
     """The names of a table's columns, where the file has them."""
     path = Path(path)
     with explained(path):
@@ -252,13 +314,13 @@ def read_names(path: PathLike, decimal: str = ".") -> Names | None:
         if suffix in ARROW:
             return arrow_names(path)
         if suffix in EXCEL:
-            return sheet_names(path)
-        return layout_of(path, marks(suffix), words=True, decimal=decimal).names if suffix in TEXT else None
+            return sheet_names(path, format)
+        return layout_of(path, marks(suffix), words=True, format=format).names if suffix in TEXT else None
 
 
 def marks(suffix: str) -> str:
     """What may stand between two fields of a text file."""
-    return "\t" if suffix.startswith(".tsv") else ",;\t"
+    return "\t" if suffix.startswith(".tsv") else ",;\t|"
 
 
 def read_json(path: PathLike) -> Any:

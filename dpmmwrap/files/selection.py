@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.problems import InputError
 
 Names = tuple[str, ...]
@@ -21,7 +22,7 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """What is wanted of a file's columns, each by name or by number (from 1); and how its numbers are written."""
+    """What is wanted of a file's columns, each by name or by number (from 1); and how the file is written."""
 
     columns: Names | None = None
     """The features, in this order; None for all but the following."""
@@ -30,7 +31,7 @@ class Selection:
     """The column that names the rows."""
     labels: str | None = None
     """The column with the true labels."""
-    decimal: str = "."
+    format: Format = PLAIN
 
     @property
     def narrows(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.files.checks import COUNTS
 from dpmmwrap.files.problems import InputError, name_of
 
 PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
@@ -105,12 +106,12 @@ def check_values(X: Any, path: Path) -> None:
     if X.data.dtype.kind != "f" or X.data.dtype.itemsize == 2:
         X.data = X.data.astype(np.float32 if X.data.dtype.itemsize <= 2 else np.float64)
     with np.errstate(over="ignore"):
-        wrong = ~np.isfinite(X.data.astype(np.float32)) | (X.data < 0)
+        wrong = ~np.isfinite(X.data.astype(np.float32)) | (X.data < 0) | (X.data != np.round(X.data))
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
         row = int(np.searchsorted(X.indptr, place, side="right"))
         value = float(X.data[place])
         came = f"{value:g}" if np.isfinite(np.float32(value)) else name_of(value)
         where = f"row {row}, column {X.indices[place] + 1}, counted from 1,"
-        raise InputError(f"{path} should hold counts of 0 or more, but {where} is {came}")
+        raise InputError(f"{path} should hold {COUNTS}, but {where} is {came}")
     X.eliminate_zeros()

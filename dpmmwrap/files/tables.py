@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import math
-import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from dpmmwrap.files.problems import DecimalCommas, InputError, MissingValues, WordsInstead
+from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
+from dpmmwrap.files.looks import holds_dates, names_rows
+from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
+from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
+from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
 
-GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
-"""Fields of a text file that stand for a missing value."""
 NO_NAMES = ("", "na", "n/a", "null", "none", "missing")
 """What is no name of a column."""
 LOOKED_AT = 1000
 """Rows that show whether the first line of a table names its columns."""
 COUNTED = 20
 """Lines that show what stands between two fields."""
-FEW_ROWS = 10
-"""Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
+LONGEST_UNIT = 15
+"""Letters of a unit, such as kg or mm/s, at most."""
 
 
 class Rows(NamedTuple):
@@ -59,7 +55,13 @@ class Layout(NamedTuple):
     """1 where the first column holds names of rows, else 0."""
     names: Names | None
     """Of the columns from `start` on."""
-    decimal: str = "."
+    format: Format = PLAIN
+    units: tuple[str, ...] = ()
+    """What stands in a line of units under the names, where there is one."""
+
+    @property
+    def decimal(self) -> str:
+        return self.format.decimal
 
     @property
     def known(self) -> Names:
@@ -72,29 +74,48 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
 
     With `gaps`, empty fields, NA and the like are NaN.
     """
-    layout = layout_of(path, delimiters, words=wanted.narrows, decimal=wanted.decimal)
+    layout = layout_of(path, delimiters, words=wanted.narrows, format=wanted.format)
     chosen = wanted.of(layout.known, path)
     places = [layout.start + place for place in chosen.features]
     whole = len(places) == layout.width and not wanted.narrows
+    notes = [*unnamed_note(layout, wanted), *units_note(layout)]
     try:
-        X = load_numbers(path, layout, None if whole else places, plain=wanted.decimal == ".")
-    except UnicodeDecodeError:
+        X = load_plain(path, layout, None if whole else places)
+    except UnicodeError:
         raise
-    except ValueError as error:
+    except ValueError:
         # Slower, as every field passes through Python.
-        found = try_with_gaps(path, layout, None if whole else places) if gaps else None
-        if found is None:
-            as_table = layout_of(path, delimiters, words=True, decimal=wanted.decimal)
+        readers = {place: Reader(wanted.format) for place in places}
+        try:
+            X = load_by(readers, path, layout, None if whole else places)
+            refuse_gaps(X, gaps)
+        except ValueError as error:
+            as_table = layout_of(path, delimiters, words=True, format=wanted.format)
             blame_line(path, layout, as_table, places, gaps, error)
-        X = found
+        named = {layout.known[place - layout.start]: reader for place, reader in readers.items()}
+        notes += marks_note(named, path, wanted.format, layout.delimiter)
     names = None if layout.names is None else tuple(layout.names[place] for place in chosen.features)
     if whole:
-        return Numbers(X, names)
+        return Numbers(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it is to look at some of them only.
     own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
-    rows = read_rows(path, layout, own, labels)
-    return Numbers(X, names, rows, unnamed_note(layout, wanted))
+    return Numbers(X, names, read_rows(path, layout, own, labels), tuple(notes))
+
+
+def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
+    """Have the line named in which a value is missing. What is empty altogether is left out, and is no gap: where there
+    is such, the gaps beside it are found later, by row."""
+    missing = np.isnan(X)
+    if not allowed and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
+        raise ValueError("a value is missing")
+
+
+def units_note(layout: Layout) -> tuple[str, ...]:
+    if not layout.units:
+        return ()
+    shown = ", ".join(repr(unit) for unit in layout.units[:3])
+    return (f"the line under the names of the columns ({shown}) is taken for units and left out",)
 
 
 def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
@@ -128,7 +149,7 @@ class Row(NamedTuple):
 
 def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
     """The rows of values, each with as many fields as the first line."""
-    with open_text(path) as file:
+    with open_text(path, layout.format) as file:
         for number, row in rows_of(file, layout.delimiter):
             if number <= layout.skipped:
                 continue
@@ -138,55 +159,78 @@ def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
             yield Row(number, row)
 
 
-def open_text(path: Path) -> IO[str]:
-    """A text file, packed by gzip or not."""
-    if is_packed(path):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def load_plain(path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any]:
+    """Numbers as computers write them, by numpy."""
+    if layout.format.decimal != "." or len(layout.format.missing) > len(layout.format.missing_numbers):
+        raise ValueError("every field is to be looked at")
+    if is_packed(path) or layout.delimiter == BLANKS:
+        with open_text(path, layout.format) as file:
+            return loaded(said_lines(file, layout.delimiter), layout, places)
+    # By its name it is read in large pieces, which is faster.
+    return loaded(path, layout, places)
 
 
-def is_packed(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
+def load_by(readers: dict[int, Reader], path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any]:
+    """Numbers as people write them, with gaps where the readers take them."""
+    with open_text(path, layout.format) as file:
+        return loaded(said_lines(file, layout.delimiter), layout, places, readers)
 
 
-def try_with_gaps(path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any] | None:
-    try:
-        return load_numbers(path, layout, places, plain=False)
-    except ValueError:
-        return None
-
-
-def load_numbers(path: Path, layout: Layout, places: list[int] | None, *, plain: bool) -> np.ndarray[Any, Any]:
-    """The numbers by numpy; unless they are plain, there may be gaps and decimal commas."""
-    with warnings.catch_warnings(), open_text(path) as file:
+def loaded(
+    source: Any, layout: Layout, places: list[int] | None, readers: dict[int, Reader] | None = None
+) -> np.ndarray[Any, Any]:
+    converters: Any = readers
+    with warnings.catch_warnings():
         # A table with names and no rows is reported as empty later on.
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         table: np.ndarray[Any, Any] = np.loadtxt(
-            # By its name it is read in large pieces, which is faster.
-            file if is_packed(path) else path,
-            delimiter=layout.delimiter,
+            source,
+            comments=None,
+            delimiter=mark_of(layout.delimiter),
             skiprows=layout.skipped,
             usecols=places,
             ndmin=2,
             quotechar='"',
-            encoding="utf-8-sig",
-            converters=None if plain else partial(number_or_gap, decimal=layout.decimal),
+            encoding=layout.format.encoding or UTF_8,
+            converters=converters,
         )
     return table
 
 
-def layout_of(path: Path, delimiters: str, *, words: bool = False, decimal: str = ".") -> Layout:
+def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Format = PLAIN) -> Layout:
     """See how a text file is laid out; where `words` may be values, its first line is compared with the next ones."""
-    with open_text(path) as file:
-        before, first = first_line(file)
+    with open_text(path, format) as file:
+        before, first = first_line(file, path)
         if not first:
             raise InputError(f"{path} should hold points, but it is empty")
         lines = [first, *islice(file, LOOKED_AT)]
-    delimiter = delimiter_of(lines[:COUNTED], delimiters)
-    fields = stripped(next(csv.reader([first], delimiter=delimiter, skipinitialspace=True)))
-    following = [row for _, row in rows_of(lines[1:], delimiter)] if words else []
-    named = names_columns(fields, following, decimal) if words else is_header(fields)
-    return arranged(fields, named, path)._replace(delimiter=delimiter, skipped=before + int(named), decimal=decimal)
+    delimiter = format.separator or delimiter_of(lines[:COUNTED], delimiters)
+    fields = next((row for _, row in rows_of([first], delimiter)), [""])
+    following = [*rows_of(lines[1:] if words else lines[1:COUNTED], delimiter)]
+    rows = [row for _, row in following]
+    named = names_columns(fields, rows, format.decimal) if words else is_header(fields)
+    units = named and has_units(rows, format.decimal)
+    return arranged(fields, named, path)._replace(
+        delimiter=delimiter,
+        skipped=before + (1 + following[0][0] if units else int(named)),
+        format=format,
+        units=tuple(unit for unit in rows[0] if unit) if units else (),
+    )
+
+
+def has_units(rows: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Whether the first row below the names holds units: it has none of the numbers that all others have."""
+    if len(rows) < 3:
+        return False
+    first, rest = rows[0], rows[1:]
+    below = [[row[place] for row in rest if place < len(row) and row[place] not in GAPS] for place in range(len(first))]
+    numeric = [place for place, held in enumerate(below) if held and all(is_number(field, decimal) for field in held)]
+    units = [first[place] for place in numeric if first[place] not in GAPS]
+    return len(units) > 1 and all(is_unit(unit) for unit in units)
+
+
+def is_unit(field: str) -> bool:
+    return len(field) <= LONGEST_UNIT and not is_number(field) and field[0] not in "0123456789+-."
 
 
 def arranged(fields: Sequence[str], named: bool, path: Path) -> Layout:
@@ -201,35 +245,22 @@ def arranged(fields: Sequence[str], named: bool, path: Path) -> Layout:
 def delimiter_of(lines: Sequence[str], marks: str) -> str:
     """What stands between two fields: the mark that each line has as often as the others.
 
-    A comma comes last: it may also stand in numbers.
+    A comma comes late: it may also stand in numbers. Blanks come last, and only between numbers: they also stand in
+    words.
     """
-    for mark in sorted(marks, key="\t;,".index):
+    for mark in sorted(marks, key="\t|;,".index):
         widths = {len(row) for _, row in rows_of(lines, mark)}
         if len(widths) == 1 and widths.pop() > 1:
             return mark
-    return next((mark for mark in marks if mark in lines[0]), marks[0])
+    found = next((mark for mark in marks if mark in lines[0]), None)
+    return found or (BLANKS if has_blanks(lines) else marks[0])
 
 
-def first_line(file: Iterator[str]) -> tuple[int, str]:
-    """The first line that says something, and how many lines come before it."""
-    for number, line in enumerate(file):
-        if line.strip() and not line.startswith("#"):
-            return number, line.rstrip("\r\n")
-    return 0, ""
-
-
-def rows_of(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each line that says something, and the line's number among these lines, from 1."""
-    reader = csv.reader(
-        ("\n" if line.startswith("#") else line for line in lines), delimiter=delimiter, skipinitialspace=True
-    )
-    for row in reader:
-        if any(row) or len(row) > 1:
-            yield reader.line_num, stripped(row)
-
-
-def stripped(fields: Iterable[str]) -> list[str]:
-    return [field.strip() for field in fields]
+def has_blanks(lines: Sequence[str]) -> bool:
+    """Whether all lines but the first, which may hold names, are several numbers with blanks between them."""
+    rows = [row for _, row in rows_of(lines, BLANKS)]
+    below = rows[1:] or rows
+    return len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 and all(is_number(f) for row in below for f in row)
 
 
 def is_header(fields: Sequence[str]) -> bool:
@@ -271,26 +302,6 @@ def is_name(field: str) -> bool:
     return (field[:1].isalpha() or field[:1] == "_") and not is_number(field) and field.lower() not in NO_NAMES
 
 
-def is_number(field: str, decimal: str = ".") -> bool:
-    try:
-        number_of(field, decimal)
-    except ValueError:
-        return False
-    return True
-
-
-def number_of(field: str, decimal: str = ".") -> float:
-    # Python itself would take 1_000 for a number; and where a comma is the mark, a point may stand between thousands.
-    if "_" in field or (decimal == "," and "." in field):
-        raise ValueError(f"{field} is not a number")
-    return float(field.replace(",", ".") if decimal == "," else field)
-
-
-def number_or_gap(field: str, decimal: str = ".") -> float:
-    field = field.strip()
-    return math.nan if field in GAPS else number_of(field, decimal)
-
-
 def called(column: int, names: Names | None, start: int = 0) -> str:
     """A column (counted from 0) in words: by its name, or by its number among all fields."""
     if names is None or column >= len(names) or names[column] == str(column + 1):
@@ -316,16 +327,16 @@ def blame_line(
     are looked at.
     """
     width = seen = 0
-    with open_text(path) as file:
+    known_gaps = GAPS.union(layout.format.missing)
+    with open_text(path, layout.format) as file:
         for number, line in enumerate(file, start=1):
-            said = line.split("#")[0].strip("\r\n")
-            if number <= layout.skipped or not said.strip():
+            fields = next((row for _, row in rows_of([line], layout.delimiter)), [])
+            if number <= layout.skipped or not fields:
                 continue
-            fields = stripped(next(csv.reader([said], delimiter=layout.delimiter, skipinitialspace=True)))
             width = width or len(fields)
             for column in places:
                 field = fields[column] if column < len(fields) else "0"
-                if not (is_number(field, layout.decimal) or (gaps and field in GAPS)):
+                if not (is_number(field, layout.decimal) or (gaps and field in known_gaps)):
                     rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
                     blame_field(Field(path, number, column, field), as_table, places, seen, rest, error)
             if len(fields) != width:
@@ -358,7 +369,7 @@ def blame_field(
     """
     path, line, column, text = field
     place = called(column - layout.start, layout.names, layout.start)
-    if text in GAPS:
+    if text in GAPS.union(layout.format.missing):
         came = repr(text) if text else "nothing"
         raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
     if has_decimal_comma(text) and layout.decimal == ".":
@@ -368,19 +379,19 @@ def blame_field(
         raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
     for at in places if layout.decimal == "." else ():
         # First the commas: behind them columns of numbers look like words.
-        held = [text for text in below[at] if text not in GAPS]
-        if held and all(map(has_decimal_comma, held)):
+        held = [one for one in below[at] if one not in GAPS]
+        if 2 * sum(map(has_decimal_comma, held)) > len(held):
             place = called(at - layout.start, layout.names, layout.start)
-            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {held[0]!r}") from error
+            came = next(one for one in held if has_decimal_comma(one))
+            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error
     words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
-    distinct = [at for at in words if all_different(below[at])]
+    dates = [at for at in words if holds_dates(below[at])]
+    if dates and dates == words:
+        raise dates_in(path, layout.known[dates[0] - layout.start], below[dates[0]]) from error
+    distinct = [at for at in words if at in dates or names_rows(below[at])]
     message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
     own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
     raise WordsInstead(message, own, rare) from error
-
-
-def has_decimal_comma(text: str) -> bool:
-    return DECIMAL_COMMA.fullmatch(text) is not None
 
 
 def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
@@ -389,7 +400,7 @@ def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = "."
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 
-def all_different(fields: Sequence[str]) -> bool:
-    """Whether words name their rows, as no two are the same; of a few words that may be by chance."""
-    words = [field for field in fields if field not in GAPS]
-    return len(words) >= FEW_ROWS and len(set(words)) == len(words)
+def dates_in(path: Path, name: str, fields: Sequence[str]) -> DatesInstead:
+    came = next(field for field in fields if field not in GAPS)
+    message = f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}"
+    return DatesInstead(message, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,11 +36,9 @@ def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title:
     Gaussian clusters have ellipses; counts and mixed tables are a map of the coordinates in which their family
     compares rows. Where a value is missing, its column's mean stands for it.
     """
-    columns = model.mixture_.columns
-    if columns is not None:
-        points = columns.points(X)
-    else:
-        points = X if hasattr(X, "shape") and not hasattr(X, "columns") else np.asarray(X)
+    from dpmmwrap.rows import all_columns
+
+    points = all_columns(model, X)
     with style():
         figure = new_figure(7.0, 5.6)
         draw_fit(figure.add_subplot(), model, points, model.labels_, names=names, title=title)
@@ -57,22 +56,32 @@ def draw_fit(
     title: str | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, of any rows as the fitted mixture takes them, or of one or two of their columns. In a
-    figure of its own the legend is below."""
-    mixture = model.mixture_
-    if mixture.family in GAUSSIAN:
-        from dpmmwrap.profiles import feature_names
+    """The same in given axes, of any rows with all their columns, or of one or two of these. In a figure of its own the
+    legend is below."""
+    from dpmmwrap.absent import with_values
+    from dpmmwrap.profiles import feature_names
+    from dpmmwrap.rows import telling
 
-        names, means, covariances = feature_names(model, names), mixture.means, mixture.covariances
-        if columns is not None:
-            places = places_of(columns, names or mixture._feature_names)
-            # Of rows as the mixture takes them the columns that were left out have gone.
-            points = np.asarray(mixture._all_columns(points))[:, places]
-            means, covariances = means[:, places], marginal(covariances, places)
-            names = [(names or mixture._feature_names)[place] for place in places]
-        draw_clusters(axes, points, labels, means, covariances, names=names, title=title)
-    elif columns is not None:
+    mixture = model.mixture_
+    if columns is not None and mixture.family not in GAUSSIAN:
         raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
+    every, names = points, feature_names(model, names)
+    points, called = telling(mixture, points, names)
+    there = with_values(points)
+    if not there.all():
+        every, points, labels = every[there], points[there], np.asarray(labels)[there]
+    if columns is not None:
+        names = names or mixture._feature_names
+        places = places_of(columns, names)
+        called = tuple(names[place] for place in places)
+        means, covariances = mixture.means[:, places], marginal(mixture.covariances, places)
+        if np.isnan(means).any():
+            raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
+        draw_clusters(axes, every[:, places], labels, means, covariances, names=called, title=title)
+    elif mixture.family in GAUSSIAN:
+        # Of the columns that are drawn.
+        inside = replace(mixture, restored=None)
+        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called, title=title)
     else:
         kind = ", standardised columns" if mixture.family == "mixed" else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)

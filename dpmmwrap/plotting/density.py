@@ -26,8 +26,7 @@ def plot_density(model: Any, columns: Sequence[str | int], rows: Any, level: flo
         raise ValueError(f"level should be between 0 and 1, not {level}")
     names = model.mixture_._feature_names
     places = places_of(columns, names)
-    # Of rows as the mixture takes them the columns that were left out have gone.
-    values = None if rows is None else np.asarray(model.mixture_._all_columns(rows), dtype=np.float64)[:, places]
+    values = None if rows is None else np.asarray(rows, dtype=np.float64)[:, places]
     with on(ax, 7.0, 5.6 if len(places) == 2 else 3.8) as axes:
         draw = draw_line if len(places) == 1 else draw_map
         draw(axes, model, places, values, level)

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.bins import thread_pools
 from dpmmwrap.profiles import evenly_spaced
+from dpmmwrap.rows import telling
 
 LOOKED_AT = 200_000
 """Rows whose probabilities are computed at most where there are no draws; of more, evenly spaced ones."""
@@ -65,11 +67,12 @@ def certainty_of(model: Any, points: Any) -> Certainty:
 
 
 def certainty_by(model: Any, points: Any) -> Certainty:
-    count = points.shape[0]
+    # What has no value has no cluster, and nothing to be sure of.
+    known = np.flatnonzero(with_values(telling(model.mixture_, points).points))
     if model.confidence_ is not None:
-        rows, probability = np.arange(count), np.asarray(model.confidence_, dtype=np.float64)
+        rows, probability = known, np.asarray(model.confidence_, dtype=np.float64)[known]
     else:
-        rows = evenly_spaced(count, LOOKED_AT)
+        rows = known[evenly_spaced(len(known), LOOKED_AT)]
         probability = np.empty(len(rows))
         for begin in range(0, len(rows), CHUNK):
             chosen = rows[begin : begin + CHUNK]

@@ -12,6 +12,7 @@ import numpy as np
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.bins import thread_pools
 from dpmmwrap.plotting import GAUSSIAN, Projection, filled, is_sparse, principal_components
+from dpmmwrap.rows import telling
 
 SHOWN = 4_000
 """Rows on a map at most."""
@@ -67,6 +68,7 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
 
 def all_maps(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
+    points, names = telling(mixture, points, names)
     if mixture.family in GAUSSIAN:
         coordinates: Any = filled(np.asarray(points[rows], dtype=np.float64))
         scales = coordinates.std(axis=0)

@@ -13,7 +13,7 @@ import numpy as np
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.files import write_atomically
 from dpmmwrap.plotting import COLOURS, counted, spread_colours
-from dpmmwrap.profiles import Profiles, profiles_of
+from dpmmwrap.profiles import Profiles, in_units, profiles_of
 from dpmmwrap.report import maps, words
 from dpmmwrap.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.report.charts import Chart, chart_of
@@ -62,6 +62,7 @@ def render(subject: Subject) -> str:
     sure = certainty_of(subject.model, subject.points)
     wanted = np.array([one.row for one in sure.doubtful], dtype=np.int64)
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])
+    rows = rows[~subject.absent[rows]]
     views = maps.maps_of(subject.model, subject.points, rows, subject.names)
     palette = colours(subject, views[0])
     profiles = None
@@ -74,12 +75,13 @@ def render(subject: Subject) -> str:
             columns=subject.model.mixture_.columns,
             counts=words.is_counts(subject),
         )
+        profiles = in_units(profiles, subject.preparation)
     return str(
         template().render(
             title=words.title(subject),
             found=words.found(subject, sure),
             notes=subject.notes,
-            outliers=int((subject.labels < 0).sum()),
+            outliers=subject.outliers,
             clusters=clusters(subject, sure, profiles, palette),
             n_clusters=subject.n_clusters,
             open_profiles=OPEN,

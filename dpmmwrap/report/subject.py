@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.profiles import feature_names, names_for
+from dpmmwrap.rows import all_columns, telling
 from dpmmwrap.summaries.groups import Groups
 
 
@@ -31,10 +33,11 @@ class Subject:
         groups: Groups | None = None,
         seconds: float | None = None,
         scores: Mapping[str, float] | None = None,
+        preparation: Any = None,
     ) -> None:
         self.model = model
-        self.points: Any = model.mixture_._points(model._rows(X))
-        """The rows as the fitted mixture takes them: an array, a sparse matrix or the points of a mixed table."""
+        self.points: Any = all_columns(model, X)
+        """The rows with all their columns: an array, a sparse matrix or the points of a mixed table."""
         if self.points.shape[0] != len(model.labels_):
             raise ValueError(
                 f"a report is about the data of the fit, which had {len(model.labels_):,} rows, "
@@ -47,12 +50,14 @@ class Subject:
             raise ValueError(f"ids should be {len(model.labels_):,}, one per row, not {len(self.ids):,}")
         self.id_name = id_name
         self.numbered = ids is None if numbered is None else numbered
-        """Whether ids are the rows' numbers, which count from 0."""
+        """Whether ids are the rows' numbers, which count from 1."""
         self.command = command
         self.notes = list(model.notes_ if notes is None else notes)
         self.groups = groups
         self.seconds = seconds
         self.scores = dict(scores or {})
+        self.preparation = preparation
+        """What was done to the features before the fit: profiles are in the units that they had before."""
 
     @property
     def labels(self) -> IntArray:
@@ -67,6 +72,15 @@ class Subject:
         return int(self.model.n_clusters_)
 
     @cached_property
+    def absent(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which rows have no value, and no cluster for that reason."""
+        return ~with_values(telling(self.model.mixture_, self.points).points)
+
+    @property
+    def outliers(self) -> int:
+        return int((self.labels[~self.absent] < 0).sum())
+
+    @cached_property
     def sizes(self) -> IntArray:
         return np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
 
@@ -79,8 +93,8 @@ class Subject:
         return names_for(feature_names(self.model, self.given_names), int(self.points.shape[1]))
 
     def id_of(self, row: int) -> str:
-        """A row's own name, or its number from 0."""
+        """A row's own name, or its number from 1."""
         if self.ids is None:
-            return str(int(row))
+            return str(int(row) + 1)
         own = self.ids[row]
         return str(own.item() if hasattr(own, "item") else own)

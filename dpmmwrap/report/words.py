@@ -49,8 +49,7 @@ def found(subject: Subject, sure: Certainty) -> list[str]:
 
 def clusters_in(subject: Subject) -> str:
     where = f"the {counted(subject.n_rows, 'row')}" + (f" of {subject.source}" if subject.source else "")
-    outliers = int((subject.labels < 0).sum())
-    beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
+    beside = f" and {counted(subject.outliers, 'outlier')}" if subject.outliers else ""
     if subject.n_clusters == 1:
         return f"All is one cluster{beside}: no parts that differ were found in {where}"
     return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
@@ -195,16 +194,17 @@ def concentration(model: Any) -> str:
 
 
 def prior(model: Any) -> str:
-    """The width and the strength of the default prior."""
-    given = {"width": model.prior_width, "strength": model.prior_strength}
-    reached = {"width": model.prior_width_, "strength": model.prior_strength_}
-    told = [f"{name} {number(reached[name])}{', learned' if given[name] == 'auto' else ''}" for name in given]
+    """The hyperparameters of the default prior."""
+    told = []
+    for name in ("width", "strength", "kappa"):
+        learned = ", learned" if getattr(model, f"prior_{name}") == "auto" else ""
+        told.append(f"{name} {number(getattr(model, f'prior_{name}_'))}{learned}")
     return "; ".join(told)
 
 
 SHOWN_ANYWAY = {
     *("family", "alpha", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"),
-    *("prior_width", "prior_strength"),
+    *("prior_kappa", "prior_width", "prior_strength"),
 }
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.backends import Settings
+from dpmmwrap.backends import Settings, has_few_numbers
 from dpmmwrap.bins import Embedder, is_remote
-from dpmmwrap.families.base import Points
+from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
@@ -52,8 +52,6 @@ class Chain:
         first, sides = np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
         self.state = State(settings.alpha, first, sides, data.nothing(model), np.zeros(0, RECORD))
         self.state.exact_due = self.state.exact_wait = EXACT_WAIT
-        if settings.hyperprior is not None:
-            self.state.place = settings.hyperprior.start
         self.number = number
         self.last = settings.max_iter
         """The last iteration of the search; brought forward when it is flat."""
@@ -64,6 +62,8 @@ class Chain:
         self.exact = settings.exact_moves and settings.full_ratio and self.context.data.exact
         self._tools: split_merge.Tools | None = None
         self.best: Best | None = None
+        self.best_of_size: dict[int, Best] = {}
+        """The best clustering that was met with each number of clusters, where they are compared at the end."""
         self.partition: Partition | None = None
         self.founders = single_points.NO_FOUNDERS
         self.sampled = 0
@@ -117,12 +117,22 @@ class Chain:
         """Iterations at the end of the search that take the most likely labels; none before draws."""
         return 0 if self.context.settings.n_draws else GREEDY_STEPS
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether this iteration is one of them."""
+        return self.state.iteration > self.last - self.greedy_steps
+
     def keep_best(self, log_posterior: float) -> None:
         """Remember the present clustering if none was better. Those at the beginning are not worth a copy."""
         settings = self.context.settings
         late = self.state.iteration >= (EARLY if settings.stop_when_flat else settings.max_iter / 2)
         if late and (self.best is None or log_posterior > self.best.log_posterior):
-            self.best = self.context.data.best_of(self.state, log_posterior)
+            self.best = self.context.data.best_of(self.state, log_posterior, self.context.model.prior)
+        if late and settings.refine and not is_remote(self.X) and has_few_numbers(self.X):
+            known = self.best_of_size.get(self.state.n_clusters)
+            if known is None or log_posterior > known.log_posterior:
+                found = self.context.data.best_of(self.state, log_posterior, self.context.model.prior)
+                self.best_of_size[self.state.n_clusters] = found
 
     def report(self, number: int, happened: Iteration) -> None:
         progress = self.context.settings.progress
@@ -155,7 +165,7 @@ class Chain:
                 self.record.moved[:] = 0
             due = self.sampled > first and (self.sampled - first) % settings.thin == 0
             if due:
-                sample = sampling.look(self.partition, self.context, self.state.place)
+                sample = sampling.look(self.partition, self.context)
                 self.record.append(sample, self.partition.labels, self.context.model.outliers)
                 seconds, moves = time.perf_counter() - begun, self.record.moves[-1]
                 happened = Iteration(sample.n_clusters, sample.log_posterior, seconds, *moves, alpha=sample.alpha)
@@ -169,8 +179,9 @@ class Chain:
         best = self.best
         if best is None:
             # Interrupted early, perhaps before the first iteration.
-            best = self.context.data.best_of(self.state, self.log_posterior)
-        return ChainResult(best._replace(labels=best.labels - outliers), self.trace, self.record, interrupted)
+            best = self.context.data.best_of(self.state, self.log_posterior, self.context.model.prior)
+        best = best._replace(labels=best.labels - outliers)
+        return ChainResult(best, self.trace, self.record, interrupted, [*self.best_of_size.values()] or [best])
 
     def begin(self) -> None:
         """First labels, first subclusters."""
@@ -198,11 +209,11 @@ class Chain:
         context, state, rng = self.context, self.state, self.rng
         state.iteration += 1
         settings = context.settings
-        greedy = state.iteration > self.last - self.greedy_steps
-        state, swept = sweep.step(next_key(rng), state, context, greedy)
+        state, swept = sweep.step(next_key(rng), state, context, self.is_greedy)
         exact = split_merge.SplitMergeInfo()
-        if greedy:
+        if self.is_greedy:
             state, moves = subclusters.close_ranks(next_key(rng), state, context)
+            self.learn_prior(state)
         else:
             state, moves = subclusters.step(next_key(rng), state, context, swept)
             if state.iteration % restarts.EVERY == 0:
@@ -236,15 +247,16 @@ class Chain:
         return state, info
 
     def learn_prior(self, state: State) -> None:
-        """Draw the prior anew, given the clusters; one cluster alone would say that all are as wide as the data."""
+        """The prior given the clusters; one alone would say that all are as wide as the data."""
         context = self.context
         if context.settings.hyperprior is None or state.n_clusters - context.model.outliers < 2:
             return
-        key = next_key(self.rng)
-        place, info = hyperparameters.step(key, state.place, context, state.known.clusters)
-        if info.changed:
-            self.use_prior(place)
-            state.posteriors = context.data.compute_posteriors(self.context.model, state.subclusters)
+        clusters = state.known.clusters
+        if self.is_greedy:
+            self.use_prior(hyperparameters.climb(context, clusters))
+        else:
+            self.use_prior(hyperparameters.step(next_key(self.rng), context, clusters))
+        state.posteriors = context.data.compute_posteriors(self.context.model, state.subclusters)
 
     def learn_prior_of(self, partition: Partition) -> bool:
         """The same while draws are made; whether it has changed."""
@@ -252,19 +264,14 @@ class Chain:
         if context.settings.hyperprior is None:
             return False
         clusters = context.data.statistics_of(context.model, partition)
-        place, info = hyperparameters.step(next_key(self.rng), self.state.place, context, clusters)
-        if info.changed:
-            self.use_prior(place)
-            places = len(partition.clusters.counts) - 1
-            partition.clusters = context.data.collapsed(self.context.model, clusters, places)
-        return info.changed
+        self.use_prior(hyperparameters.step(next_key(self.rng), context, clusters))
+        places = len(partition.clusters.counts) - 1
+        partition.clusters = context.data.collapsed(self.context.model, clusters, places)
+        return True
 
-    def use_prior(self, place: Place) -> None:
-        """Go on with the prior at another place of its grid."""
-        hyperprior = self.context.settings.hyperprior
-        assert hyperprior is not None
-        self.state.place = place
-        self.context = hyperparameters.with_prior(self.context, hyperprior, place)
+    def use_prior(self, prior: Prior) -> None:
+        """Go on with another prior."""
+        self.context = self.context._replace(model=replace(self.context.model, prior=prior))
         if self._tools is not None:
             self._tools = self._tools.with_context(self.context)
 
@@ -282,6 +289,8 @@ class ChainResult(NamedTuple):
     trace: Trace
     record: Record
     interrupted: bool
+    candidates: list[Best]
+    """The best of each number of clusters, or the best alone."""
 
 
 def make_data(X: Points, settings: Settings) -> Data:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmmwrap.bins import NearestCentre
 from dpmmwrap.draws import labels_file
+from dpmmwrap.families import prior_from_fields
 from dpmmwrap.families.base import Prior
-from dpmmwrap.families.hyperprior import Hyperprior, Place
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.moves.single_points import Founders
@@ -29,6 +30,7 @@ ARRAYS = ("labels", "sublabels", "records", "alpha", "counters", "randomness", "
 LOOKED_AT = 10
 """Draws whose labels are compared with what else is known of them."""
 BEST = ("best_labels", "best_sublabels", "best_numbers")
+CANDIDATES = ("candidate_labels", "candidate_sublabels", "candidate_numbers")
 SAMPLED = ("sampled", "sampled_alpha", "samples", "sampled_weights", "sampled_moves", "founders", "founders_cumulative")
 
 
@@ -47,15 +49,24 @@ def save(chain: Chain) -> None:
         **data.saved_labels(state, chain.best, path),
         "records": state.records,
         "alpha": np.float64(state.alpha),
-        "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last, *state.place]),
+        "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last]),
         "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
         "identity": np.array(json.dumps(identity(chain))),
     }
     arrays |= {f"subclusters_{name}": array for name, array in state.subclusters._asdict().items()}
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
     if chain.best is not None:
-        numbers = np.array([chain.best.log_posterior, chain.best.alpha, *chain.best.place])
-        arrays["best_numbers"] = numbers
+        arrays["best_numbers"] = np.array([chain.best.log_posterior, chain.best.alpha])
+    candidates = list(chain.best_of_size.values())
+    if candidates:
+        numbers = [(one.log_posterior, one.alpha) for one in candidates]
+        values = [one.labels for one in candidates], [one.sublabels for one in candidates], numbers
+        arrays |= {name: np.array(value) for name, value in zip(CANDIDATES, values, strict=True)}
+    if chain.context.settings.hyperprior is not None:
+        arrays |= prior_arrays("prior", [chain.context.model.prior])
+        arrays |= prior_arrays("best_prior", [] if chain.best is None else [chain.best.prior])
+        arrays |= prior_arrays("candidate_prior", [one.prior for one in candidates])
+        arrays |= prior_arrays("sampled_prior", [sample.prior for sample in chain.record.samples])
     if chain.partition is not None:
         arrays |= sampled_arrays(chain, chain.partition)
     write_npz(path, arrays)
@@ -70,9 +81,7 @@ def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         "sampled": np.array([chain.sampled, partition.n_clusters]),
         "sampled_alpha": np.float64(partition.alpha),
-        "samples": np.array(
-            [(sample.n_clusters, sample.alpha, sample.log_posterior, *sample.place) for sample in samples]
-        ),
+        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior) for sample in samples]),
         "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
         "sampled_moves": np.array([*record.moves, record.moved], np.int64),
         "founders": chain.founders.rows,
@@ -105,11 +114,12 @@ def resume(chain: Chain) -> bool:
             what = "data" if name == "data" else f"{name} ({was} there, {now} here)"
             raise InputError(f"the checkpoint {path} belongs to a run with other {what}; remove it or name another")
     needed = (*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS))
-    arrays = read_arrays(path, required=needed, optional=(*BEST, *SAMPLED))
+    arrays = read_arrays(path, required=needed, optional=(*BEST, *CANDIDATES, *SAMPLED))
     try:
-        restore(chain, arrays, statistics)
+        restore(chain, arrays, statistics, lambda name: read_priors(chain, path, name))
         if "sampled" in arrays:
-            restore_sampling(chain, read_arrays(path, required=SAMPLED), read_clusters(chain, path))
+            priors = read_priors(chain, path, "sampled_prior")
+            restore_sampling(chain, read_arrays(path, required=SAMPLED), read_clusters(chain, path), priors)
         else:
             state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
     except InputError:
@@ -124,22 +134,46 @@ def resume(chain: Chain) -> bool:
     return True
 
 
-def restore(chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...]) -> None:
+def prior_arrays(name: str, priors: list[Prior]) -> dict[str, Any]:
+    """The fields of some priors, one row each."""
+    fields = priors[0].FIELDS if priors else ()
+    return {f"{name}_{field}": np.array([getattr(prior, field) for prior in priors]) for field in fields}
+
+
+def read_priors(chain: Chain, path: Path, name: str) -> list[Prior]:
+    """What `prior_arrays` has put into a file."""
+    prior = chain.context.settings.prior
+    names = tuple(f"{name}_{field}" for field in prior.FIELDS)
+    found = read_arrays(path, required=(), optional=names)
+    if not found:
+        return []
+    return [prior_from_fields(prior.family, fields) for fields in zip(*(found[name] for name in names), strict=True)]
+
+
+def restore(
+    chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...], priors: Callable[[str], list[Prior]]
+) -> None:
     """Put the state of the search and what it has found back as they were."""
     state = chain.state
     best_labels, best_sublabels = chain.context.data.restored_labels(state, arrays)
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
     state.records, state.alpha = arrays["records"], float(arrays["alpha"])
-    state.iteration, state.exact_due, state.exact_wait, chain.last, *place = map(int, arrays["counters"])
+    state.iteration, state.exact_due, state.exact_wait, chain.last = map(int, arrays["counters"])
     if chain.context.settings.hyperprior is not None:
-        chain.use_prior(Place(*place))
+        chain.use_prior(priors("prior")[0])
     chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     if "best_numbers" in arrays:
-        log_posterior, alpha, *place = arrays["best_numbers"].tolist()
-        its_place = Place(*(int(number) for number in place))
-        chain.best = Best(log_posterior, best_labels, best_sublabels, alpha, its_place)
+        log_posterior, alpha = arrays["best_numbers"].tolist()
+        prior = [*priors("best_prior"), chain.context.settings.prior][0]
+        chain.best = Best(log_posterior, best_labels, best_sublabels, alpha, prior)
+    if "candidate_labels" in arrays:
+        labels, sublabels, numbers = (arrays[name] for name in CANDIDATES)
+        its_priors = priors("candidate_prior") or [chain.context.settings.prior] * len(labels)
+        for own, sides, (log_posterior, alpha), prior in zip(labels, sublabels, numbers, its_priors, strict=True):
+            found = Best(float(log_posterior), own, sides, float(alpha), prior)
+            chain.best_of_size[int(own.max()) + 1] = found
 
 
 def read_clusters(chain: Chain, path: Path) -> Any:
@@ -157,16 +191,17 @@ def read_clusters(chain: Chain, path: Path) -> Any:
     return clusters
 
 
-def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any) -> None:
+def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any, priors: list[Prior]) -> None:
     """Put a partition and its record back as they were."""
     chain.sampled, count = (int(number) for number in arrays["sampled"])
     chain.partition = Partition(float(arrays["sampled_alpha"]), chain.state.labels, clusters, count)
     chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
-    rows = arrays["samples"].reshape(-1, 5).tolist()
+    rows = arrays["samples"].reshape(-1, 3).tolist()
     weights = np.split(arrays["sampled_weights"], np.cumsum([int(row[0]) for row in rows]))[:-1]
+    priors = priors or [chain.context.settings.prior] * len(rows)
     chain.record.samples = [
-        Sample(int(number), alpha, log_posterior, own_weights, Place(int(width), int(strength)))
-        for (number, alpha, log_posterior, width, strength), own_weights in zip(rows, weights, strict=True)
+        Sample(int(number), alpha, log_posterior, own_weights, prior)
+        for (number, alpha, log_posterior), own_weights, prior in zip(rows, weights, priors, strict=True)
     ]
     chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
     chain.record.moved[:] = arrays["sampled_moves"][-1]
@@ -205,7 +240,7 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
     return {
         "concentration": settings.alpha if settings.alpha_prior is None else list(settings.alpha_prior),
         "prior": prior_digest(settings.prior),
-        "grid of priors": grid_identity(settings.hyperprior),
+        "hyperprior": None if settings.hyperprior is None else settings.hyperprior.identity(),
         "start": start_identity(settings.initializer),
         "number of iterations": "auto" if settings.stop_when_flat else settings.max_iter,
         "number of chains": settings.n_chains,
@@ -229,11 +264,6 @@ def first_identity(first: Any) -> int | str:
     if isinstance(first, (int, np.integer)):
         return int(first)
     return digest(np.ascontiguousarray(first.centres if isinstance(first, NearestCentre) else first))
-
-
-def grid_identity(hyperprior: Hyperprior | None) -> list[list[float]] | None:
-    """As it comes back from a file."""
-    return None if hyperprior is None else [list(hyperprior.widths), list(hyperprior.strengths)]
 
 
 def start_identity(initializer: Any) -> str:

@@ -19,5 +19,5 @@ class Context(NamedTuple):
     def log_posterior(self, alpha: float, counts: Float64Array, log_marginal: Float64Array) -> float:
         """log p(labels, concentration, prior, X), up to a constant."""
         weight, hyperprior = self.model.outlier_weight, self.settings.hyperprior
-        of_prior = 0.0 if hyperprior is None else hyperprior.log_weight
+        of_prior = 0.0 if hyperprior is None else hyperprior.log_density(self.model.prior)
         return of_prior + log_joint_with_outliers(alpha, self.settings.alpha_prior, counts, log_marginal, weight)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.families.base import Points, Statistics
+from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.labels import LabelOrder
@@ -355,9 +355,9 @@ class Data:
         label_loops.contingency(truth, state.labels, table)
         return table
 
-    def best_of(self, state: State, log_posterior: float) -> Best:
+    def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
         """A copy of the present clustering."""
-        return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, state.place)
+        return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, prior)
 
     def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
         """What a checkpoint with that path is to hold of labels."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.families.hyperprior import Place
+from dpmmwrap.families.base import Prior
 
 
 class Moves(NamedTuple):
@@ -27,8 +27,7 @@ class Sample(NamedTuple):
     log_posterior: float
     weights: Float64Array
     """Share of the points of each cluster."""
-    place: Place
-    """Of the prior on its grid, where it is learned."""
+    prior: Prior
 
 
 class Record:

@@ -16,13 +16,16 @@ import numpy as np
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.evidence import log_scores
+from dpmmwrap.evidence import log_evidence_of, log_scores
 from dpmmwrap.families.base import Points
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
+from dpmmwrap.trace import GREEDY_STEPS
 
+CANDIDATES = 5
+"""Clusterings of other numbers of clusters that are compared by their evidence."""
 TRIALS, ROUNDS = 8, 20
 """Clusters that are left out in turn, those that are needed least; rounds of this at most."""
 BETTER = 0.5
@@ -47,37 +50,55 @@ def effort(X: Points) -> Effort:
     return Effort(30, 5) if X.shape[0] <= FEW and X.shape[0] * X.shape[1] <= SMALL else Effort(15, 2)
 
 
-def refined(X: Points, settings: Settings, best: Best, interrupt: Interrupt) -> Best:
-    """A clustering, or a better one from nearby."""
+def refined(X: Points, settings: Settings, candidates: list[Best], interrupt: Interrupt) -> Best:
+    """The candidate of the highest evidence, or a better clustering from nearby."""
     iterations, patience = effort(X)
-    settings = short(X, settings, best, iterations)
+    best, evidence = most_evident(X, settings, candidates, interrupt)
+    settings = short(X, settings, iterations)
     with ThreadPoolExecutor(settings.n_jobs) as pool:
         failed = 0
         for number in range(ROUNDS):
             if interrupt.requested or best.labels.max() < 1 or failed == patience:
                 break
-            scores = log_scores(settings.prior, X, best.labels)
+            scores = log_scores(best.prior, X, best.labels)
 
             def try_without(cluster: int, number: int = number, best: Best = best, scores: Any = scores) -> Best:
-                labels = without_one(scores, best.labels, cluster)
-                own = replace(settings, alpha=best.alpha, init_clusters=labels, n_jobs=1)
-                chain = Chain(X, own, SHAKEN * (number + 1) + cluster)
-                try:
-                    return chain.run(interrupt).best
-                finally:
-                    chain.context.data.close()
+                begun = best._replace(labels=without_one(scores, best.labels, cluster))
+                return run_from(X, settings, begun, SHAKEN * (number + 1) + cluster, interrupt)
 
             found = max(pool.map(try_without, least_needed(scores, best.labels)), key=lambda one: one.log_posterior)
-            better = found.log_posterior > best.log_posterior + BETTER
-            best, failed = (found, 0) if better else (best, failed + 1)
+            its_evidence = log_evidence_of(found, X, settings)
+            better = its_evidence > evidence + BETTER
+            best, evidence, failed = (found, its_evidence, 0) if better else (best, evidence, failed + 1)
     return best
 
 
-def short(X: Points, settings: Settings, best: Best, iterations: int) -> Settings:
-    """The settings of short chains with the prior that a search has come to."""
-    grid = settings.hyperprior
-    if grid is not None:
-        settings = replace(settings, prior=grid.prior(best.place), hyperprior=replace(grid, start=best.place))
+def most_evident(X: Points, settings: Settings, candidates: list[Best], interrupt: Interrupt) -> tuple[Best, float]:
+    """Of the best clusterings of some numbers of clusters, each with the most probable prior and labels, the one of the
+    highest evidence."""
+    best_of_size = {}
+    for candidate in sorted(candidates, key=lambda one: one.log_posterior):
+        best_of_size[int(candidate.labels.max())] = candidate
+    settings = short(X, settings, GREEDY_STEPS)
+    found = []
+    for candidate in sorted(best_of_size.values(), key=lambda one: -one.log_posterior)[:CANDIDATES]:
+        polished = run_from(X, settings, candidate, SHAKEN - 1, interrupt)
+        found.append((polished, log_evidence_of(polished, X, settings)))
+    return max(found, key=lambda pair: pair[1])
+
+
+def run_from(X: Points, settings: Settings, begun: Best, number: int, interrupt: Interrupt) -> Best:
+    """What a short chain finds that begins with a clustering."""
+    own = replace(settings, prior=begun.prior, alpha=begun.alpha, init_clusters=begun.labels, n_jobs=1)
+    chain = Chain(X, own, number)
+    try:
+        return chain.run(interrupt).best
+    finally:
+        chain.context.data.close()
+
+
+def short(X: Points, settings: Settings, iterations: int) -> Settings:
+    """The settings of short chains."""
     settings = replace(
         settings, initializer=make_initializer("kmeans"), max_iter=iterations,
         stop_when_flat=False, exact_moves=False, other_start=None, n_chains=1, progress=None, checkpoint=None,

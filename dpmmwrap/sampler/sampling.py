@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpmmwrap.families.hyperprior import FIRST, Place
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.single_points import Founders
@@ -36,10 +35,10 @@ def step(key: Any, partition: Partition, context: Context, tools: Tools, founder
     return partition, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)
 
 
-def look(partition: Partition, context: Context, place: Place = FIRST) -> Sample:
+def look(partition: Partition, context: Context) -> Sample:
     """What is kept of a draw."""
     model, counts = context.model, partition.counts
     log_marginals = context.data.log_marginals(model, partition)
     log_posterior = context.log_posterior(partition.alpha, counts, log_marginals)
     weights = counts[model.outliers :] / context.data.n_rows
-    return Sample(len(weights), partition.alpha, log_posterior, weights, place)
+    return Sample(len(weights), partition.alpha, log_posterior, weights, model.prior)

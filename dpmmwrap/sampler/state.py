@@ -11,7 +11,6 @@ from numpy.random import SFC64, Generator
 
 from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
-from dpmmwrap.families.hyperprior import FIRST, Place
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 RECORD = np.dtype(
@@ -77,8 +76,6 @@ class State:
     failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
     drawn, 0 for a start's."""
     iteration: int = 0
-    place: Place = FIRST
-    """Of the prior on its grid, where it is learned."""
     exact_due: int = 0
     exact_wait: int = 1
     """The iteration of the search's next exact moves, and how long it waited for them."""
@@ -161,7 +158,7 @@ class Best(NamedTuple):
     labels: IntArray
     sublabels: UInt8Array
     alpha: float
-    place: Place
+    prior: Prior
 
 
 def next_key(rng: Generator) -> Any:

@@ -290,6 +290,11 @@ def train(
     budget = Budget(minutes, time.perf_counter())
     training = Training(settings)
     checkpoint = checkpoint_path(out)
+    if resume and out.exists() and not checkpoint.exists():
+        raise ValueError(
+            f"the training of {out} has come to its end, and there is nothing to resume: without --resume it begins "
+            "anew"
+        )
     if resume:
         training.load_checkpoint(checkpoint)
     with Interrupt() as interrupt:

@@ -27,6 +27,10 @@ class Bound(NamedTuple):
     draw: int
     """Which draw it is."""
 
+    def __repr__(self) -> str:
+        points = f"{len(self.labels):,} points"
+        return f"Bound(draw {self.draw}: {counted(self.n_clusters)} of {points}, distance {self.distance:.3g})"
+
 
 class CredibleBall(NamedTuple):
     """The smallest ball around a partition that holds a given share of the draws."""
@@ -44,6 +48,11 @@ class CredibleBall(NamedTuple):
     lower: Bound
     """Among the draws in the ball with the most clusters, the farthest."""
     loss: Loss
+
+    def __repr__(self) -> str:
+        edges = {"horizontal": self.horizontal, "upper": self.upper, "lower": self.lower}
+        lines = "".join(f"\n  {name}: {bound!r}" for name, bound in edges.items())
+        return f"CredibleBall({self}){lines}"
 
     def __str__(self) -> str:
         if self.loss == "vi":

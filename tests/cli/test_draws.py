@@ -25,7 +25,16 @@ from dpmmwrap.trace import COLUMNS, Iteration
 QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)
 SAMPLED = (*QUICK, "--draws", 20, "--chains", 2, "--thin", 2)
 ALWAYS = {
-    *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
+    *(
+        "labels.csv",
+        "labels.npy",
+        "groups.npy",
+        "model.npz",
+        "trace.csv",
+        "summary.json",
+        "report.html",
+        "dpmmwrap-files.json",
+    ),
     *("clusters.png", "trace.png"),
 }
 
@@ -167,13 +176,13 @@ def test_outliers_are_in_no_group(run, points: Path, tmp_path: Path) -> None:
     assert run("predict", out / "model.npz", points).code == 0
 
 
-def test_what_is_of_an_earlier_fit_is_told(
+def test_what_is_of_an_earlier_fit_goes(
     run, sampled: tuple[dict[str, Any], Path], points: Path, tmp_path: Path
 ) -> None:
     out = shutil.copytree(sampled[1], tmp_path / "out")
     done = run("fit", points, *QUICK, "--out", out)
-    assert "(confidence.npy, draws.npz, posterior.png, pairs.png, chains.png there are of an earlier fit)" in done.out
-    assert (out / "draws.npz").exists()
+    assert "(confidence.npy, draws.npz, posterior.png, pairs.png, chains.png of an earlier fit removed)" in done.out
+    assert not (out / "draws.npz").exists()
 
 
 @pytest.mark.parametrize("family", ["multinomial", "mixed"])

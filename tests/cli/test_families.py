@@ -14,7 +14,7 @@ from dpmmwrap.cli import answers
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backend", "native", "--chains", 1)
 WRITTEN = {
     *("labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"),
-    *("clusters.png", "groups.png", "trace.png"),
+    *("clusters.png", "groups.png", "trace.png", "dpmmwrap-files.json"),
 }
 MIXED = ["age", "height", "sex", "colour", "code"]
 
@@ -128,8 +128,8 @@ def test_skipping_rows(run, summary_of, gappy: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     # Rows go by their numbers in the file.
     ids = json.loads(page.split('id="data">')[1].split("</script>")[0])["ids"]
-    assert ids == [str(row) for row in np.load(out / "rows.npy")]
-    assert "Rows are counted from 0." in page
+    assert ids == [str(row + 1) for row in np.load(out / "rows.npy")]
+    assert "Rows are counted from 1." in page
     assert "--skip-missing --out" in page.split('id="command">')[1]
 
 
@@ -194,7 +194,7 @@ def test_counts_of_other_words(run, counts: Path, tmp_path: Path) -> None:
     said = run("predict", tmp_path / "out" / "model.npz", tmp_path / "wide.npz").sentence
     assert "30 features like the model, but it has 31" in said
     np.save(tmp_path / "x.npy", -np.ones((3, 30)))
-    assert "counts of 0 or more" in run("predict", tmp_path / "out" / "model.npz", tmp_path / "x.npy").sentence
+    assert "whole numbers of 0 or more" in run("predict", tmp_path / "out" / "model.npz", tmp_path / "x.npy").sentence
 
 
 # Tables
@@ -204,14 +204,15 @@ def test_a_table_by_itself(run, summary_of, table: Path, tmp_path: Path) -> None
     out = tmp_path / "out"
     summary = summary_of(table, "--family", "mixed", "--labels", tmp_path / "truth.txt", "--out", out)
     assert (summary["family"], summary["covariance_type"]) == ("mixed", "diag")
-    assert summary["categorical"] == ["sex", "colour"]
+    assert summary["categorical"] == ["sex", "colour", "code"]
+    assert "taken for categories, as they hold few different whole numbers: code" in summary["notes"][0]
     assert (summary["missing"], summary["dimensions"]) == (18, 5)
     assert summary["converted_from"] is None
     assert summary["ari"] > 0.95
     assert {path.name for path in out.iterdir()} == WRITTEN
     done = run("fit", table, "--family", "mixed", *QUICK)
-    assert "180 points of 3 numeric and 2 categorical columns" in done.out
-    assert "mixed, categorical: sex, colour" in done.out
+    assert "180 points of 2 numeric and 3 categorical columns" in done.out
+    assert "mixed, categorical: sex, colour, code" in done.out
 
 
 def test_categorical_columns_by_name_and_number(run, summary_of, table: Path, tmp_path: Path) -> None:

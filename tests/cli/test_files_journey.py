@@ -100,7 +100,7 @@ def test_the_same_table_in_every_format(run, result: Path, tmp_path: Path, endin
 def test_labels_csv_answers_for_each_row(run, result: Path, tmp_path: Path) -> None:
     folder = result / "result"
     answers, labels = table_of(folder / "labels.csv"), np.load(folder / "labels.npy")
-    assert list(answers[0]) == ["id", "cluster", "probability", "outlier"]
+    assert list(answers[0]) == ["id", "cluster", "group", "probability", "outlier"]
     assert [answer["id"] for answer in answers] == [f"f{i:03}" for i in range(120)]
     assert [int(answer["cluster"]) for answer in answers] == labels.tolist()
     assert {answer["outlier"] for answer in answers} == {"0"}
@@ -113,7 +113,7 @@ def test_labels_csv_answers_for_each_row(run, result: Path, tmp_path: Path) -> N
     done = run("predict", folder / "model.npz", new, "--id", "name", "--out", tmp_path / "answers.csv")
     assert done.code == 0, done.err
     found = table_of(tmp_path / "answers.csv")
-    assert list(found[0]) == list(answers[0]) and [row["id"] for row in found] == ["a", "b"]
+    assert list(found[0]) == ["id", "cluster", "probability", "outlier"] and [row["id"] for row in found] == ["a", "b"]
     assert [int(row["cluster"]) for row in found] == mixture.predict(np.array([[0.5, 1.0], [5.2, 9000]])).tolist()
     again = run("predict", folder / "model.npz", result / "flowers.csv", "--id", "id", "--out", tmp_path / "same.csv")
     assert again.code == 0, again.err
@@ -141,7 +141,7 @@ def test_outliers_and_rows_that_are_left_out(run, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "left out       2 rows with missing values" in done.out
     answers = table_of(tmp_path / "out" / "labels.csv")
-    assert list(answers[0]) == ["row", "cluster", "probability", "outlier"]
+    assert list(answers[0]) == ["row", "cluster", "group", "probability", "outlier"]
     assert [int(answer["row"]) for answer in answers] == [i for i in range(1, 62) if i not in (3, 5)]
     assert answers[-1]["outlier"] == "1" and answers[-1]["cluster"] == "-1"
     model = tmp_path / "out" / "model.npz"
@@ -201,8 +201,8 @@ def test_what_is_said_of_columns(run, tmp_path: Path) -> None:
     assert "for decimal commas use" in run("fit", commas, "--categorical", "species").sentence
     said = run("fit", commas).sentence
     assert "column 'width' holds" in said and said.endswith("for decimal commas use --decimal ,")
-    points = written(tmp_path / "points.csv", ["a;b", "1.234,5;1", "2,5;3"])
-    assert "column 'a' holds '1.234,5'" in run("fit", points, "--decimal", ",").sentence
+    points = written(tmp_path / "points.csv", ["a;b", "1.23,5;1", "2,5;3"])
+    assert "column 'a' holds '1.23,5'" in run("fit", points, "--decimal", ",").sentence
     nothing = run("fit", tmp_path / "*.npy").sentence
     assert "should match a file, but it matches none" in nothing
     other = written(tmp_path / "other.csv", ["id,width,depth", "a,1,2", "b,3,4"])

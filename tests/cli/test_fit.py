@@ -102,7 +102,8 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
     assert done.code == 0
     pictures = {"clusters.png", "groups.png", "trace.png"}
     assert {path.name for path in folder.iterdir()} == pictures | {
-        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html"
+        "labels.csv", "labels.npy", "groups.npy", "model.npz", "trace.csv", "summary.json", "report.html",
+        "dpmmwrap-files.json"
     }  # fmt: skip
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     assert labels.shape == (600,)
@@ -236,7 +237,7 @@ def test_priors_that_do_not_fit(run, data: Path, tmp_path: Path) -> None:
     path.write_text("[1, 2")
     assert "JSON" in run("fit", data, "--prior", path).sentence
     assert "not 'flat'" in run("fit", data, "--prior", "flat").sentence
-    assert "cannot be read" in run("fit", data, "--prior", tmp_path / "none.json").sentence
+    assert "there is none of that name" in run("fit", data, "--prior", tmp_path / "none.json").sentence
 
 
 # Bad input

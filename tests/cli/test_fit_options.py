@@ -62,7 +62,14 @@ def test_the_help_says_what_there_is(run) -> None:
 def test_every_option_has_its_section(run) -> None:
     shown = run("fit", "--help").out
     titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Data and results:", "Model:", "Search:", "Draws from the posterior:", "Running:"]
+    assert titles == [
+        "Data and results:",
+        "How files are written:",
+        "Model:",
+        "Search:",
+        "Draws from the posterior:",
+        "Running:",
+    ]
     _, *sections = shown.split("  Examples:")[0].split(":\n  -")
     assert len(sections) == len(titles)
     hidden = {option.name for option in fit_module.command.params if getattr(option, "hidden", False)}
@@ -182,10 +189,9 @@ def test_a_picture_that_fails_takes_nothing_with_it(
     monkeypatch.setattr("dpmmwrap.plotting.fit_figure", broken)
     monkeypatch.setattr("dpmmwrap.report.write_report", broken)
     done = run("fit", counts, "--family", "multinomial", *QUICK, "--out", tmp_path / "out")
-    assert done.code == 0
+    assert done.code == 1
     assert done.err.splitlines() == [
-        f"dpmmwrap: note: {name} could not be drawn (ZeroDivisionError: no way)"
-        for name in ("report.html", "clusters.png")
+        f"dpmmwrap: {name} could not be drawn (ZeroDivisionError: no way)" for name in ("report.html", "clusters.png")
     ]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "labels.csv",
@@ -196,5 +202,6 @@ def test_a_picture_that_fails_takes_nothing_with_it(
         "summary.json",
         "groups.png",
         "trace.png",
+        "dpmmwrap-files.json",
     }
     assert "clusters.png" not in done.out

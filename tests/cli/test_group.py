@@ -1,5 +1,6 @@
 """`dpmmwrap` itself: help, versions, and how problems end."""
 
+import os
 import subprocess
 import sys
 
@@ -26,7 +27,20 @@ def test_every_command_has_a_help(run, name: str) -> None:
 
 
 def test_version(run) -> None:
-    assert run("--version").out.split() == ["dpmmwrap,", "version", dpmmwrap.__version__]
+    first, *lines = run("--version").out.splitlines()
+    assert first == f"dpmmwrap, version {dpmmwrap.__version__}"
+    told = dict(line.split(" ", 1) for line in lines)
+    assert {"Python", "numba", "torch", "Julia"} <= set(told) and told["numba"][0].isdigit()
+
+
+def test_completion_by_the_shell(run) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        done = run("completion", shell)
+        assert done.code == 0 and "_DPMMWRAP_COMPLETE" in done.out
+    typed = {"_DPMMWRAP_COMPLETE": "bash_complete", "COMP_WORDS": "dpmmwrap fit --skip", "COMP_CWORD": "2"}
+    command = [sys.executable, "-m", "dpmmwrap"]
+    done = subprocess.run(command, env=os.environ | typed, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["plain,--skip-missing"]
 
 
 def test_without_arguments_the_help_is_shown(run) -> None:

@@ -84,7 +84,7 @@ def test_predictions_are_averaged_over_draws(run, points: Path, tmp_path: Path) 
 
 def test_rows_with_gaps_are_left_out_where_that_is_asked_for(run, model: Path, points: Path, tmp_path: Path) -> None:
     X = np.load(points)
-    X[[0, 40]] = np.nan
+    X[[0, 40], 1] = np.nan
     np.save(tmp_path / "gaps.npy", X)
     given = ("predict", model, tmp_path / "gaps.npy", "--out", tmp_path / "labels.csv")
     assert run(*given).sentence.endswith("needs every value; --skip-missing leaves out such rows")

@@ -26,6 +26,16 @@ def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.checkpoint"))
 
 
+def test_a_run_that_is_done_is_not_resumed(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "[default: splitnet.safetensors]" in " ".join(run("train", "--help").out.split())
+    assert "there is no checkpoint" in run("train", "--dim", 2, "--resume").sentence
+    assert run("train", "--dim", 2, "--steps", 2, "--batch", 1).code == 0
+    assert (tmp_path / "splitnet.safetensors").exists()
+    said = run("train", "--dim", 2, "--steps", 2, "--batch", 1, "--resume").sentence
+    assert "the training of splitnet.safetensors has come to its end" in said
+
+
 def test_minutes_are_obeyed_by_a_run_that_goes_on(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "TIMED", (1, 2))
     path = tmp_path / "w.safetensors"

@@ -57,6 +57,8 @@ def test_log_posterior_is_the_samplers() -> None:
         ([-100.0, -150.0, -100.0], 3),
         ([-200.0, -100.0], 2),
         ([50.0, 99.5, 100.0], 2),
+        # What the greedy steps at the end bring aside.
+        ([-200.0, -150.0, *[-100.0] * 10, *[-80.0] * 5], 3),
     ],
 )
 def test_iterations_until_settled(values: list[float], settled: int) -> None:

@@ -142,7 +142,7 @@ def test_parquet(tmp_path: Path) -> None:
         "code": ["7", "8", "7"], "sex": ["f", "", "m"], "kind": ["", "b", ""], "ill": ["True", "", "False"],
     }  # fmt: skip
     frame.assign(when=pandas.Timestamp("2020-01-01")).to_parquet(tmp_path / "x.parquet")
-    assert "its column 'when' is of type timestamp" in message_of(tmp_path / "x.parquet", kind="table")
+    assert "its column 'when' holds dates, such as '2020-01-01" in message_of(tmp_path / "x.parquet", kind="table")
     frame.to_parquet(tmp_path / "x.parquet")
     with pytest.raises(WordsInstead, match="its column 'sex' holds words, such as 'f'") as caught:
         read_data(tmp_path / "x.parquet", gaps=True)

@@ -90,14 +90,15 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
     """The end of the search as on one machine, for data so small that the client can have them."""
     import dask.array as da
 
-    from dpmmwrap.backends.native import best_of, with_best
+    from dpmmwrap.backends.native import with_best
     from dpmmwrap.sampler.refinement import refined
 
     handle: Any = result.labels
     found = list(X.cluster.ask(handle.chain, query=("best", ())).values())
     labels, sublabels = (np.concatenate([part[which] for part in found]) for which in range(2))
     points = X.everything()
-    best = refined(points, settings, best_of(replace(result, labels=labels, sublabels=sublabels)), interrupt)
+    known = result.candidates[result.chain]._replace(labels=labels, sublabels=sublabels)
+    best = refined(points, settings, [known], interrupt)
     sizes = tuple(len(part[0]) for part in found)
     return replace(
         with_best(result, best),

@@ -21,7 +21,7 @@ from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
 from dpmmwrap.backends.dask.records import Log, Saved
-from dpmmwrap.families.base import Points, Statistics, put
+from dpmmwrap.families.base import Points, Prior, Statistics, put
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
@@ -280,10 +280,10 @@ class RemoteData(Data):
         self.X.give("truth", truth)
         return np.asarray(sum(self.ask("table", "truth", int(truth.max()) + 1, state.n_clusters).values()))
 
-    def best_of(self, state: State, log_posterior: float) -> Best:
+    def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
         self.tell("keep_best")
         labels: Any = RemoteLabels(self.chain)
-        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.alpha, state.place)
+        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.alpha, prior)
 
     # Checkpoints: the labels are in files of their own, which the workers write and read.
 

@@ -18,8 +18,9 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.bins import sample_rows
-from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, needs_all_values, offset_of, useful_columns
+from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, gaps_notes, needs_all_values, offset_of, useful_columns
 from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.warning import warn_caller
 
 WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""
@@ -150,7 +151,7 @@ def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
     try:
         doubt = cluster.check_versions(addresses)
         if doubt is not None:
-            warnings.warn(doubt, UserWarning, stacklevel=4)
+            warn_caller(doubt)
         read = read_counts(cluster, blocks, threads) if estimator.family == "multinomial" else None
         yield read or read_numbers(estimator, cluster, blocks, threads)
     finally:
@@ -217,7 +218,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
             found = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
             return np.nanmin([low for low, _ in found], axis=0), np.nanmax([high for _, high in found], axis=0)
 
-    useful = useful_columns(sample, prior, getattr(estimator, "feature_names_in_", None), extremes=extremes)
+    useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
     kept = None if useful.restored is None else useful.restored.kept
     if kept is not None:
         # Chunks depend on the number of columns, and so does who has which rows.
@@ -232,7 +233,8 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
         raise ValueError(TOO_WIDE)
     points.dtype = np.dtype(np.float32)
     missing_left = missing if kept is None else int(sum(cluster.ask(0, query=("gaps", ()), of_points=True).values()))
-    return Read(points, offset, None, missing_left, useful.restored, useful.notes)
+    notes = (*useful.notes, *gaps_notes(missing_left, estimator, columns))
+    return Read(points, offset, None, missing_left, useful.restored, notes)
 
 
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:

@@ -1,34 +1,36 @@
-"""The width and the strength of the prior given the clusters: an exact move.
+"""The hyperparameters of the prior given the clusters: drawn while sampling, climbed in a search.
 
-With all parameters of clusters integrated out, the grid's conditional distribution is the clusters' evidence at each of
-its places. Outliers have a prior of their own, which is not learned.
+Outliers have a prior of their own, which is not learned.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from dpmmwrap.families.base import Statistics, take
-from dpmmwrap.families.hyperprior import Hyperprior, Place
+from dpmmwrap.families.base import Prior, Statistics, take
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.state import generator
 
+CLIMB = 3
+"""Steps towards the most probable hyperparameters from one time to the next."""
 
-class HyperparametersInfo(NamedTuple):
-    changed: bool
 
-
-def step(key: Any, place: Place, context: Context, clusters: Statistics) -> tuple[Place, HyperparametersInfo]:
-    """Draw the place of the prior on its grid anew, given the statistics of the clusters; without a grid it stays."""
+def step(key: Any, context: Context, clusters: Statistics) -> Prior:
+    """A prior drawn anew given the statistics of the clusters: an exact move (see `families.hyperprior`)."""
     hyperprior = context.settings.hyperprior
-    if hyperprior is None:
-        return place, HyperparametersInfo(changed=False)
-    inside = take(clusters, slice(context.model.outliers, None))
-    drawn = hyperprior.draw(place, inside, generator(key))
-    return drawn, HyperparametersInfo(changed=drawn != place)
+    assert hyperprior is not None
+    prior: Prior = hyperprior.draw(context.model.prior, inside(context, clusters), generator(key))
+    return prior
 
 
-def with_prior(context: Context, hyperprior: Hyperprior, place: Place) -> Context:
-    """The same context with the prior of a place on the grid."""
-    return context._replace(model=replace(context.model, prior=hyperprior.prior(place)))
+def climb(context: Context, clusters: Statistics) -> Prior:
+    """A prior that is more probable given the clusters."""
+    hyperprior = context.settings.hyperprior
+    assert hyperprior is not None
+    prior: Prior = hyperprior.climb(context.model.prior, inside(context, clusters), CLIMB)
+    return prior
+
+
+def inside(context: Context, clusters: Statistics) -> Statistics:
+    """The clusters without the outliers."""
+    return take(clusters, slice(context.model.outliers, None))

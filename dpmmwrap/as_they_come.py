@@ -1,0 +1,87 @@
+"""The columns of a mixed table of which nothing was said: which are categories, and which are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.columns import as_words_or_numbers, is_numeric
+from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows, some_rows, strange_columns
+from dpmmwrap.files.selection import listed
+
+
+class Sorted(NamedTuple):
+    """The columns to cluster by, those that are categorical, and what is to be said of it."""
+
+    table: dict[str, Any]
+    categorical: list[str]
+    notes: tuple[str, ...]
+
+
+def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
+    """Words are categories, unless nearly every row has its own: then they are an id or a text, and left out. Few
+    different whole numbers are codes of categories.
+
+    Without names all columns stay, as new rows go by their places.
+    """
+    refuse_dates(table)
+    words = {name: as_words_or_numbers(column) for name, column in table.items() if not is_numeric(column)}
+    texts = [name for name, column in words.items() if named and names_rows(column.tolist())]
+    if len(texts) == len(table):
+        texts = []
+    codes = [name for name, column in table.items() if name not in words and few_whole_numbers(numbers(column))]
+    kept = {name: column for name, column in table.items() if name not in texts}
+    notes = [text_note(name, words[name]) for name in texts]
+    if codes:
+        called = listed(codes if named else [str(int(name) + 1) for name in codes], 5)
+        notes.append(
+            f"taken for categories, as they hold few different whole numbers: {called} (to have it otherwise, name the "
+            "categorical columns: categorical)"
+        )
+    return Sorted(kept, [name for name in kept if name in words or name in codes], tuple(notes))
+
+
+def refuse_dates(table: Mapping[str, Any]) -> None:
+    """Dates are neither numbers nor categories: every day would be a level of its own."""
+    for name, column in table.items():
+        if is_numeric(column):
+            continue
+        values = np.asarray(column)
+        if values.dtype.kind in "Mm" or holds_dates(as_words_or_numbers(values).tolist()):
+            raise ValueError(
+                f"the column {name!r} holds dates, which are neither numbers nor categories: leave it out, or use the "
+                f"days since some date; categorical=['{name}'] takes each for a category"
+            )
+
+
+def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
+    """What is to be said of columns of numbers that may not be what they look like."""
+    some = X[some_rows(*X.shape)]
+    called = [f"number {place + 1}" if names is None else repr(str(names[place])) for place in range(X.shape[1])]
+    coded, skewed = strange_columns((name, some[:, place]) for place, name in enumerate(called))
+    notes = [
+        f"the column {name} holds {code:g} far from all its other values: if that stands for a missing value, put NaN "
+        "in its place"
+        for name, code in coded.items()
+    ]
+    if skewed:
+        one = len(skewed) == 1
+        notes.append(
+            f"so skewed that Gaussian clusters would cut {'it' if one else 'them'} into pieces: the "
+            f"{'column' if one else 'columns'} {listed(skewed, 5)}; try the logarithm"
+        )
+    return tuple(notes)
+
+
+def numbers(column: Any) -> Any:
+    return as_words_or_numbers(np.asarray(column))
+
+
+def text_note(name: str, column: Any) -> str:
+    held = column[column != ""].tolist()
+    return (
+        f"the column {name!r} is left out: with {len(set(held)):,} different words in {len(held):,} rows it is an id "
+        f"or a text, not a category; categorical=['{name}'] would keep it"
+    )

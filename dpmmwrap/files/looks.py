@@ -1,0 +1,113 @@
+"""What a column is by how its values look: dates, names of rows, codes for missing values, skewed numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.files.numbers import GAPS
+
+FEW_ROWS = 10
+"""Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
+LOOKED_AT = 1000
+"""Values that tell whether a column holds dates."""
+MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
+"""Rows, and numbers in them, that tell how a column is spread."""
+DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
+DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}")
+MOST_WHOLE = 10
+"""Different whole numbers of a column that are categories at most."""
+ROWS_PER_LEVEL = 5
+"""With fewer, numbers are few because rows are."""
+SKEWED, STRAIGHT, GAIN = 1.5, 0.5, 0.3
+"""Skewness of a column that its logarithm would mend, the most that is left then, and nats a row that it gains."""
+
+
+class Strange(NamedTuple):
+    """Columns of numbers that may not be what they look like, by what they are called."""
+
+    coded: dict[str, float]
+    """With the number that may stand for a missing value."""
+    skewed: list[str]
+    """Those of which the logarithm would do better."""
+
+
+def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Strange:
+    coded, skewed = dict[str, float](), []
+    for name, column in columns:
+        code = missing_code(column)
+        if code is not None:
+            coded[name] = code
+        elif wants_logarithm(column):
+            skewed.append(name)
+    return Strange(coded, skewed)
+
+
+def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
+    """Rows that are looked at, evenly spaced."""
+    most = max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns)))
+    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+
+
+def holds_dates(fields: Sequence[str]) -> bool:
+    """Whether all words that are there are dates or times of day."""
+    held = [field for field in fields if field not in GAPS][:LOOKED_AT]
+    return bool(held) and all(DATE.fullmatch(field) for field in held)
+
+
+def names_rows(fields: Sequence[Any]) -> bool:
+    """Whether words are an id or free text: nearly every row has its own. Of a few words that may be by chance."""
+    held = [field for field in fields if field is not None and field not in GAPS]
+    return len(held) >= FEW_ROWS and 2 * len(set(held)) > len(held)
+
+
+def few_whole_numbers(column: np.ndarray[Any, Any]) -> bool:
+    """Whether a column of numbers has two to ten values, whole ones, as codes of categories have."""
+    if column.dtype.kind not in "fiu":
+        return False
+    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    # Most columns are told by a few of their values.
+    if len(np.unique(held[:LOOKED_AT])) > MOST_WHOLE:
+        return False
+    values = np.unique(held)
+    whole = bool((values == np.round(values)).all())
+    return 2 <= len(values) <= MOST_WHOLE and whole and len(held) >= ROWS_PER_LEVEL * len(values)
+
+
+def missing_code(column: np.ndarray[Any, Any]) -> float | None:
+    """A number such as -999 that stands apart from all others, more than once, as codes for missing values do."""
+    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    if len(held) < FEW_ROWS:
+        return None
+    for code in (held.min(), held.max()):
+        others = held[held != code]
+        if not is_code(float(code)) or len(held) - len(others) < 2 or len(others) < 2:
+            continue
+        if np.abs(others - code).min() > np.ptp(others) > 0:
+            return float(code)
+    return None
+
+
+def is_code(value: float) -> bool:
+    digits = f"{abs(value):.0f}"
+    return value == round(value) and set(digits) == {"9"} and (len(digits) > 1 or value < 0)
+
+
+def wants_logarithm(column: np.ndarray[Any, Any]) -> bool:
+    """Whether a positive column is so skewed that one Gaussian makes its logarithm far more probable."""
+    held = np.asarray(column[~np.isnan(column)] if column.dtype.kind == "f" else column, dtype=np.float64)
+    if len(held) < 3 * FEW_ROWS or held.min() <= 0 or held.max() == held.min():
+        return False
+    logarithms = np.log(held)
+    gain = np.log(held.std()) - np.log(logarithms.std()) - logarithms.mean()
+    return bool(skewness(held) > SKEWED and abs(skewness(logarithms)) < STRAIGHT and gain > GAIN)
+
+
+def skewness(values: np.ndarray[Any, Any]) -> float:
+    standard = (values - values.mean()) / values.std()
+    return float((standard**3).mean())

@@ -1,0 +1,134 @@
+"""Numbers as people write them: decimal commas, marks between thousands, currencies, percent."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from dpmmwrap.files.format import PLAIN, Format
+from dpmmwrap.files.problems import DoubtfulCommas, InputError
+
+GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
+"""Fields of a text file that stand for a missing value."""
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
+MONEY = "$€£¥"
+MARKED = re.compile(
+    rf"([-+]?)([{MONEY}]?)\s?([-+]?[\d.,'’\u00a0\u202f]*\d(?:e[-+]?\d+)?)\s?([{MONEY}%]?)", re.IGNORECASE
+)
+"""A number with a currency before or behind it, or with a percent sign."""
+GROUPED = {
+    mark: re.compile(rf"[-+]?[1-9]\d{{0,2}}(?:(?:{mark}\d{{3}})+|(?:['’\u00a0\u202f]\d{{3}})+)(?:{decimal}\d+)?")
+    for mark, decimal in ((",", r"\."), (r"\.", ","))
+}
+"""A number in groups of three digits."""
+ONE_COMMA = re.compile(r"[-+]?\d{1,3},\d{3}")
+"""What may be thousands, or have three decimals behind a comma."""
+
+
+class Mark(NamedTuple):
+    """How a number was written that computers do not write so."""
+
+    text: str
+    value: float
+    sign: str = ""
+    """A currency, or %."""
+    thousands: bool = False
+    doubtful: bool = False
+    """Whether the mark between thousands may also be one before decimals."""
+
+
+def has_decimal_comma(text: str) -> bool:
+    return DECIMAL_COMMA.fullmatch(text) is not None and GROUPED[","].fullmatch(text) is None
+
+
+def is_number(field: str, decimal: str = ".") -> bool:
+    try:
+        read_number(field, decimal)
+    except ValueError:
+        return False
+    return True
+
+
+def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
+    """A number, and how it was written where that is not plain; a ValueError where it is none."""
+    # Python itself would take 1_000 for a number; and where a comma is the mark, a point stands between thousands.
+    if "_" not in field and not (decimal == "," and "." in field):
+        try:
+            return float(field.replace(",", ".") if decimal == "," else field), None
+        except ValueError:
+            pass
+    mark = marked(field, decimal)
+    return mark.value, mark
+
+
+def marked(field: str, decimal: str) -> Mark:
+    """A number with a sign beside it, or in groups of digits."""
+    found = MARKED.fullmatch(field.strip())
+    if found is None or (found[2] and found[4]) or (found[1] and found[3][0] in "-+"):
+        raise ValueError(f"{field} is not a number")
+    digits, sign = found[1] + found[3], found[2] or found[4]
+    grouped = GROUPED["," if decimal == "." else r"\."].fullmatch(digits) is not None
+    plain = re.sub(r"[,'’\u00a0\u202f]" if decimal == "." else r"[.'’\u00a0\u202f]", "", digits) if grouped else digits
+    if not grouped and decimal == "," and "." in plain:
+        raise ValueError(f"{field} is not a number")
+    doubtful = decimal == "." and not sign and ONE_COMMA.fullmatch(digits) is not None
+    return Mark(field.strip(), float(plain.replace(",", ".") if decimal == "," else plain), sign, grouped, doubtful)
+
+
+class Reader:
+    """Reads the fields of a column as numbers, and remembers how they were written."""
+
+    def __init__(self, format: Format = PLAIN) -> None:
+        self.decimal = format.decimal
+        self.gaps = GAPS.union(format.missing)
+        self.marks: dict[tuple[str, bool, bool], Mark] = {}
+        """The first number that was written in some way."""
+        self.plain = False
+        """Whether some number had no sign."""
+
+    def __call__(self, field: str) -> float:
+        field = field.strip()
+        if field in self.gaps:
+            return math.nan
+        value, mark = read_number(field, self.decimal)
+        if mark is None or not mark.sign:
+            self.plain = True
+        if mark is not None:
+            self.marks.setdefault((mark.sign, mark.thousands, mark.doubtful), mark)
+        return value
+
+    @property
+    def signs(self) -> list[str]:
+        return list(dict.fromkeys(mark.sign for mark in self.marks.values() if mark.sign))
+
+
+def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separator: str) -> tuple[str, ...]:
+    """What is to be said of numbers that are not written plainly; an InputError where they may mean something else."""
+    for name, reader in readers.items():
+        several = reader.signs + ([] if "%" not in reader.signs or not reader.plain else ["nothing"])
+        if len(several) > 1:
+            beside = " and ".join(several)
+            raise InputError(
+                f"{source} should have numbers of one kind in its column {name!r}, but beside them stands {beside}"
+            )
+    marks = [mark for reader in readers.values() for mark in reader.marks.values()]
+    check_doubtful(marks, source, format, separator)
+    examples = {(mark.sign, mark.thousands): mark for mark in reversed(marks)}
+    if not examples:
+        return ()
+    told = ", ".join(f"{mark.text!r} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
+    return (f"numbers are read without the marks in them: {told}",)
+
+
+def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator: str) -> None:
+    """Refuse 3,750 where nothing tells whether it is 3750 or 3.75: between commas only thousands can have one."""
+    grouped = [mark for mark in marks if mark.thousands]
+    doubtful = next((mark for mark in grouped if mark.doubtful), None)
+    if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):
+        return
+    decimal = float(doubtful.text.replace(",", "."))
+    raise DoubtfulCommas(
+        f"{source} should hold numbers, but {doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
+    )
