@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import absent, compiling
+from dpmmwrap import compiling
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -525,7 +526,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return self.fit(X, y, **options).labels_
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row, by `predict_proba`; -1 for outliers.
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers, and for rows without any value.
 
         Parameters
         ----------
@@ -541,7 +542,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: IntArray = self._lazily("predict", X, np.int32)
             return lazy
         rows = self._rows(X)
-        return absent.predict(self.mixture_, rows)
+        return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row, by the clusters' posterior predictives.
@@ -563,7 +564,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
             return lazy
         rows = self._rows(X)
-        return absent.predict_proba(self.mixture_, rows)
+        return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, of the mean over draws if there are any.
@@ -582,7 +583,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("score_samples", X, np.float64)
             return lazy
         rows = self._rows(X)
-        return absent.score_samples(self.mixture_, rows)
+        return self.mixture_.score_samples(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density.
@@ -678,7 +679,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.mixture_.family == "full":
             # A row without any value has no cluster; one with some cannot be told.
             inside = self.mixture_._useful(rows)
-            if np.isnan(inside[absent.with_values(inside)]).any():
+            if np.isnan(inside[with_values(inside)]).any():
                 raise ValueError(NO_GAPS)
         return rows
 

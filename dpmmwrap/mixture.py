@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.sparse import issparse
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
 from dpmmwrap.density import GAUSSIAN, Density, density_of
@@ -35,9 +36,9 @@ BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+SIZES_SHOWN, NAMES_SHOWN = 8, 5
 
-
-Answer = Callable[[Any, slice], Any]
+Answer = Callable[[Any, Any], Any]
 """From points to what is asked about them; also told which rows they are."""
 
 
@@ -48,7 +49,7 @@ class Assignment(NamedTuple):
     probabilities: Float64Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mixture:
     """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
 
@@ -151,6 +152,18 @@ class Mixture:
         posterior = prior.posterior(statistics).replaced(np.array([count]), special)
         return cls(statistics.counts[:count], posterior, outlier_weight, columns)
 
+    def __repr__(self) -> str:
+        sizes = [f"{count:,.0f}" for count in self.counts[:SIZES_SHOWN]]
+        rest = self.n_clusters - len(sizes)
+        columns = several(self.n_inputs, "column")
+        told = [
+            f"{several(self.n_clusters, 'cluster')} of {', '.join(sizes)}{f' and {rest:,} more' if rest else ''} rows",
+            columns if self.input_names is None else f"{columns} ({listed(self.input_names, NAMES_SHOWN)})",
+            *([f"outliers {self.outlier_weight:g}"] if self.outlier_weight > 0 else []),
+            *([] if self.averaged is None else [f"averaged over {several(len(self.averaged.starts), 'draw')}"]),
+        ]
+        return f"Mixture({self.family}: {'; '.join(told)})"
+
     def shifted(self, offset: FloatArray) -> Mixture:
         """The same mixture for data from which `offset` has been subtracted."""
         averaged = None if self.averaged is None else self.averaged.shifted(offset)
@@ -217,16 +230,26 @@ class Mixture:
         names[self.n_clusters :] = -1
         return names
 
-    def _by_blocks(self, X: Any, answer: Answer, kind: Any, *width: int) -> Any:
-        """What `answer` says of rows, asked for so many at a time that memory is bounded."""
+    def _by_blocks(self, X: Any, answer: Answer, fill: Any) -> Any:
+        """What `answer` says of rows, asked for so many at a time that memory is bounded, and `fill` of those without
+        any value."""
         points = self._read(X)
-        found = np.empty((points.shape[0], *width), kind)
+        found = np.empty((points.shape[0], *fill.shape), fill.dtype)
         components = len(self._names) if self.averaged is None else len(self.averaged.clusters)
         step = min(max(BLOCK // (components + self.dim), 1), MOST_ROWS)
 
         def work(begin: int) -> None:
             rows = slice(begin, begin + step)
-            found[rows] = answer(self._prepared(points[rows]), rows)
+            own = self._prepared(points[rows])
+            there = with_values(own)
+            chosen: Any = rows
+            if not there.all():
+                found[rows] = fill
+                own, chosen = own[there], begin + np.flatnonzero(there)
+            if self.family == "full" and np.isnan(own).any():
+                raise ValueError("X has rows with some values missing, and full covariances need all of them")
+            if own.shape[0]:
+                found[chosen] = answer(own, chosen)
 
         for_each(work, range(0, len(found), step))
         return found
@@ -284,7 +307,7 @@ class Mixture:
         return log_sum(self._log_densities(points))
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row; -1 for outliers.
+        """The most probable cluster of each row; -1 for outliers, and for rows without any value.
 
         Parameters
         ----------
@@ -297,7 +320,9 @@ class Mixture:
             A label for each row.
         """
         likely = self._log_densities if self.averaged is None else self._probabilities
-        labels: IntArray = self._by_blocks(X, lambda points, _: self._names[likely(points).argmax(axis=1)], np.int32)
+        labels: IntArray = self._by_blocks(
+            X, lambda points, _: self._names[likely(points).argmax(axis=1)], np.int32(-1)
+        )
         return labels
 
     def predict_proba(self, X: Any) -> Float64Array:
@@ -311,10 +336,11 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. The outlier component, if any, is the last column.
+            Each row sums to 1. The outlier component, if any, is the last column. Of a row without any value all that
+            is known are the weights.
         """
         found: Float64Array = self._by_blocks(
-            X, lambda points, _: self._probabilities(points), np.float64, len(self._names)
+            X, lambda points, _: self._probabilities(points), np.exp(self._log_weights)
         )
         return found
 
@@ -329,18 +355,18 @@ class Mixture:
         Returns
         -------
         Assignment
-            `labels` and `probabilities`.
+            `labels` and `probabilities`; -1 and NaN of a row without any value.
         """
         kind = np.dtype([("label", np.int32), ("probability", np.float64)])
 
-        def answer(points: Points, rows: slice) -> Any:
+        def answer(points: Points, _: Any) -> Any:
             probabilities = self._probabilities(points)
             best = probabilities.argmax(axis=1)
             found = np.empty(len(best), kind)
             found["label"], found["probability"] = self._names[best], of_each(probabilities, best)
             return found
 
-        found = self._by_blocks(X, answer, kind)
+        found = self._by_blocks(X, answer, np.array((-1, np.nan), kind))
         return Assignment(np.ascontiguousarray(found["label"]), np.ascontiguousarray(found["probability"]))
 
     def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
@@ -356,10 +382,10 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n,)
-            The probability of that cluster.
+            The probability of that cluster; NaN of a row without any value.
         """
         found: Float64Array = self._by_blocks(
-            X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64
+            X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64(np.nan)
         )
         return found
 
@@ -374,9 +400,9 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n,)
-            In nats.
+            In nats; 0 of a row without any value, as nothing at all is certain.
         """
-        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64)
+        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0))
         return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
@@ -578,6 +604,10 @@ def read_restored(path: str | Path) -> Restored | None:
     if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
         raise ValueError("its arrays do not belong together")
     return restored
+
+
+def several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def of_each(probabilities: Float64Array, components: IntArray) -> Float64Array:

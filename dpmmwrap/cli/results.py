@@ -284,18 +284,11 @@ def write_labels(path: Path, fitted: Fitted, task: Task, tell: Callable[[str], N
     from dpmmwrap.mixture import Assignment
 
     model, data = fitted.model, task.data
-    labels, there = model.labels_, present_rows(model)
-
-    def probabilities(rows: slice) -> Any:
-        found = np.full(len(labels[rows]), np.nan)
-        chosen = rows.start + np.flatnonzero(there[rows])
-        if len(chosen):
-            found[there[rows]] = model.mixture_.probability_of(data.rows(chosen), labels[chosen])
-        return found
+    labels = model.labels_
 
     def answers() -> Iterator[Assignment]:
         for rows in pieces(len(labels)):
-            yield Assignment(labels[rows], probabilities(rows))
+            yield Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
             tell(f"{path.name}, {rows.stop:,} of {len(labels):,} rows")
 
     names = row_names(len(labels), data.ids, task.kept)
