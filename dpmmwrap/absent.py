@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.arrays import IntArray
 from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.mixed import MixedPoints
-from dpmmwrap.frames import by_name
 from dpmmwrap.parameters import truth_labels
 
 CHUNK = 1 << 16
@@ -28,35 +26,6 @@ def with_values(points: Any) -> BoolArray:
     for begin in range(0, len(found), CHUNK):
         found[begin : begin + CHUNK] = ~np.isnan(points[begin : begin + CHUNK]).all(axis=1)
     return found
-
-
-def answers_for(mixture: Any, X: Any, answer: Callable[[Any], Any], fill: Any) -> Any:
-    """What a mixture says of rows that have values in the columns that it looks at, and `fill` of those without."""
-    points = X if mixture.columns is None else mixture.columns.points(by_name(X))
-    there = with_values(mixture._points(points))
-    if there.all():
-        return answer(points)
-    fill = np.asarray(fill)
-    found = np.empty((len(there), *fill.shape), fill.dtype)
-    found[~there] = fill
-    if there.any():
-        found[there] = answer(points[there])
-    return found
-
-
-def predict(mixture: Any, X: Any) -> IntArray:
-    """As `Mixture.predict`; -1 for rows without values."""
-    return np.asarray(answers_for(mixture, X, mixture.predict, np.int32(-1)))
-
-
-def predict_proba(mixture: Any, X: Any) -> Float64Array:
-    """As `Mixture.predict_proba`; of rows without values all that is known are the clusters' weights."""
-    return np.asarray(answers_for(mixture, X, mixture.predict_proba, np.exp(mixture._log_weights[:, 0])))
-
-
-def score_samples(mixture: Any, X: Any) -> Float64Array:
-    """As `Mixture.score_samples`; nothing at all is certain."""
-    return np.asarray(answers_for(mixture, X, mixture.score_samples, 0.0))
 
 
 def absent_note(rows: int) -> str:

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.families import prior_from_fields
 from dpmmwrap.families.base import Points, Prior, concatenate, take
+from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import read_arrays
 
 DRAWS = 30
 """Draws that are averaged over, evenly spaced: a probability is then within .1 of all draws' as a rule."""
-CHUNK = 1 << 10
 PREFIX = "averaged_"
 
 
@@ -78,44 +77,46 @@ class Averaged:
 
     @cached_property
     def _columns(self) -> Float64Array:
-        """Which component counts for which cluster, the outliers' last (K + 1, components); a share of one draw."""
-        columns = np.zeros((int(self.clusters.max(initial=-1)) + 2, len(self.clusters)))
-        columns[self.clusters, np.arange(len(self.clusters))] = 1 / len(self.starts)
+        """Which component counts for which cluster, the outliers' last (components, K + 1); a share of one draw."""
+        columns = np.zeros((len(self.clusters), int(self.clusters.max(initial=-1)) + 2))
+        columns[np.arange(len(self.clusters)), self.clusters] = 1 / len(self.starts)
         return columns
 
-    def _log_densities(self, points: Points) -> Float64Array:
-        """log of weight times predictive density (components, rows)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.weights)[:, None] + self.posterior.log_predictive(points))
+    @cached_property
+    def _sizes(self) -> IntArray:
+        """Components of each draw."""
+        return np.diff(np.append(self.starts, len(self.clusters)))
 
-    def _totals(self, densities: Float64Array) -> Float64Array:
-        """log density of each draw's mixture (draws, rows)."""
-        best = np.maximum.reduceat(densities, self.starts, axis=0)
-        sizes = np.diff(np.append(self.starts, len(densities)))
-        sums = np.add.reduceat(np.exp(densities - np.repeat(best, sizes, axis=0)), self.starts, axis=0)
-        return np.asarray(best + np.log(sums))
+    def _log_densities(self, points: Points) -> Float64Array:
+        """log of weight times predictive density (rows, components)."""
+        with np.errstate(divide="ignore"):
+            return log_joint(self.posterior, points, np.log(self.weights), self.starts)
+
+    def _shares(self, points: Points) -> tuple[Float64Array, Float64Array]:
+        """Each component's share of its draw's mixture (rows, components), and the mixtures' log densities (rows,
+        draws)."""
+        densities = self._log_densities(points)
+        best = np.maximum.reduceat(densities, self.starts, axis=1)
+        densities -= np.repeat(best, self._sizes, axis=1)
+        shares = np.exp(densities, out=densities)
+        sums = np.add.reduceat(shares, self.starts, axis=1)
+        shares /= np.repeat(sums, self._sizes, axis=1)
+        return shares, best + np.log(sums)
 
     def predict_proba(self, points: Points, columns: int) -> Float64Array:
         """The mean over draws of each cluster's probability (rows, columns), the outliers' last if there are any."""
-        found = np.zeros((points.shape[0], columns))
-        sizes = np.diff(np.append(self.starts, len(self.clusters)))
-        for begin in range(0, len(found), CHUNK):
-            densities = self._log_densities(points[begin : begin + CHUNK])
-            shares = np.exp(densities - np.repeat(self._totals(densities), sizes, axis=0))
-            means = (self._columns @ shares).T
-            own = means.shape[1] - 1
-            found[begin : begin + CHUNK, :own] = means[:, :own]
-            if columns > own:
-                found[begin : begin + CHUNK, columns - 1] += means[:, own]
+        shares, _ = self._shares(points)
+        means = shares @ self._columns
+        own = means.shape[1] - 1
+        found = np.zeros((len(means), columns))
+        found[:, :own] = means[:, :own]
+        if columns > own:
+            found[:, columns - 1] += means[:, own]
         return found
 
     def score_samples(self, points: Points) -> Float64Array:
         """log of the mean over draws of the predictive density."""
-        scores = np.empty(points.shape[0])
-        for begin in range(0, len(scores), CHUNK):
-            totals = self._totals(self._log_densities(points[begin : begin + CHUNK]))
-            scores[begin : begin + CHUNK] = logsumexp(totals, axis=0) - np.log(len(self.starts))
-        return scores
+        return np.asarray(log_sum(self._shares(points)[1]) - np.log(len(self.starts)))
 
     def arrays(self) -> dict[str, Any]:
         """All that a file needs to hold."""

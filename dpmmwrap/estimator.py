@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import absent, compiling
+from dpmmwrap import compiling
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
@@ -49,7 +50,6 @@ from dpmmwrap.posterior import (
     answer_of,
     kept_rows,
     learned_values,
-    sample_averaged,
     sample_of,
 )
 from dpmmwrap.progress import shown_progress
@@ -532,7 +532,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         return self.fit(X, y, **options).labels_
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row, by `predict_proba`; -1 for outliers.
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers, and for rows without any value.
 
         Parameters
         ----------
@@ -548,7 +548,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: IntArray = self._lazily("predict", X, np.int32)
             return lazy
         rows = self._rows(X)
-        return absent.predict(self.mixture_, rows)
+        return self.mixture_.predict(rows)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """The probability of each cluster for each row, by the clusters' posterior predictives.
@@ -570,7 +570,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("predict_proba", X, np.float64, width)
             return lazy
         rows = self._rows(X)
-        return absent.predict_proba(self.mixture_, rows)
+        return self.mixture_.predict_proba(rows)
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, of the mean over draws if there are any.
@@ -589,7 +589,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             lazy: Float64Array = self._lazily("score_samples", X, np.float64)
             return lazy
         rows = self._rows(X)
-        return absent.score_samples(self.mixture_, rows)
+        return self.mixture_.score_samples(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log predictive density.
@@ -637,7 +637,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples should be a whole number of at least 1, not {n_samples!r}")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return sample_averaged(self.mixture_, int(n_samples), np.random.default_rng(seed))
+        return self.mixture_.sample(int(n_samples), np.random.default_rng(seed))
 
     def save(self, path: str | Path) -> None:
         """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code.
@@ -699,7 +699,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if self.mixture_.family == "full":
             # A row without any value has no cluster; one with some cannot be told.
             inside = self.mixture_._useful(rows)
-            if np.isnan(inside[absent.with_values(inside)]).any():
+            if np.isnan(inside[with_values(inside)]).any():
                 raise ValueError(NO_GAPS)
         return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,27 +11,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from scipy.sparse import issparse
-from scipy.special import logsumexp
 
+from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.averaging import Averaged
+from dpmmwrap.density import GAUSSIAN, Density, density_of
 from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.columns import Columns, table_of
+from dpmmwrap.families.columns import Columns, place_of, table_of
 from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.files.selection import listed
+from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.frames import by_name, is_table
 from dpmmwrap.preparation import Preparation
 from dpmmwrap.redundant import Restored
+from dpmmwrap.side_by_side import for_each
 
 if TYPE_CHECKING:
     from dpmmwrap.summaries.groups import Groups
 
-CHUNK = 1 << 13
+BLOCK, MOST_ROWS = 1 << 19, 1 << 13
+"""Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+SIZES_SHOWN, NAMES_SHOWN = 8, 5
+
+Answer = Callable[[Any, Any], Any]
+"""From points to what is asked about them; also told which rows they are."""
 
 
 class Assignment(NamedTuple):
@@ -40,7 +49,7 @@ class Assignment(NamedTuple):
     probabilities: Float64Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mixture:
     """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
 
@@ -143,6 +152,18 @@ class Mixture:
         posterior = prior.posterior(statistics).replaced(np.array([count]), special)
         return cls(statistics.counts[:count], posterior, outlier_weight, columns)
 
+    def __repr__(self) -> str:
+        sizes = [f"{count:,.0f}" for count in self.counts[:SIZES_SHOWN]]
+        rest = self.n_clusters - len(sizes)
+        columns = several(self.n_inputs, "column")
+        told = [
+            f"{several(self.n_clusters, 'cluster')} of {', '.join(sizes)}{f' and {rest:,} more' if rest else ''} rows",
+            columns if self.input_names is None else f"{columns} ({listed(self.input_names, NAMES_SHOWN)})",
+            *([f"outliers {self.outlier_weight:g}"] if self.outlier_weight > 0 else []),
+            *([] if self.averaged is None else [f"averaged over {several(len(self.averaged.starts), 'draw')}"]),
+        ]
+        return f"Mixture({self.family}: {'; '.join(told)})"
+
     def shifted(self, offset: FloatArray) -> Mixture:
         """The same mixture for data from which `offset` has been subtracted."""
         averaged = None if self.averaged is None else self.averaged.shifted(offset)
@@ -200,7 +221,7 @@ class Mixture:
     @cached_property
     def _log_weights(self) -> Float64Array:
         weights = self.weights if self.outlier_weight == 0 else np.append(self.weights, self.outlier_weight)
-        return np.asarray(np.log(weights)[:, None])
+        return np.asarray(np.log(weights))
 
     @cached_property
     def _names(self) -> IntArray:
@@ -209,12 +230,42 @@ class Mixture:
         names[self.n_clusters :] = -1
         return names
 
+    def _by_blocks(self, X: Any, answer: Answer, fill: Any) -> Any:
+        """What `answer` says of rows, asked for so many at a time that memory is bounded, and `fill` of those without
+        any value."""
+        points = self._read(X)
+        found = np.empty((points.shape[0], *fill.shape), fill.dtype)
+        components = len(self._names) if self.averaged is None else len(self.averaged.clusters)
+        step = min(max(BLOCK // (components + self.dim), 1), MOST_ROWS)
+
+        def work(begin: int) -> None:
+            rows = slice(begin, begin + step)
+            own = self._prepared(points[rows])
+            there = with_values(own)
+            chosen: Any = rows
+            if not there.all():
+                found[rows] = fill
+                own, chosen = own[there], begin + np.flatnonzero(there)
+            if self.family == "full" and np.isnan(own).any():
+                raise ValueError("X has rows with some values missing, and full covariances need all of them")
+            if own.shape[0]:
+                found[chosen] = answer(own, chosen)
+
+        for_each(work, range(0, len(found), step))
+        return found
+
     def _points(self, X: Any) -> Any:
         """Rows as the family stores them."""
-        if self.columns is not None:
-            points = self.columns.points(by_name(X))
-            return MixedPoints(self._useful(points.numeric), points.codes)
-        return self._useful(self._rows(X))
+        return self._prepared(self._read(X))
+
+    def _read(self, X: Any) -> Any:
+        """Rows as the family stores them, before their preparation."""
+        return self._rows(X) if self.columns is None else self.columns.points(by_name(X))
+
+    def _prepared(self, points: Any) -> Any:
+        if self.columns is None:
+            return self._useful(points)
+        return MixedPoints(self._useful(points.numeric), points.codes)
 
     def _useful(self, rows: Any) -> Any:
         """Prepared, without the columns that were left out."""
@@ -239,11 +290,24 @@ class Mixture:
         return rows
 
     def _log_densities(self, points: Points) -> Float64Array:
-        """log of weight times predictive density, (components, rows)."""
-        return np.asarray(self._log_weights + self.posterior.log_predictive(points))
+        """log of weight times predictive density (rows, components); -inf where it is negligible."""
+        return log_joint(self.posterior, points, self._log_weights)
+
+    def _probabilities(self, points: Points) -> Float64Array:
+        """Of each component for each row (rows, components)."""
+        if self.averaged is not None:
+            return self.averaged.predict_proba(points, len(self._names))
+        densities = self._log_densities(points)
+        return np.asarray(np.exp(densities - log_sum(densities)[:, None]))
+
+    def _score(self, points: Points) -> Float64Array:
+        """log predictive density of each row."""
+        if self.averaged is not None:
+            return self.averaged.score_samples(points)
+        return log_sum(self._log_densities(points))
 
     def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row; -1 for outliers.
+        """The most probable cluster of each row; -1 for outliers, and for rows without any value.
 
         Parameters
         ----------
@@ -255,13 +319,10 @@ class Mixture:
         ndarray of int32, shape (n,)
             A label for each row.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            best = self.averaged.predict_proba(points, len(self._names)).argmax(axis=1)
-            return np.asarray(self._names[best])
-        labels = np.empty(points.shape[0], np.int32)
-        for rows in chunks(len(labels)):
-            labels[rows] = self._names[self._log_densities(points[rows]).argmax(axis=0)]
+        likely = self._log_densities if self.averaged is None else self._probabilities
+        labels: IntArray = self._by_blocks(
+            X, lambda points, _: self._names[likely(points).argmax(axis=1)], np.int32(-1)
+        )
         return labels
 
     def predict_proba(self, X: Any) -> Float64Array:
@@ -275,16 +336,13 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. The outlier component, if any, is the last column.
+            Each row sums to 1. The outlier component, if any, is the last column. Of a row without any value all that
+            is known are the weights.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            return self.averaged.predict_proba(points, len(self._names))
-        probabilities = np.empty((points.shape[0], len(self._log_weights)))
-        for rows in chunks(len(probabilities)):
-            densities = self._log_densities(points[rows])
-            probabilities[rows] = np.exp(densities - logsumexp(densities, axis=0)).T
-        return probabilities
+        found: Float64Array = self._by_blocks(
+            X, lambda points, _: self._probabilities(points), np.exp(self._log_weights)
+        )
+        return found
 
     def assign(self, X: Any) -> Assignment:
         """The most probable cluster of each row, and how probable it is.
@@ -297,11 +355,19 @@ class Mixture:
         Returns
         -------
         Assignment
-            `labels` and `probabilities`.
+            `labels` and `probabilities`; -1 and NaN of a row without any value.
         """
-        probabilities = self.predict_proba(X)
-        best = probabilities.argmax(axis=1)
-        return Assignment(np.asarray(self._names[best]), probabilities[np.arange(len(best)), best])
+        kind = np.dtype([("label", np.int32), ("probability", np.float64)])
+
+        def answer(points: Points, _: Any) -> Any:
+            probabilities = self._probabilities(points)
+            best = probabilities.argmax(axis=1)
+            found = np.empty(len(best), kind)
+            found["label"], found["probability"] = self._names[best], of_each(probabilities, best)
+            return found
+
+        found = self._by_blocks(X, answer, np.array((-1, np.nan), kind))
+        return Assignment(np.ascontiguousarray(found["label"]), np.ascontiguousarray(found["probability"]))
 
     def probability_of(self, X: Any, labels: IntArray) -> Float64Array:
         """How probably each row is in a cluster that is given.
@@ -316,10 +382,12 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n,)
-            The probability of that cluster.
+            The probability of that cluster; NaN of a row without any value.
         """
-        probabilities = self.predict_proba(X)
-        return np.asarray(probabilities[np.arange(len(labels)), labels])
+        found: Float64Array = self._by_blocks(
+            X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64(np.nan)
+        )
+        return found
 
     def score_samples(self, X: Any) -> Float64Array:
         """Log predictive density of each row, the mean over draws if there are any.
@@ -332,18 +400,15 @@ class Mixture:
         Returns
         -------
         ndarray of float64, shape (n,)
-            In nats.
+            In nats; 0 of a row without any value, as nothing at all is certain.
         """
-        points = self._points(X)
-        if self.averaged is not None:
-            return self.averaged.score_samples(points)
-        scores = np.empty(points.shape[0])
-        for rows in chunks(len(scores)):
-            scores[rows] = logsumexp(self._log_densities(points[rows]), axis=0)
-        return scores
+        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0))
+        return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
-        """New points from the predictive mixture, in the units of its preparation if it has one.
+        """New points from the posterior predictive: from the predictive mixture, or the mean over those of draws.
+
+        They are in the units of its preparation if it has one.
 
         Parameters
         ----------
@@ -359,13 +424,63 @@ class Mixture:
         labels : ndarray of int32, shape (n_samples,)
             The cluster of each.
         """
-        weights = np.exp(self._log_weights[:, 0])
+        posterior, weights, names = self.posterior, np.exp(self._log_weights), self._names
+        if self.averaged is not None:
+            # All draws are as probable as one another.
+            posterior, weights, names = self.averaged.posterior, self.averaged.weights, self.averaged.clusters
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
-        points = self.posterior.sample(components, rng)
+        points, labels = posterior.sample(components, rng), names[components].astype(np.int32)
         if self.columns is not None:
             points = MixedPoints(self._all_columns(points.numeric), points.codes)
-            return self.columns.table(points), self._names[components]
-        return self._all_columns(points), self._names[components]
+            return self.columns.table(points), labels
+        return self._all_columns(points), labels
+
+    def density(
+        self,
+        X: Any,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        *,
+        columns: Sequence[str | int] | None = None,
+        rng: Generator | None = None,
+    ) -> Density:
+        """The density of Gaussian clusters at each row, and how sure that is.
+
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
+        them. Without draws the partition is the fitted one, and the bands know nothing of others.
+
+        Parameters
+        ----------
+        X : array or table, shape (n, D)
+            Rows with the columns of the fit; with `columns`, an array with just these.
+        quantiles : list of float, default=(0.05, 0.5, 0.95)
+            Of the density, over drawn mixtures.
+        columns : list of str or int, default=None
+            Of whose marginal density is asked, by name or place; None for all.
+        rng : numpy.random.Generator, default=None
+            Where chance comes from; None is the same every time.
+
+        Returns
+        -------
+        Density
+            `mean`, shape (n,), and `quantiles`, shape (q, n).
+        """
+        if self.family not in GAUSSIAN:
+            raise ValueError(f"density is of Gaussian clusters, not of the family {self.family}")
+        if not all(0 <= quantile <= 1 for quantile in quantiles):
+            raise ValueError(f"quantiles should be from 0 to 1, not {list(quantiles)}")
+        rng = np.random.default_rng(0) if rng is None else rng
+        if columns is None:
+            return density_of(self, self._points(X), quantiles, None, rng)
+        places = [place_of(name, self._feature_names, "columns") for name in columns]
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(places):
+            raise ValueError(f"X should have the shape (n, {len(places)}), a column for each of {list(columns)}")
+        return density_of(self, rows, quantiles, places, rng)
+
+    @property
+    def _feature_names(self) -> tuple[str, ...]:
+        """What the features are called, or their numbers from 1."""
+        return numbered(self.n_features) if self.feature_names is None else self.feature_names
 
     def _all_columns(self, rows: Any) -> Any:
         """With the columns that were left out."""
@@ -463,7 +578,7 @@ def load(path: str | Path) -> Mixture:
         mixture = Mixture(head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored)
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
-        factor = getattr(posterior, "half_log_determinant", np.zeros(1))
+        factor = getattr(posterior, "cholesky", np.zeros(1))
         if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
             raise ValueError("its arrays do not belong together")
         if columns is None and not fits_names(mixture):
@@ -491,5 +606,10 @@ def read_restored(path: str | Path) -> Restored | None:
     return restored
 
 
-def chunks(rows: int) -> list[slice]:
-    return [slice(begin, begin + CHUNK) for begin in range(0, rows, CHUNK)]
+def several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def of_each(probabilities: Float64Array, components: IntArray) -> Float64Array:
+    """The probability of one component for each row."""
+    return np.asarray(probabilities[np.arange(len(components)), components])

@@ -27,7 +27,14 @@ class NotebookMixin:
     returns the axes.
     """
 
-    def plot(self, X: Any, *, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+    def plot(
+        self,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        columns: Sequence[str | int] | None = None,
+        ax: Any = None,
+    ) -> Any:
         """The rows of X in the colours of their clusters.
 
         Two features as they are, more by the principal components of the standardised ones. Of the data of the fit the
@@ -39,6 +46,8 @@ class NotebookMixin:
             The data of the fit, or other rows.
         names : list of str, default=None
             What the features are called; None for what the table or the model says.
+        columns : list of str or int, default=None
+            One or two columns, by name or place, to be drawn as they are; for Gaussian clusters.
         ax : matplotlib Axes, default=None
             Where to draw; None for a new figure.
 
@@ -50,7 +59,7 @@ class NotebookMixin:
         check_is_fitted(self)
         from dpmmwrap.plotting.notebook import plot_fit
 
-        return plot_fit(self, all_columns(self, X), labels_of(self, X), names_of(self, X, names), ax)
+        return plot_fit(self, all_columns(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
         """A column of `trace_` along the iterations of the search, a line for each chain.
@@ -108,6 +117,30 @@ class NotebookMixin:
             counts=mixture.family == "multinomial",
         )
         return plot_profile(profiles, n_features, ax)
+
+    def plot_density(self, columns: Sequence[str | int], X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
+        """The density of one column, with its band, or of two as a map.
+
+        Parameters
+        ----------
+        columns : list of str or int
+            One or two columns of the data, by name or place.
+        X : array or table, shape (n, D), default=None
+            Rows of the data, which are drawn, too: as a histogram, or as dots.
+        level : float, default=0.9
+            How probably the density of one column lies in its band, point by point.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.plotting.density import plot_density
+
+        return plot_density(self, columns, None if X is None else all_columns(self, X), level, ax)
 
     def plot_posterior(self, *, ax: Any = None) -> Any:
         """How probable each number of clusters is, by the draws.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.averaging import Averaged
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.bins import is_remote
+from dpmmwrap.density import Density
 from dpmmwrap.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, Statistics, take
@@ -142,21 +145,6 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: flo
     )
 
 
-def sample_averaged(mixture: Mixture, count: int, rng: np.random.Generator) -> tuple[Any, IntArray]:
-    """New points from the density that `score_samples` gives: of a draw for each point, where there are draws."""
-    averaged = mixture.averaged
-    if averaged is None:
-        return mixture.sample(count, rng)
-    # The components of all draws as one mixture, in which each draw weighs the same.
-    every = replace(
-        mixture, counts=averaged.weights, posterior=averaged.posterior, outlier_weight=0.0, averaged=None, draws=None
-    )
-    # A component without weight is never drawn from.
-    with np.errstate(divide="ignore"):
-        points, components = every.sample(count, rng)
-    return points, averaged.clusters[components].astype(np.int32)
-
-
 def sample_of(points: Points) -> Points:
     """Rows that a fitted model keeps; all of them if they are few."""
     rows = kept_rows(*points.shape)
@@ -167,6 +155,11 @@ def kept_rows(rows: int, columns: int) -> IntArray:
     """The numbers of the rows that a fitted model keeps, evenly spaced."""
     most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
     return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+
+
+def generator(model: Any) -> np.random.Generator:
+    """Chance, as `random_state` has it."""
+    return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
 
 
 class PosteriorMixin:
@@ -199,6 +192,42 @@ class PosteriorMixin:
         from dpmmwrap.summaries.partitions import coclustering
 
         return coclustering(self._draws().kept_labels, rows)
+
+    def density(
+        self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
+    ) -> Density:
+        """The density of Gaussian clusters at each row, and how sure that is.
+
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
+        them. Without draws the partition is `labels_`, and the bands know nothing of others.
+
+        Parameters
+        ----------
+        X : array or table, shape (n, D)
+            Rows with the columns of the fit; with `columns`, an array with just these.
+        quantiles : list of float, default=(0.05, 0.5, 0.95)
+            Of the density, over drawn mixtures.
+        columns : list of str or int, default=None
+            Of whose marginal density is asked, by name or place; None for all.
+
+        Returns
+        -------
+        Density
+            `mean`, shape (n,), and `quantiles`, shape (q, n).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> low, high = model.density([[0.0], [4.5]], quantiles=(0.05, 0.95), columns=[0]).quantiles
+        >>> bool(low[0] > high[1])
+        True
+        """
+        check_is_fitted(self)
+        rows = X if columns is not None else self._rows(X)  # type: ignore[attr-defined]
+        return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
 
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
         """How far from `labels_` the draws reach (Wade and Ghahramani 2018).

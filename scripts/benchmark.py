@@ -338,6 +338,13 @@ def calls() -> list[Row]:
     return benchmark_dask.calls()
 
 
+def serve() -> list[Row]:
+    """Labels of new rows by a fitted mixture, all cores, beside one float32 product of the same sizes, and k-means."""
+    import benchmark_serve
+
+    return benchmark_serve.rows()
+
+
 TABLES = {
     "start": start,
     "sweep": sweep,
@@ -348,6 +355,7 @@ TABLES = {
     "clusters": clusters,
     "dask": dask,
     "calls": calls,
+    "serve": serve,
 }
 
 

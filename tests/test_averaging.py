@@ -68,9 +68,7 @@ def by_hand(
 
 @pytest.mark.parametrize("outliers", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_probabilities_are_means_over_draws(family: str, outliers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Several chunks of rows.
-    monkeypatch.setattr(averaging, "CHUNK", 17)
+def test_probabilities_are_means_over_draws(family: str, outliers: bool) -> None:
     X, prior, draws, labels = case(family, outliers)
     weight, broad = (0.1, prior.outliers(X)) if outliers else (0.0, None)
     averaged = Averaged.of(X, draws, labels, [prior] * len(draws), weight, broad)

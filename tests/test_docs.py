@@ -74,7 +74,7 @@ def test_the_examples_of_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
 
 def test_the_front_page_has_examples_and_is_short() -> None:
     assert blocks(ROOT / "README.md")
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 def anchors(page: Path) -> set[str]:

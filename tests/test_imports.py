@@ -3,11 +3,23 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import dpmmwrap
+from dpmmwrap.averaging import Averaged
+from dpmmwrap.families.categorical import CategoricalDirichlet
+from dpmmwrap.families.columns import Columns
+from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.mixed import Mixed
+from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.mixture import Mixture
 
 SLOW = {
     "arviz_stats",
@@ -88,3 +100,32 @@ def test_public_names() -> None:
         assert getattr(dpmmwrap, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         dpmmwrap.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("family", ["full", "diag", "spherical", "multinomial", "mixed"])
+def test_a_model_file_is_enough_to_predict_without_numba_and_torch(family: str, tmp_path: Path) -> None:
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(3, dtype=np.int32), 20)
+    X: Any = (rng.poisson(2 + 9 * np.eye(3)[labels])).astype(np.float32)
+    rows, columns = "np.ones((4, 3))", None
+    if family == "mixed":
+        X = {"size": X[:, 0], "colour": np.array(["red", "green", "blue"])[labels]}
+        rows = "{'size': np.ones(4), 'colour': np.array(['red', 'red', 'blue', 'blue'])}"
+        columns = Columns.learn(X, None)
+        X = columns.points(X)
+    prior = {
+        "full": NIW.reference(3), "diag": NIG(np.zeros(3), 1.0, np.ones(3), 3.0), "multinomial": Dirichlet(np.ones(3)),
+        "spherical": SphericalNIG(np.zeros(3), 1.0, np.ones(1), 3.0),
+        "mixed": Mixed(NIG(np.zeros(1), 1.0, np.ones(1), 3.0), CategoricalDirichlet.from_levels(np.array([3]))),
+    }[family]  # fmt: skip
+    mixture = Mixture.from_labels(X, labels, prior, columns=columns)
+    averaged = Averaged.of(X, np.stack([labels, labels % 2]), labels, [prior] * 2, 0.0, None)
+    replace(mixture, averaged=averaged).save(tmp_path / "model.npz")
+    script = f"""
+import dpmmwrap, numpy as np
+model = dpmmwrap.load({str(tmp_path / "model.npz")!r})
+rows = {rows}
+for answer in (model.predict, model.predict_proba, model.score_samples):
+    assert len(answer(rows)) == 4
+model.sample(3, np.random.default_rng(0))
+"""
+    assert not imported_by(script) & (SLOW - {"scipy"})

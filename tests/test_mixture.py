@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpmmwrap.averaging import Averaged
+from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
-from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.mixture import MOST_ROWS, Mixture, load
 from dpmmwrap.preparation import Preparation
 
 
@@ -109,3 +111,61 @@ def test_standardised_features_may_have_gaps() -> None:
     np.testing.assert_array_equal(found[:, 1], [0, np.nan, 0])
     with pytest.raises(InputError, match="need at least as many points"):
         Preparation.learn(np.eye(4)[:2], False, 3)
+
+
+def test_a_loaded_mixture_on_one_screen(mixture: Mixture, tmp_path: Path) -> None:
+    assert repr(mixture) == "Mixture(full: 2 clusters of 30, 70 rows; 2 columns)"
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(5_000, 40)), np.arange(5_000) % 200
+    many = Mixture.from_labels(X, labels, NIW.reference(40))
+    averaged = Averaged.of(X, labels[None], labels, [NIW.reference(40)], 0.0, None)
+    replace(many, feature_names=tuple(f"column {k}" for k in range(40)), averaged=averaged).save(tmp_path / "m.npz")
+    assert repr(load(tmp_path / "m.npz")) == (
+        "Mixture(full: 200 clusters of 25, 25, 25, 25, 25, 25, 25, 25 and 192 more rows; "
+        "40 columns (column 0, column 1, column 2, column 3, column 4 and 35 more); averaged over 1 draw)"
+    )
+
+
+@pytest.mark.parametrize("prior", [NIW.reference(2), NIG(np.zeros(2), 0.1, np.ones(2), 4.0)], ids=["full", "diag"])
+@pytest.mark.parametrize("draws", [False, True])
+def test_rows_without_any_value(prior: NIW | NIG, draws: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(100, 2)) + 6 * (np.arange(100) >= 30)[:, None], np.repeat([0, 1], [30, 70])
+    averaged = Averaged.of(X, np.stack([labels, labels]), labels, [prior, prior], 0.0, None) if draws else None
+    replace(Mixture.from_labels(X, labels, prior), averaged=averaged).save(tmp_path / "m.npz")
+    mixture = load(tmp_path / "m.npz")
+    # More than one block, and nothing but gaps in the last.
+    rows = np.concatenate([np.tile(X, (200, 1)), np.full((MOST_ROWS, 2), np.nan)])
+    rows[3] = np.nan
+    gone = np.isnan(rows).all(axis=1)
+    np.testing.assert_array_equal(mixture.predict(rows) == -1, gone)
+    np.testing.assert_array_equal(mixture.predict(rows)[~gone], mixture.predict(rows[~gone]))
+    np.testing.assert_allclose(mixture.predict_proba(rows)[gone], np.tile([0.3, 0.7], (gone.sum(), 1)))
+    assert (mixture.score_samples(rows)[gone] == 0).all()
+    assigned = mixture.assign(rows)
+    assert (assigned.labels[gone] == -1).all() and np.isnan(assigned.probabilities[gone]).all()
+    np.testing.assert_array_equal(mixture.probability_of(rows, assigned.labels), assigned.probabilities)
+    rows[4, 0] = np.nan
+    if mixture.family == "full":
+        with pytest.raises(ValueError, match="full covariances need all of them"):
+            mixture.predict(rows)
+    else:
+        assert mixture.predict(rows)[4] == 0
+
+
+def test_a_loaded_mixture_samples_from_its_draws(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(100, 2)) + 6 * (np.arange(100) >= 30)[:, None], np.repeat([0, 1], [30, 70])
+    prior = NIW.reference(2)
+    averaged = Averaged.of(X, np.stack([labels, 0 * labels]), labels, [prior, prior], 0.0, None)
+    replace(Mixture.from_labels(X, labels, prior), averaged=averaged).save(tmp_path / "m.npz")
+    mixture = load(tmp_path / "m.npz")
+    found, _ = mixture.sample(20_000, rng)
+    # The one cluster of the second draw is wide: it has points between the two of the first.
+    between = (np.abs(found.sum(axis=1) - 6) < 1).mean()
+    side = np.arange(-30, 36, 0.1)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    density = np.exp(mixture.score_samples(grid[np.abs(grid.sum(axis=1) - 6) < 1])).sum() * 0.01
+    assert between == pytest.approx(density, rel=0.1)
+    alone, _ = replace(mixture, averaged=None).sample(20_000, rng)
+    assert (np.abs(alone.sum(axis=1) - 6) < 1).mean() < between / 2

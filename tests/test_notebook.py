@@ -154,3 +154,19 @@ def test_a_report_from_python(tmp_path: Path) -> None:
     assert "3 clusters in 90 rows" in page
     # A data frame's index names the rows.
     assert '"plant 0"' in page and re.search(r"DPMM\(.*random_state=0", page)
+
+
+def test_single_columns_where_a_fit_left_some_out() -> None:
+    own = smallfits.plane().X
+    X = np.column_stack([np.full(len(own), 4.0), own, 2 * own[:, 1], np.full(len(own), np.nan)])
+    X[5] = np.nan
+    names = ["same", "width", "height", "twice", "empty"]
+    model = DPMM(init="kmeans", max_iter=5, n_chains=1, covariance_type="full", random_state=0).fit(X)
+    axes = model.plot(X, names=names, columns=["twice", "width"])
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("twice", "width")
+    drawn = np.concatenate([dots.get_offsets() for dots in axes.collections if len(dots.get_offsets()) > 1])
+    np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(np.delete(X[:, 3], 5)), rtol=1e-5)
+    assert model.plot(X, columns=[0]).has_data() and model.plot(X).has_data()
+    with pytest.raises(ValueError, match="a column of width, empty had no value"):
+        model.plot(X, names=names, columns=["width", "empty"])
+    assert model.plot_density([3], X).has_data()

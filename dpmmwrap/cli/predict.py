@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpmmwrap.files import Data, Selection
-    from dpmmwrap.mixture import Assignment, Mixture
+    from dpmmwrap.mixture import Mixture
 
 EXAMPLES = """
 \b
@@ -57,7 +56,7 @@ def command(
     others.
     """
 
-    from dpmmwrap import absent
+    from dpmmwrap.absent import absent_note, with_values
     from dpmmwrap.files import InputError, check_writable, write_atomically
     from dpmmwrap.mixture import load
 
@@ -71,15 +70,13 @@ def command(
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
     for note in points.notes:
         click.echo(f"dpmmwrap: note: {note}", err=True)
-    answer = partial(absent.predict_proba if proba else absent.predict, mixture)
+    answer = mixture.predict_proba if proba else mixture.predict
     numbers = None
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
-    without = sum(
-        int((~absent.with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points)
-    )
+    without = sum(int((~with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points))
     if without:
-        click.echo(f"dpmmwrap: note: {absent.absent_note(without)}", err=True)
+        click.echo(f"dpmmwrap: note: {absent_note(without)}", err=True)
     if out is None:
         write_text(sys.stdout.buffer, answers(answer, points))
     elif out.suffix.lower() == ".csv":
@@ -200,29 +197,12 @@ def write_table(
     file: IO[bytes], mixture: Mixture, data: Data, proba: bool, numbers: np.ndarray[Any, Any] | None = None
 ) -> None:
     """A header, and a line for each point; `numbers` are those of the rows, where some were left out."""
-    from dpmmwrap import absent
-
     names = row_names(len(data), data.ids, numbers)
     if proba:
-        found = answers(partial(absent.predict_proba, mixture), data)
+        found = answers(mixture.predict_proba, data)
         write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)
     else:
-        write_assignments(file, names, (assigned(mixture, data.rows(rows)) for rows in pieces(len(data))))
-
-
-def assigned(mixture: Mixture, rows: Any) -> Assignment:
-    """The most probable cluster of each row; of a row without values none, with no probability."""
-    import numpy as np
-
-    from dpmmwrap.absent import answers_for
-    from dpmmwrap.mixture import Assignment
-
-    def both(known: Any) -> Any:
-        labels, probabilities = mixture.assign(known)
-        return np.column_stack([labels, probabilities])
-
-    found = answers_for(mixture, rows, both, np.array([-1.0, np.nan]))
-    return Assignment(found[:, 0].astype(np.int32), found[:, 1])
+        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))))
 
 
 def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:

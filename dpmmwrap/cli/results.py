@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from dpmmwrap import plotting
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
 from dpmmwrap.cli.folder import tidy
+from dpmmwrap.cli.progress import Lines
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
 from dpmmwrap.plotting import counted
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dpmmwrap.sensitivity import AtSetting
     from dpmmwrap.summaries.groups import Groups
 
+TOLD_EVERY = 3.0
+"""Seconds from one line about the files to the next."""
 PAIRS_SHOWN = 500
 """Points in the picture of pair probabilities at most, evenly spaced."""
 
@@ -221,13 +224,16 @@ def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> 
     """Fill the folder. What fails of the files to look at comes after all else was written."""
     model = fitted.model
     lazy = is_lazy(model.labels_)
-    written = (write_lazily if lazy else write_arrays)(folder, fitted, task)
+    tell = teller()
+    written = write_lazily(folder, fitted, task) if lazy else write_arrays(folder, fitted, task, tell)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
     made: dict[str, bool] = {}
     if not lazy:
+        tell("report.html")
         made["report.html"] = page(folder / "report.html", fitted, summary, task)
+        tell("pictures")
         made |= draw(folder, fitted, task) if plotting.available() else {}
     written += [name for name, done in made.items() if done]
     said = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
@@ -236,7 +242,16 @@ def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> 
     return Written(said, [name for name, done in made.items() if not done])
 
 
-def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
+def teller() -> Callable[[str], None]:
+    """Says now and then what is being written, unless nothing is to be said."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.params.get("quiet"):
+        return lambda what: None
+    lines = Lines(TOLD_EVERY)
+    return lambda what: lines.tell("writing", what)
+
+
+def write_arrays(folder: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> list[str]:
     """Labels, model and draws; the names of the files."""
     model = fitted.model
     # Which rows of the file the labels are of.
@@ -247,7 +262,7 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task) -> list[str]:
         write_npy(folder / name, array)
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
-    write_labels(folder / "labels.csv", fitted, task)
+    write_labels(folder / "labels.csv", fitted, task, tell)
     written = ["labels.csv", *arrays, "model.npz"]
     if model.draws_ is None:
         return written
@@ -274,24 +289,21 @@ def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
     return ["labels.npy", "model.npz", "draws.npz"]
 
 
-def write_labels(path: Path, fitted: Fitted, task: Task) -> None:
+def write_labels(path: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> None:
     """Each row's cluster and group, how probable the cluster is, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
     model, data = fitted.model, task.data
-    labels, there = model.labels_, present_rows(model)
+    labels = model.labels_
 
-    def probabilities(rows: slice) -> Any:
-        found = np.full(len(labels[rows]), np.nan)
-        chosen = rows.start + np.flatnonzero(there[rows])
-        if len(chosen):
-            found[there[rows]] = model.mixture_.probability_of(data.rows(chosen), labels[chosen])
-        return found
+    def answers() -> Iterator[Assignment]:
+        for rows in pieces(len(labels)):
+            yield Assignment(labels[rows], model.mixture_.probability_of(data.rows(rows), labels[rows]))
+            tell(f"{path.name}, {rows.stop:,} of {len(labels):,} rows")
 
-    answers = (Assignment(labels[rows], probabilities(rows)) for rows in pieces(len(labels)))
     names = row_names(len(labels), data.ids, task.kept)
     groups = fitted.point_groups
-    write_atomically(path, lambda file: write_assignments(file, names, answers, groups, task.columns))
+    write_atomically(path, lambda file: write_assignments(file, names, answers(), groups, task.columns))
 
 
 def present_rows(model: DPMM) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,9 +12,9 @@ from numpy.random import Generator
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.base import put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
-from dpmmwrap.variates import standard_gammas
+from dpmmwrap.loops import Loops
+
+proportions = Loops("dpmmwrap.families.proportions")
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class CategoricalDirichlet:
         return cls(levels, np.repeat(np.minimum(1.0, 2.0 / np.maximum(levels, 1)), levels))
 
     def compute(self, statistics: LinearStatistics) -> Computed:
-        found = log_marginals(self.concentration, self.edges, statistics.sums)
+        found = proportions.level_log_marginals(self.concentration, self.edges, statistics.sums)
         return Computed(self.posterior(statistics), found)
 
     def posterior(self, statistics: LinearStatistics) -> CategoricalDirichlet:
@@ -67,24 +66,38 @@ class CategoricalDirichlet:
         return made
 
     def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        return np.asarray(log_marginals(self.concentration, self.edges, statistics.sums))
+        return np.asarray(proportions.level_log_marginals(self.concentration, self.edges, statistics.sums))
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        return np.asarray(log_marginals(self.concentration, self.edges, statistics.sums[one] + statistics.sums[other]))
+        return np.asarray(
+            proportions.level_log_marginals(
+                self.concentration, self.edges, statistics.sums[one] + statistics.sums[other]
+            )
+        )
 
     def draw_tables(self, key: Any) -> Any:
         """log proportions (K, F) drawn from each distribution of the batch."""
-        return draw_log_proportions(key, self.edges, self.concentration)
+        return proportions.draw_log_proportions(key, self.edges, self.concentration)
+
+    @cached_property
+    def log_shares(self) -> Float64Array:
+        """log expected proportions of all levels (F + 1, K); the last one is of what is missing, and certain."""
+        batch = np.atleast_2d(self.concentration)
+        totals = np.add.reduceat(batch, self.edges[:-1], axis=1) if self.dim else batch[:, :0]
+        shares = np.log(batch / np.repeat(totals, self.levels, axis=1))
+        return np.concatenate([shares, np.zeros((len(batch), 1))], axis=1).T
 
     def log_predictive(self, codes: IntArray) -> Float64Array:
         """log probability of each row's levels under each distribution (K, N)."""
-        batch = np.atleast_2d(self.concentration)
-        shares = np.empty_like(batch)
-        for begin, end in zip(self.edges[:-1], self.edges[1:], strict=True):
-            shares[:, begin:end] = np.log(batch[:, begin:end] / batch[:, begin:end].sum(axis=1, keepdims=True))
-        # One more column, of zeros, is where -1 points to.
-        shares = np.concatenate([shares, np.zeros((len(batch), 1))], axis=1)
-        return np.asarray(shares[:, codes].sum(axis=2))
+        return np.stack([self.log_predictive_of(codes, k) for k in range(self.log_shares.shape[1])])
+
+    def log_predictive_of(self, codes: IntArray, k: int) -> Float64Array:
+        """log probability of each row's levels under one distribution."""
+        return np.asarray(self.log_shares[:, k][codes].sum(axis=1))
+
+    def log_predictive_at(self, codes: IntArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log probability of one row's levels under one distribution, pair by pair."""
+        return np.asarray(self.log_shares[codes[rows], components[:, None]].sum(axis=1))
 
     def sample(self, components: IntArray, rng: Generator) -> IntArray:
         """Codes from the predictive of each of these distributions."""
@@ -117,37 +130,3 @@ class CategoricalDirichlet:
         """The proportions of all data, as sure of it as of the data."""
         share = len(codes) / (n_rows or len(codes))
         return CategoricalDirichlet(self.levels, self.concentration + self.statistics(codes).sums[0] / share)
-
-
-@compiled
-def log_marginals(prior: Any, edges: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's levels, column by column. O(K F)."""
-    found = np.empty(len(sums))
-    for k in range(len(sums)):
-        total = 0.0
-        for column in range(len(edges) - 1):
-            whole, n = 0.0, 0.0
-            for f in range(edges[column], edges[column + 1]):
-                whole += prior[f]
-                if sums[k, f] > 0.0:
-                    n += sums[k, f]
-                    total += log_gamma(prior[f] + sums[k, f]) - log_gamma(prior[f])
-            total += log_gamma(whole) - log_gamma(whole + n)
-        found[k] = total
-    return found
-
-
-@compiled
-def draw_log_proportions(key: Any, edges: Any, concentration: Any) -> Any:
-    """log proportions of each distribution (K, F), column by column, in float32."""
-    count, width = concentration.shape
-    found = np.empty((count, width), np.float32)
-    gammas = standard_gammas(key, concentration.ravel())
-    for k in range(count):
-        for column in range(len(edges) - 1):
-            total = 0.0
-            for f in range(edges[column], edges[column + 1]):
-                total += gammas[k * width + f]
-            for f in range(edges[column], edges[column + 1]):
-                found[k, f] = math.log(max(gammas[k * width + f], 1e-300) / max(total, 1e-290))
-    return found

@@ -142,13 +142,13 @@ def column_values(column: Any) -> Any:
     return values
 
 
-def place_of(name: str | int, names: Sequence[str]) -> int:
+def place_of(name: str | int, names: Sequence[str], what: str = "categorical") -> int:
     if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
         if not -len(names) <= name < len(names):
-            raise ValueError(f"categorical names the column {name}, but there are {len(names)}")
+            raise ValueError(f"{what} names the column {name}, but there are {len(names)}")
         return int(name) % len(names)
     if name not in names or not isinstance(name, str):
-        raise ValueError(f"categorical names the column {name!r}, but the table has {', '.join(names)}")
+        raise ValueError(f"{what} names the column {name!r}, but the table has {', '.join(names)}")
     return list(names).index(name)
 
 

@@ -17,9 +17,8 @@ from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import drawn_in, nested_bins, sample_rows
 from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.diagonal import NIG, Posteriors
 from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior
-from dpmmwrap.families.inverse_gamma import Posteriors
 
 CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of cells that are tried."""

@@ -5,20 +5,60 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families import inverse_gamma
 from dpmmwrap.families.base import Moments, put_rows
-from dpmmwrap.families.inverse_gamma import NumericTables, Posteriors
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
+from dpmmwrap.families.screening import bounding_table, in_blocks, powers
+from dpmmwrap.loops import Loops
 
+inverse_gamma = Loops("dpmmwrap.families.inverse_gamma")
 CHUNK_ROWS = 1 << 14
+LEAST_TOUCHING = 1e-6
+"""Below it the differences of a bound's coefficients lose their digits."""
+
+
+class Posteriors(NamedTuple):
+    """A distribution of mean and variance for each cluster and feature; (K, D), and (K, 1) where features share it."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+
+
+class NumericTables(NamedTuple):
+    """Drawn Gaussians as the kernels take them: a point is (w x - offset) deviations from the mean."""
+
+    factors: Any
+    offsets: Any
+    missing: Any
+    """What the log density has for a feature beside half the squared distance, for missing values; None without."""
+
+
+class Student(NamedTuple):
+    """Student's t for each distribution and feature: constants - powers log(1 + precisions (x - means)^2)."""
+
+    means: Float64Array
+    precisions: Float64Array
+    powers: Float64Array
+    constants: Float64Array
+    totals: Float64Array
+    """The constants of all features."""
+
+
+class Frame(NamedTuple):
+    """Units in which values are about 1, so that their powers are, too."""
+
+    centre: Float64Array
+    widths: Float64Array
+    means: Float64Array
 
 
 @dataclass(frozen=True)
@@ -127,23 +167,73 @@ class NIG:
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
+        return np.stack([self.log_predictive_of(X, k) for k in range(len(self.batch.means))])
+
+    def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return in_blocks(self._log_student, X, self.dim, None, k)
+
+    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row, pair by pair."""
+        return in_blocks(self._log_student, X, self.dim, rows, components)
+
+    @cached_property
+    def student(self) -> Student:
+        """The predictives."""
         means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
         spread = scales * (strengths + 1) / strengths
         constants = gammaln((freedoms + 1) / 2) - gammaln(freedoms / 2) - 0.5 * np.log(math.pi * spread)
-        found = np.empty((len(means), len(X)))
-        rows = np.asarray(X, dtype=np.float64)
-        for k in range(len(means)):
-            squares = (rows - means[k]) ** 2 / spread[k]
-            terms = constants[k] - 0.5 * (freedoms[k] + 1) * np.log1p(squares)
-            found[k] = np.nansum(terms, axis=1)
-        return found
+        return Student(means, 1 / spread, 0.5 * (freedoms + 1), constants, constants.sum(axis=1))
+
+    def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
+        """log densities at rows: each under a distribution of its own, or all under one."""
+        student = self.student
+        logs = rows - student.means[k]
+        logs *= logs
+        logs *= student.precisions[k]
+        np.log1p(logs, out=logs)
+        found = student.totals[k] - np.einsum("...d,...d->...", student.powers[k], logs)
+        if len(gaps := np.flatnonzero(np.isnan(found))):
+            constants, powers = (np.broadcast_to(v[k], logs.shape)[gaps] for v in (student.constants, student.powers))
+            found[gaps] = np.nansum(constants - powers * logs[gaps], axis=1)
+        return np.asarray(found)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The middle of all distributions, how far values are from it, and the means from there."""
+        means, _, scales, freedoms = self.batch
+        centre = means.mean(axis=0)
+        widths = np.sqrt((scales / freedoms).mean(axis=0) + means.var(axis=0))
+        return Frame(centre, widths, (means - centre) / widths)
+
+    @cached_property
+    def bounding(self) -> Float32Array:
+        """Coefficients of upper bounds of the log predictives: polynomials of degree 4.
+
+        a u - b u^2 is below log(1 + u) everywhere if it touches it at 0 and at some u0: the difference is
+        f'''(v) / 6 u (u - u0)^2 for some v, and the third derivative of log(1 + u) is positive. u0 is what u is on
+        the average over all clusters.
+        """
+        student, (_, widths, means) = self.student, self.frame
+        precisions = student.precisions * widths**2
+        touching = np.maximum(precisions * (1 + means**2), LEAST_TOUCHING)
+        slope = np.log1p(touching) / touching
+        second = (slope - 1 / (1 + touching)) / touching
+        square = -student.powers * (slope + second * touching) * precisions
+        fourth = student.powers * second * precisions**2
+        first = -2 * square * means - 4 * fourth * means**3
+        coefficients = np.stack([first, square + 6 * fourth * means**2, -4 * fourth * means, fourth])
+        return bounding_table(coefficients, student.totals + (square * means**2 + fourth * means**4).sum(axis=1))
+
+    def upper_bounds(self, X: FloatArray) -> Float32Array:
+        """At least the log density of each distribution's predictive at each row (N, K); NaN where a value is
+        missing."""
+        return powers((X - self.frame.centre) / self.frame.widths, 4) @ self.bounding
 
     def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
         """Of a draw of (mean, variance) from each distribution."""
-        means, strengths, scales, freedoms = self.batch
-        precisions = 2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)) / scales
-        steps = rng.standard_normal(means.shape) / np.sqrt(strengths * precisions)
-        return moments_of(means - origin + steps, precisions, -np.log(precisions))
+        means, variances = self.draw_gaussians(rng)
+        return moments_of(means - origin, 1 / variances, np.log(variances))
 
     def expected_moments(self, origin: Float64Array) -> Moments:
         """Expectations of what `drawn_moments` draws."""
@@ -161,6 +251,13 @@ class NIG:
     def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
         """What `statistics` gives, of any prior of the family."""
         return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
+
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means and variances (K, D) drawn from each distribution of the batch."""
+        means, strengths, scales, freedoms = self.batch
+        variances = scales / (2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)))
+        steps = np.sqrt(variances / strengths) * rng.standard_normal(means.shape)
+        return means + steps, np.broadcast_to(variances, means.shape)
 
     def statistics(
         self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -18,11 +18,64 @@ from scipy.special import digamma, gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder, sample_rows, standardiser
-from dpmmwrap.families import wishart
 from dpmmwrap.families.base import Moments, put_rows, take
-from dpmmwrap.families.wishart import Gaussians, Posteriors, PriorFields, Statistics
+from dpmmwrap.loops import Loops
 
+wishart = Loops("dpmmwrap.families.wishart")
+LOG_2_PI = math.log(2 * math.pi)
 CHUNK_ROWS = 1 << 16
+WHITENED = 1 << 20
+"""Values that are whitened at a time."""
+
+
+class Statistics(NamedTuple):
+    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
+
+    counts: Any
+    means: Any
+    scatters: Any
+
+
+class PriorFields(NamedTuple):
+    """One normal-inverse-Wishart distribution."""
+
+    mean: Any
+    strength: Any
+    scale: Any
+    freedom: Any
+    log_normaliser: Any
+
+
+class Posteriors(NamedTuple):
+    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+    factors: Any
+    """Lower Cholesky factors of the scales (D, D, K)."""
+    halves: Any
+    """Half the log determinants of the scales."""
+    log_normalisers: Any
+
+
+class Gaussians(NamedTuple):
+    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
+
+    means: Any
+    precision_factors: Any
+    log_peak_densities: Any
+    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+
+
+class Whitening(NamedTuple):
+    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
+    there, a difference of whitened points loses no more digits than one of points."""
+
+    centre: Float64Array
+    factors: Float64Array
+    means: Float64Array
 
 
 def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
@@ -73,7 +126,7 @@ def union(left: Statistics, right: Statistics) -> Statistics:
 def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussians:
     """Gaussians by mean and lower triangular precision factor."""
     halves = np.log(np.diagonal(precision_factors, axis1=1, axis2=2)).sum(axis=1)
-    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * wishart.LOG_2_PI)
+    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
 
 
 def moments_of(means: Float64Array, precisions: Float64Array, log_variance: float) -> Moments:
@@ -147,12 +200,18 @@ class NIW:
     @cached_property
     def factors(self) -> tuple[Float64Array, Float64Array]:
         """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
-        return wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))  # type: ignore[no-any-return]
+        found: tuple[Float64Array, Float64Array] = wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))
+        return found
 
-    @property
+    @cached_property
     def cholesky(self) -> Float64Array:
-        """Lower Cholesky factors of the scale, with a leading axis even for one distribution."""
-        return np.moveaxis(self.factors[0], 2, 0)
+        """Lower Cholesky factors of the scale (K, D, D), for predictions, which do without numba; NaN where one
+        is not positive definite."""
+        scales = self.scale.reshape(-1, self.dim, self.dim)
+        try:
+            return np.asarray(np.linalg.cholesky(scales), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.full_like(scales, np.nan)
 
     @property
     def half_log_determinant(self) -> Float64Array:
@@ -250,15 +309,25 @@ class NIW:
             gammaln((freedom + self.dim) / 2)
             - gammaln(freedom / 2)
             - 0.5 * self.dim * np.log(freedom * math.pi * spread)
-            - self.half_log_determinant
+            - np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
         )
-        densities = np.empty((len(means), len(X)))
-        rows = np.asarray(X, dtype=np.float64)
-        for k, factor in enumerate(np.linalg.inv(self.cholesky)):
-            whitened = (rows - means[k]) @ factor.T
-            squares = np.einsum("ij,ij->i", whitened, whitened) / (spread[k] * freedom[k])
-            densities[k] = constants[k] - 0.5 * (freedom[k] + self.dim) * np.log1p(squares)
-        return densities
+        squares = np.empty((len(means), len(X)))
+        rows = np.asarray(X, dtype=np.float64) - self.whitening.centre
+        step = max(1, WHITENED // max(len(X) * self.dim, 1))
+        for begin in range(0, len(means), step):
+            own = slice(begin, begin + step)
+            whitened = np.tensordot(self.whitening.factors[own], rows, axes=(2, 1)) - self.whitening.means[own, :, None]
+            np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
+        powers = 0.5 * (freedom + self.dim)
+        return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
+
+    @cached_property
+    def whitening(self) -> Whitening:
+        """By which all distributions' distances are one product."""
+        means = self.mean.reshape(-1, self.dim)
+        factors: Any = np.linalg.inv(self.cholesky)
+        centre = means.mean(axis=0)
+        return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
 
     def draw(self, rng: Generator) -> Gaussians:
         """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.
@@ -273,6 +342,11 @@ class NIW:
         gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
         normals = rng.standard_normal((dim * (dim + 1) // 2, count))
         return Gaussians(*wishart.bartlett(centres, strengths, self.factors[0], gammas, normals))
+
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means (K, D) and covariances (K, D, D) drawn from each distribution of the batch."""
+        drawn = self.draw(rng)
+        return drawn.means, covariances_of(drawn)
 
     def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
         """Of a draw of (mu, Sigma) from each distribution."""
@@ -308,7 +382,7 @@ class NIW:
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
         """This batch with other distributions in some rows; what has been computed for the rest is kept."""
         # Of the factors the batch is the last axis: the first, as of the rest, while rows are written.
-        own, others = (some.batch._replace(factors=some.cholesky) for some in (self, other))
+        own, others = (some.batch._replace(factors=np.moveaxis(some.factors[0], 2, 0)) for some in (self, other))
         found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
         return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
 

@@ -7,34 +7,20 @@ how many were observed.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from dpmmwrap.families.diagonal import NumericTables, Posteriors
 from dpmmwrap.special import compiled_float64 as compiled
 from dpmmwrap.special import inner_float64 as inner
 from dpmmwrap.special import log_gamma, new_array, new_zeros
 from dpmmwrap.variates import key_from, standard_gammas, standard_normals
 
+# What the loops take and give is theirs, too, but it is there without numba.
+__all__ = ["NumericTables", "Posteriors"]
+
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
-
-
-class Posteriors(NamedTuple):
-    """A distribution of mean and variance for each cluster and feature; (K, D), and (K, 1) where features share it."""
-
-    means: Any
-    strengths: Any
-    scales: Any
-    freedoms: Any
-
-
-class NumericTables(NamedTuple):
-    """Drawn Gaussians as the kernels take them: a point is (w x - offset) deviations from the mean."""
-
-    factors: Any
-    offsets: Any
-    missing: Any
-    """What the log density has for a feature beside half the squared distance, for missing values; None without."""
 
 
 @inner

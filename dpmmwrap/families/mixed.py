@@ -97,6 +97,23 @@ class Mixed:
     def log_predictive(self, X: MixedPoints) -> Float64Array:
         return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
 
+    def log_predictive_of(self, X: MixedPoints, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return self.numeric.log_predictive_of(X.numeric, k) + self.categorical.log_predictive_of(X.codes, k)
+
+    def log_predictive_at(self, X: MixedPoints, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row, pair by pair."""
+        numeric = self.numeric.log_predictive_at(X.numeric, rows, components)
+        return numeric + self.categorical.log_predictive_at(X.codes, rows, components)
+
+    def upper_bounds(self, X: MixedPoints) -> Float32Array:
+        """At least the log density of each distribution's predictive at each row (N, K); NaN where a number is
+        missing."""
+        found = self.numeric.upper_bounds(X.numeric)
+        for codes in X.codes.T:
+            found += self.categorical.log_shares.astype(np.float32)[codes]
+        return found
+
     def sample(self, components: IntArray, rng: Generator) -> MixedPoints:
         return MixedPoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
 

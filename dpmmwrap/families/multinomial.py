@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
+from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points, put_rows
-from dpmmwrap.families.categorical import draw_log_proportions
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
+from dpmmwrap.loops import Loops
 
+proportions = Loops("dpmmwrap.families.proportions")
 CHUNK_ROWS = 1 << 14
 
 
@@ -78,7 +78,7 @@ class Dirichlet:
 
     def compute(self, statistics: LinearStatistics) -> Computed:
         """Posterior and log marginal likelihood of each cluster."""
-        log_marginal = log_marginals(self.concentration, *self.prior_terms, statistics.sums)
+        log_marginal = proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums)
         return Computed(Dirichlet._unchecked(self.concentration + statistics.sums), log_marginal)
 
     @classmethod
@@ -92,33 +92,43 @@ class Dirichlet:
 
     def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
         """log f of each cluster, without the multinomial coefficients of its rows, which no clustering changes."""
-        return np.asarray(log_marginals(self.concentration, *self.prior_terms, statistics.sums))
+        return np.asarray(proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums))
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        return np.asarray(union_log_marginals(self.concentration, *self.prior_terms, statistics.sums, one, other))
+        return np.asarray(
+            proportions.union_log_marginals(self.concentration, *self.prior_terms, statistics.sums, one, other)
+        )
 
     def draw_tables(self, key: Any) -> Any:
         """log proportions (K, V) drawn from each distribution of the batch."""
         # One column of V levels.
-        return draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
+        return proportions.draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
 
     def expected_tables(self) -> Any:
         """Logarithms of each distribution's expected proportions (K, V)."""
-        return log_expected_proportions(self.concentration, self.concentration.min(axis=0))
+        return proportions.log_expected_proportions(self.concentration, self.concentration.min(axis=0))
 
     def log_predictive(self, X: Points) -> Float64Array:
-        """log probability of each row under each distribution's Dirichlet-multinomial (K, N)."""
+        """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
+
+        Gamma(a + x) / Gamma(a) is a (a + 1) ... (a + x - 1): the logarithms of the j-th factors are one product, of a
+        sparse matrix that says which counts are above j. Counts above STEPS, or not whole, are worked out one by one.
+        """
         batch = self.concentration.reshape(-1, self.dim)
         rows, columns, values = entries(X)
         lengths = np.bincount(rows, values, minlength=X.shape[0])
-        coefficients = gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0])
-        found = np.empty((len(batch), X.shape[0]))
-        for k, own in enumerate(batch):
-            rising = gammaln(own[columns] + values) - gammaln(own[columns])
-            total = own.sum()
-            found[k] = coefficients + np.bincount(rows, rising, minlength=X.shape[0])
-            found[k] += gammaln(total) - gammaln(total + lengths)
-        return found
+        found = np.zeros((X.shape[0], len(batch)))
+        found += (gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0]))[:, None]
+        distinct, which = np.unique(lengths, return_inverse=True)
+        totals = batch.sum(axis=1)
+        found += (gammaln(totals) - gammaln(totals + distinct[:, None]))[which]
+        small = (values <= STEPS) & (values == np.floor(values))
+        for step in range(int(values[small].max(initial=0.0))):
+            above = small & (values > step)
+            found += log_factors(batch, step, rows[above], columns[above], X.shape[0])
+        for row, column, value in zip(rows[~small], columns[~small], values[~small], strict=True):
+            found[row] += gammaln(batch[:, column] + value) - gammaln(batch[:, column])
+        return found.T
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
@@ -158,6 +168,16 @@ class Dirichlet:
 
 
 SAMPLED_LENGTH = 100
+STEPS = 16
+"""Counts up to which the factors of rising factorials are added up one by one."""
+
+
+def log_factors(batch: Float64Array, step: int, rows: IntArray, columns: IntArray, count: int) -> Float64Array:
+    """Sums of log(concentration + step) over the entries of so many rows (count, K)."""
+    # Of thousands of words only those that occur here.
+    used, places = np.unique(columns, return_inverse=True)
+    above = csr_matrix((np.ones(len(rows)), (rows, places)), shape=(count, len(used)))
+    return np.asarray(above @ np.log(batch[:, used].T + step))
 
 
 def entries(X: Points) -> tuple[IntArray, IntArray, Float64Array]:
@@ -181,65 +201,3 @@ def root_proportions(X: Points) -> Any:
             found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
         return found
     return np.sqrt(X / totals[:, None]).astype(np.float32)
-
-
-@compiled
-def log_rising(prior: Any, prior_log_gamma: Any, count: Any) -> Any:
-    """log of Gamma(prior + count) / Gamma(prior)."""
-    return log_gamma(prior + count) - prior_log_gamma
-
-
-@compiled
-def log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's counts. O(K V), with gamma functions for what is there only."""
-    whole = 0.0
-    for v in range(len(prior)):
-        whole += prior[v]
-    found = np.empty(len(sums))
-    for k in range(len(sums)):
-        total, n = 0.0, 0.0
-        for v in range(len(prior)):
-            if sums[k, v] > 0.0:
-                n += sums[k, v]
-                total += log_rising(prior[v], log_gammas[v], sums[k, v])
-        found[k] = total + log_gamma_total - log_gamma(whole + n)
-    return found
-
-
-@compiled
-def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any, one: Any, other: Any) -> Any:
-    """log marginal likelihoods of the unions of pairs of clusters. O(V) a pair."""
-    whole = 0.0
-    for v in range(len(prior)):
-        whole += prior[v]
-    found = np.empty(len(one))
-    for pair in range(len(one)):
-        total, n = 0.0, 0.0
-        for v in range(len(prior)):
-            both = sums[one[pair], v] + sums[other[pair], v]
-            if both > 0.0:
-                n += both
-                total += log_rising(prior[v], log_gammas[v], both)
-        found[pair] = total + log_gamma_total - log_gamma(whole + n)
-    return found
-
-
-@compiled
-def log_expected_proportions(concentration: Any, least: Any) -> Any:
-    """Logarithms of the expected proportions of each distribution (K, V), in float32.
-
-    `least` has the smallest concentration of each feature: most words occur in few clusters, and share its logarithm.
-    """
-    count, dim = concentration.shape
-    found, logs = np.empty((count, dim), np.float32), np.empty(dim)
-    for v in range(dim):
-        logs[v] = math.log(least[v])
-    for k in range(count):
-        total = 0.0
-        for v in range(dim):
-            total += concentration[k, v]
-        log_total = math.log(total)
-        for v in range(dim):
-            own = concentration[k, v]
-            found[k, v] = (logs[v] if own == least[v] else math.log(own)) - log_total
-    return found

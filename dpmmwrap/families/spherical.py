@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.families.diagonal import NIG, Student
+from dpmmwrap.families.screening import bounding_table, powers
+
+ROUNDING = 1e-6
+"""A few units of single precision."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +50,52 @@ class SphericalNIG(NIG):
     def pooled(scales: Float64Array) -> Float64Array:
         return np.atleast_1d(np.mean(scales))
 
-    def log_predictive(self, X: FloatArray) -> Float64Array:
-        """log density of each distribution's predictive at each row (K, N): a multivariate t over what is observed."""
+    @cached_property
+    def student(self) -> Student:
+        """The predictives, where no value is missing: one multivariate t, with one power."""
         means, strengths, scales, freedoms = self.batch
-        strengths = np.broadcast_to(strengths, means.shape)
-        found = np.empty((len(means), len(X)))
-        rows = np.asarray(X, dtype=np.float64)
-        observed = ~np.isnan(rows)
+        spread = (np.broadcast_to(strengths, means.shape) + 1) / strengths
+        constants = gammaln((freedoms + self.dim) / 2) - gammaln(freedoms / 2)
+        constants = constants - 0.5 * (self.dim * np.log(np.pi * scales) + np.log(spread).sum(axis=1, keepdims=True))
+        return Student(means, 1 / (scales * spread), 0.5 * (freedoms + self.dim), constants, constants[:, 0])
+
+    def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
+        student = self.student
+        squares = rows - student.means[k]
+        squares *= squares
+        total = np.einsum("...d,...d->...", student.precisions[k], squares)
+        found = student.totals[k] - student.powers[k, 0] * np.log1p(total)
+        if len(gaps := np.flatnonzero(np.isnan(total))):
+            own = np.broadcast_to(k, len(rows))[gaps]
+            found[gaps] = self._log_student_of_rest(squares[gaps], own)
+        return np.asarray(found)
+
+    def _log_student_of_rest(self, squares: Float64Array, k: IntArray) -> Float64Array:
+        """A multivariate t over what is observed, of squared differences from these distributions' means."""
+        freedoms, precisions = self.batch.freedoms[k, 0], self.student.precisions[k]
+        observed = ~np.isnan(squares)
         values = observed.sum(axis=1)
-        for k in range(len(means)):
-            spread = (strengths[k] + 1) / strengths[k]
-            squares = np.nansum((rows - means[k]) ** 2 / spread, axis=1) / scales[k, 0]
-            freedom = freedoms[k, 0]
-            constants = gammaln((freedom + values) / 2) - gammaln(freedom / 2)
-            constants -= 0.5 * (values * np.log(np.pi * scales[k, 0]) + observed @ np.log(spread))
-            found[k] = constants - 0.5 * (freedom + values) * np.log1p(squares)
+        constants = gammaln((freedoms + values) / 2) - gammaln(freedoms / 2)
+        constants -= 0.5 * (values * np.log(np.pi) - np.where(observed, np.log(precisions), 0.0).sum(axis=1))
+        total = np.where(observed, squares * precisions, 0.0).sum(axis=1)
+        return np.asarray(constants - 0.5 * (freedoms + values) * np.log1p(total))
+
+    @cached_property
+    def bounding(self) -> Float32Array:
+        """Coefficients of upper bounds of the negative squared distances: polynomials of degree 2."""
+        _, widths, means = self.frame
+        precisions = self.student.precisions * widths**2
+        coefficients = np.stack([2 * precisions * means, -precisions])
+        return bounding_table(coefficients, -(precisions * means**2).sum(axis=1))
+
+    def upper_bounds(self, X: FloatArray) -> Float32Array:
+        """At least the log density of each distribution's predictive at each row (N, K); NaN where a value is
+        missing."""
+        found = powers((X - self.frame.centre) / self.frame.widths, 2) @ self.bounding
+        # NaN stays what it is.
+        np.log1p(np.maximum(-found, 0, out=found), out=found)
+        found *= (-(1 - ROUNDING) * self.student.powers[:, 0]).astype(np.float32)
+        found += (self.student.totals + ROUNDING * np.abs(self.student.totals)).astype(np.float32)
         return found
 
     def sample(self, components: IntArray, rng: np.random.Generator) -> Float64Array:

@@ -13,53 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.dirichlet_process import fill_weight_shapes, log_weights_of
+from dpmmwrap.families.gaussian import LOG_2_PI, Gaussians, Posteriors, PriorFields, Statistics
 from dpmmwrap.special import compiled_float64 as compiled
 from dpmmwrap.special import inner_float64 as inner
 from dpmmwrap.special import log_gamma, new_array, new_zeros
 from dpmmwrap.variates import key_from, standard_gammas, standard_normals
 
-LOG_2_PI = math.log(2 * math.pi)
-
-
-class Statistics(NamedTuple):
-    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
-
-    counts: Any
-    means: Any
-    scatters: Any
-
-
-class PriorFields(NamedTuple):
-    """One normal-inverse-Wishart distribution."""
-
-    mean: Any
-    strength: Any
-    scale: Any
-    freedom: Any
-    log_normaliser: Any
-
-
-class Posteriors(NamedTuple):
-    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
-
-    means: Any
-    strengths: Any
-    scales: Any
-    freedoms: Any
-    factors: Any
-    """Lower Cholesky factors of the scales (D, D, K)."""
-    halves: Any
-    """Half the log determinants of the scales."""
-    log_normalisers: Any
-
-
-class Gaussians(NamedTuple):
-    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
-
-    means: Any
-    precision_factors: Any
-    log_peak_densities: Any
-    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+# What the loops take and give is theirs, too, but it is there without numba.
+__all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]
 
 
 class Computed(NamedTuple):

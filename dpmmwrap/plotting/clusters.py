@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.density import marginal
+from dpmmwrap.families.columns import place_of
 from dpmmwrap.plotting.projections import WIDE, is_sparse, projection
-from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, counted, new_figure, number_ticks, style
+from dpmmwrap.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, counted, new_figure, number_ticks, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,27 +52,47 @@ def draw_fit(
     labels: IntArray,
     *,
     names: Sequence[str] | None = None,
+    columns: Sequence[str | int] | None = None,
     title: str | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, of any rows with all their columns. In a figure of its own the legend is below."""
+    """The same in given axes, of any rows with all their columns, or of one or two of these. In a figure of its own the
+    legend is below."""
     from dpmmwrap.absent import with_values
     from dpmmwrap.profiles import feature_names
     from dpmmwrap.rows import telling
 
     mixture = model.mixture_
-    points, names = telling(mixture, points, feature_names(model, names))
+    if columns is not None and mixture.family not in GAUSSIAN:
+        raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
+    every, names = points, feature_names(model, names)
+    points, called = telling(mixture, points, names)
     there = with_values(points)
     if not there.all():
-        points, labels = points[there], np.asarray(labels)[there]
-    if mixture.family in GAUSSIAN:
+        every, points, labels = every[there], points[there], np.asarray(labels)[there]
+    if columns is not None:
+        names = names or mixture._feature_names
+        places = places_of(columns, names)
+        called = tuple(names[place] for place in places)
+        means, covariances = mixture.means[:, places], marginal(mixture.covariances, places)
+        if np.isnan(means).any():
+            raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
+        draw_clusters(axes, every[:, places], labels, means, covariances, names=called, title=title)
+    elif mixture.family in GAUSSIAN:
         # Of the columns that are drawn.
         inside = replace(mixture, restored=None)
-        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=names, title=title)
+        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called, title=title)
     else:
         kind = ", standardised columns" if mixture.family == "mixed" else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)
     _draw_legend(axes, own_figure)
+
+
+def places_of(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
+    """Where one or two columns are."""
+    if len(columns) not in (1, 2):
+        raise ValueError(f"columns should be one or two columns, not {len(columns)}")
+    return [place_of(name, names, "columns") for name in columns]
 
 
 def clusters_figure(
@@ -209,17 +231,21 @@ def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[F
 def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None) -> list[str]:
     """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far.
 
-    Some may have theirs already, by their numbers.
+    Some may have theirs already, by their numbers. Beyond seven clusters there are more colours, less easily told
+    apart.
     """
-    taken = {place: COLOURS.index(colour) for place, colour in (given or {}).items()}
+    given = given or {}
+    few = len(centres) <= len(COLOURS) and set(given.values()) <= set(COLOURS)
+    palette = COLOURS if few else MORE_COLOURS
+    taken = {place: palette.index(colour) for place, colour in given.items()}
     for number, centre in enumerate(centres):
         if number in taken:
             continue
-        away = np.full(len(COLOURS), np.inf)
+        away = np.full(len(palette), np.inf)
         for place, colour in taken.items():
             away[colour] = min(away[colour], float(np.linalg.norm(centre - centres[place])))
         taken[number] = int(np.argmax(away))
-    return [COLOURS[taken[number]] for number in range(len(centres))]
+    return [palette[taken[number]] for number in range(len(centres))]
 
 
 def matched(labels: IntArray, reference: IntArray) -> dict[int, int]:

@@ -40,9 +40,16 @@ def on(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
         yield figure.add_subplot()
 
 
-def plot_fit(model: Any, points: Any, labels: IntArray, names: Sequence[str] | None, ax: Axes | None) -> Axes:
+def plot_fit(
+    model: Any,
+    points: Any,
+    labels: IntArray,
+    names: Sequence[str] | None,
+    columns: Sequence[str | int] | None,
+    ax: Axes | None,
+) -> Axes:
     with on(ax, 7.0, 5.6) as axes:
-        draw_fit(axes, model, points, labels, names=names, own_figure=ax is None)
+        draw_fit(axes, model, points, labels, names=names, columns=columns, own_figure=ax is None)
         return axes
 
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which colour-blind people tell apart, without their black (the ellipses have
 # it) and their yellow (faint on white), and with Paul Tol's wine red.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
+# For more clusters: each is as far from all others, in CIELAB, as the two nearest of those are from each other.
+MORE_COLOURS = (
+    *COLOURS, "#911EB4", "#E6194B", "#66A61E", "#8B5A2B", "#DDCC77", "#6F4C9B",
+    "#661100", "#808000", "#FB9A99", "#DC050C", "#CAB2D6", "#90C987",
+)  # fmt: skip
 INK = "#222222"
 FAINT = "#B5B5B5"
 

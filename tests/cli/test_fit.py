@@ -17,6 +17,7 @@ import pytest
 from processes import running
 
 from dpmmwrap.cli import fit as fit_module
+from dpmmwrap.cli import results
 from dpmmwrap.datasets import generate
 from dpmmwrap.trace import COLUMNS
 
@@ -459,3 +460,11 @@ def test_sensitivity_needs_the_default_prior(run, three: Path, counts: Path) -> 
     sentence = run("fit", counts, "--sensitivity", "--family", "multinomial").sentence
     assert "--sensitivity is about the default prior of numeric columns" in sentence
     assert run("fit", three, "--prior", "reference", "--prior-width", 2).code == 2
+
+
+def test_writing_is_told_now_and_then(run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "TOLD_EVERY", 0.0)
+    done = run("fit", points, *QUICK, "--out", tmp_path / "out")
+    told = [line for line in done.err.splitlines() if line.startswith("dpmmwrap: writing: ")]
+    assert told == [f"dpmmwrap: writing: {what}" for what in ("labels.csv, 600 of 600 rows", "report.html", "pictures")]
+    assert "writing" not in run("fit", points, *QUICK, "--quiet", "--out", tmp_path / "out").err

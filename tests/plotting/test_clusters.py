@@ -197,8 +197,12 @@ def test_small_and_crowded_data_can_be_drawn(dim: int, clusters: int, points: in
 def test_neighbours_have_different_colours() -> None:
     places = np.array([[float(i), 0.0] for i in range(40)])
     colours = plotting.spread_colours(places)
-    assert set(colours) == set(plotting.COLOURS)
+    assert set(colours) == set(plotting.MORE_COLOURS)
     assert all(one != other for one, other in pairwise(colours))
+    many = len(plotting.MORE_COLOURS)
+    assert len(set(plotting.spread_colours(places[:many]))) == many
+    assert set(plotting.spread_colours(places[:7])) == set(plotting.COLOURS)
+    assert plotting.spread_colours(places[:3], {1: plotting.MORE_COLOURS[-1]})[1] == plotting.MORE_COLOURS[-1]
 
 
 @pytest.mark.parametrize("points", [2, 10, 300])

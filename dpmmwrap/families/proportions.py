@@ -1,0 +1,111 @@
+"""The loops of Dirichlet priors, compiled by numba: of counts, and of the levels of categorical columns.
+
+`multinomial.py` and `categorical.py` say what it means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.special import compiled_float64 as compiled
+from dpmmwrap.special import log_gamma
+from dpmmwrap.variates import standard_gammas
+
+
+@compiled
+def log_rising(prior: Any, prior_log_gamma: Any, count: Any) -> Any:
+    """log of Gamma(prior + count) / Gamma(prior)."""
+    return log_gamma(prior + count) - prior_log_gamma
+
+
+@compiled
+def log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any) -> Any:
+    """log marginal likelihood of each cluster's counts. O(K V), with gamma functions for what is there only."""
+    whole = 0.0
+    for v in range(len(prior)):
+        whole += prior[v]
+    found = np.empty(len(sums))
+    for k in range(len(sums)):
+        total, n = 0.0, 0.0
+        for v in range(len(prior)):
+            if sums[k, v] > 0.0:
+                n += sums[k, v]
+                total += log_rising(prior[v], log_gammas[v], sums[k, v])
+        found[k] = total + log_gamma_total - log_gamma(whole + n)
+    return found
+
+
+@compiled
+def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any, one: Any, other: Any) -> Any:
+    """log marginal likelihoods of the unions of pairs of clusters. O(V) a pair."""
+    whole = 0.0
+    for v in range(len(prior)):
+        whole += prior[v]
+    found = np.empty(len(one))
+    for pair in range(len(one)):
+        total, n = 0.0, 0.0
+        for v in range(len(prior)):
+            both = sums[one[pair], v] + sums[other[pair], v]
+            if both > 0.0:
+                n += both
+                total += log_rising(prior[v], log_gammas[v], both)
+        found[pair] = total + log_gamma_total - log_gamma(whole + n)
+    return found
+
+
+@compiled
+def log_expected_proportions(concentration: Any, least: Any) -> Any:
+    """Logarithms of the expected proportions of each distribution (K, V), in float32.
+
+    `least` has the smallest concentration of each feature: most words occur in few clusters, and share its logarithm.
+    """
+    count, dim = concentration.shape
+    found, logs = np.empty((count, dim), np.float32), np.empty(dim)
+    for v in range(dim):
+        logs[v] = math.log(least[v])
+    for k in range(count):
+        total = 0.0
+        for v in range(dim):
+            total += concentration[k, v]
+        log_total = math.log(total)
+        for v in range(dim):
+            own = concentration[k, v]
+            found[k, v] = (logs[v] if own == least[v] else math.log(own)) - log_total
+    return found
+
+
+@compiled
+def level_log_marginals(prior: Any, edges: Any, sums: Any) -> Any:
+    """log marginal likelihood of each cluster's levels, column by column. O(K F)."""
+    found = np.empty(len(sums))
+    for k in range(len(sums)):
+        total = 0.0
+        for column in range(len(edges) - 1):
+            whole, n = 0.0, 0.0
+            for f in range(edges[column], edges[column + 1]):
+                whole += prior[f]
+                if sums[k, f] > 0.0:
+                    n += sums[k, f]
+                    total += log_gamma(prior[f] + sums[k, f]) - log_gamma(prior[f])
+            total += log_gamma(whole) - log_gamma(whole + n)
+        found[k] = total
+    return found
+
+
+@compiled
+def draw_log_proportions(key: Any, edges: Any, concentration: Any) -> Any:
+    """log proportions of each distribution (K, F), column by column, in float32."""
+    count, width = concentration.shape
+    found = np.empty((count, width), np.float32)
+    gammas = standard_gammas(key, concentration.ravel())
+    for k in range(count):
+        for column in range(len(edges) - 1):
+            total = 0.0
+            for f in range(edges[column], edges[column + 1]):
+                total += gammas[k * width + f]
+            for f in range(edges[column], edges[column + 1]):
+                found[k, f] = math.log(max(gammas[k * width + f], 1e-300) / max(total, 1e-290))
+    return found
