@@ -14,7 +14,7 @@ from dpmmwrap.evaluation.fits import Clock, FitSettings
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
 from dpmmwrap.evaluation.samplers import make_sampler
-from dpmmwrap.families.defaults import Cuts, hyperprior_of
+from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 
@@ -50,10 +50,11 @@ def test_the_samplers_keep_a_trace_and_the_others_none(easy: Dataset) -> None:
 
 def test_all_are_told_the_prior_with_which_a_default_fit_begins() -> None:
     few = generate(4, 3, 150, 50.0, 0)
-    grid = hyperprior_of(Cuts(few.X), "full")
+    begun = DataScale(few.X).start("full").prior
     prior = FitSettings().niw(few.X)
-    np.testing.assert_array_equal(prior.scale, grid.prior(grid.start).scale)
-    assert np.trace(prior.scale) < np.trace(NIW.from_data(few.X).scale), "few points begin with a narrower one"
+    for field in NIW.FIELDS:
+        np.testing.assert_array_equal(getattr(prior, field), getattr(begun, field))
+    assert np.trace(prior.mean_covariance()[0]) < 0.5 * few.X.var(axis=0).sum(), "clusters, not the data"
     model = make_sampler("kmeans", "native", FitSettings(iterations=9), prior, 0)
     assert model.prior is prior and model.n_chains == 1 and model.max_iter == 9
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
-
-from dpmmwrap.families.hyperprior import Hyperprior, Place
 
 AlphaPrior = tuple[float, float]
 
@@ -30,12 +27,37 @@ class Expected(NamedTuple):
     """log p(X), up to a constant of the concentration's."""
 
 
-class ExpectedOnGrid(NamedTuple):
+class Learning(NamedTuple):
+    """How the prior of one feature is learned (see `families.hyperprior`, of which this shares no code)."""
+
+    mean: float
+    variance: float
+    """Of the data: the units."""
+    strengths: np.ndarray
+    """The possible degrees of freedom, all as probable."""
+    cells: float | None = None
+    narrow: float = 0.05
+    """The prior expects at most this share of clusters to have a variance below that of cells."""
+
+
+class Hyperparameters(NamedTuple):
+    """Nodes of numerical integration, or what a posterior says of the hyperparameters."""
+
+    location: Any
+    log_kappa: Any
+    log_width: Any
+    """In the data's variance."""
+    strength: Any
+
+
+class ExpectedLearned(NamedTuple):
     """Of the posterior where the prior is learned."""
 
     partitions: Expected
-    places: np.ndarray
-    """The probability of each place (widths, strengths)."""
+    means: Hyperparameters
+    """Means of the first three, probabilities of the strengths."""
+    deviations: Hyperparameters
+    """Of the first three; None of the strength."""
 
 
 def partitions(count: int, labels: tuple[int, ...] = (), clusters: int = 0) -> Iterator[tuple[int, ...]]:
@@ -95,10 +117,14 @@ def posterior(
         outside = np.array([log_marginal(X, broad, mask) for mask in range(1 << count)])
         logs += outside[((every < 0) * masks).sum(axis=1)]
         logs += np.where(every < 0, np.log(weight), np.log1p(-weight)).sum(axis=1)
-    guests = (every >= 0).sum(axis=1)
-    kinds, which = np.unique(np.stack([sizes, guests], axis=1), axis=0, return_inverse=True)
-    terms = np.array([concentration_terms(int(k), int(n), alpha) for k, n in kinds])[which.ravel()]
-    logs += terms[:, 0]
+    return expected_of(every, logs, alpha)
+
+
+def expected_of(every: np.ndarray, logs: np.ndarray, alpha: float | AlphaPrior) -> Expected:
+    """Of partitions (P, N) with these log weights (P,), but for the concentration's part."""
+    count, sizes = every.shape[1], every.max(axis=1) + 1
+    terms = concentration_of(every, alpha)
+    logs = logs + terms[:, 0]
     shares = np.exp(logs - logsumexp(logs))
     together = (every[:, :, None] == every[:, None, :]) & (every >= 0)[:, :, None]
     return Expected(
@@ -110,15 +136,88 @@ def posterior(
     )
 
 
-def posterior_on_grid(X: Any, hyperprior: Hyperprior, alpha: float | AlphaPrior, **options: Any) -> ExpectedOnGrid:
-    """Of a few points, with the prior learned on a grid whose places are equally probable at first."""
-    places = list(itertools.product(range(len(hyperprior.widths)), range(len(hyperprior.strengths))))
-    each = [posterior(X, hyperprior.prior(Place(*place)), alpha, **options) for place in places]
-    logs = np.array([one.log_evidence for one in each])
-    shares = np.exp(logs - logsumexp(logs))
-    means = [sum(share * np.asarray(one[field]) for share, one in zip(shares, each, strict=True)) for field in range(4)]
-    shape = len(hyperprior.widths), len(hyperprior.strengths)
-    return ExpectedOnGrid(Expected(*means, float(logsumexp(logs))), shares.reshape(shape))  # type: ignore[arg-type]
+def concentration_of(every: np.ndarray, alpha: float | AlphaPrior) -> np.ndarray:
+    """The concentration's terms of each partition (P, 2)."""
+    guests = (every >= 0).sum(axis=1)
+    kinds, which = np.unique(np.stack([every.max(axis=1) + 1, guests], axis=1), axis=0, return_inverse=True)
+    return np.array([concentration_terms(int(k), int(n), alpha) for k, n in kinds])[which.ravel()]
+
+
+def nodes_of(learning: Learning, strength: float, fineness: int = 1) -> tuple[Hyperparameters, np.ndarray]:
+    """Nodes at one strength, all combinations along one axis, and their log weights: Gauss-Legendre times the
+    hyperprior."""
+    floor = -9.0
+    if learning.cells is not None:
+        # The variance is strength * width over a chi-square variable.
+        quantile = stats.chi2(strength).isf(learning.narrow)
+        floor = max(floor, float(np.log(learning.cells * quantile / strength / learning.variance)))
+    ranges = ((-5.0, 5.0, 18), (-12.0, 3.5, 18), (floor, 3.5, 20))
+    axes, weights = [], []
+    for low, high, count in ranges:
+        nodes, own = np.polynomial.legendre.leggauss(fineness * count)
+        axes.append(low + (high - low) * (nodes + 1) / 2)
+        weights.append(np.log(own * (high - low) / 2))
+    z, log_kappa, log_width = (grid.ravel() for grid in np.meshgrid(*axes, indexing="ij"))
+    logs = sum(grid.ravel() for grid in np.meshgrid(*weights, indexing="ij"))
+    logs = logs + stats.norm.logpdf(z)
+    for values in (log_kappa, log_width):
+        logs = logs + stats.chi2(1).logpdf(np.exp(values)) + values
+    location = learning.mean + z * np.sqrt(learning.variance)
+    return Hyperparameters(location, log_kappa, log_width, strength), logs
+
+
+def posterior_learned(
+    x: np.ndarray, learning: Learning, alpha: float | AlphaPrior, outliers: tuple[float, np.ndarray] | None = None
+) -> ExpectedLearned:
+    """Of a few points of one feature, whose prior is learned: all partitions and hyperparameters, summed. `outliers`
+    are a weight and the log marginal likelihoods of all subsets, by their bits."""
+    count = len(x)
+    every = labellings(count, outliers is not None)
+    masks = 1 << np.arange(count)
+    which = np.stack([((every == cluster) * masks).sum(axis=1) for cluster in range(count)])
+    fixed = concentration_of(every, alpha)[:, 0]
+    if outliers is not None:
+        weight, outside = outliers
+        fixed = fixed + outside[((every < 0) * masks).sum(axis=1)]
+        fixed = fixed + np.where(every < 0, np.log(weight), np.log1p(-weight)).sum(axis=1)
+    by_partition, by_node, nodes = [], [], []
+    for strength in learning.strengths:
+        own, logs = nodes_of(learning, float(strength))
+        inside = np.zeros((1 << count, len(logs)))
+        scale = strength * learning.variance * np.exp(own.log_width)
+        for mask in range(1, 1 << count):
+            members = x[np.flatnonzero(mask & masks)]
+            inside[mask] = gammaln(len(members)) + log_marginal_of_feature(
+                members, own.location, np.exp(own.log_kappa), scale, strength
+            )
+        # A part of the nodes at a time: of all of them the table would be large.
+        for part in np.array_split(np.arange(len(logs)), 16):
+            few = inside[:, part]
+            table = fixed[:, None] + logs[part]
+            for rows in which:
+                table += few[rows]
+            by_partition.append(logsumexp(table, axis=1))
+            by_node.append(logsumexp(table, axis=0))
+        nodes.append(own)
+    found = logsumexp(by_partition, axis=0)
+    shares = np.exp(np.concatenate(by_node) - logsumexp(np.concatenate(by_node)))
+    strengths = shares.reshape(len(learning.strengths), -1).sum(axis=1)
+    means, deviations = [], []
+    for field in range(3):
+        values = np.concatenate([own[field] for own in nodes])
+        means.append(float(shares @ values))
+        deviations.append(float(shares @ (values - means[-1]) ** 2) ** 0.5)
+    # The concentration is in the sums already.
+    partitions = expected_of(every, found - concentration_of(every, alpha)[:, 0], alpha)
+    return ExpectedLearned(partitions, Hyperparameters(*means, strengths), Hyperparameters(*deviations, None))
+
+
+def log_marginal_of_feature(x: np.ndarray, location: Any, kappa: Any, scale: Any, freedom: Any) -> Any:
+    """log marginal likelihood of one feature's values, a multivariate Student's t, for arrays of hyperparameters."""
+    n, middle = len(x), x.mean()
+    total = scale + ((x - middle) ** 2).sum() + kappa * n / (kappa + n) * (middle - location) ** 2
+    logs = gammaln((freedom + n) / 2) - gammaln(freedom / 2) - 0.5 * n * np.log(np.pi)
+    return logs + 0.5 * (np.log(kappa / (kappa + n)) + freedom * np.log(scale) - (freedom + n) * np.log(total))
 
 
 def log_marginal(X: Any, prior: Any, mask: int) -> float:

@@ -9,7 +9,6 @@ from dpmmwrap import NIW
 from dpmmwrap.backends import Settings
 from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.evidence import log_scores
-from dpmmwrap.families.hyperprior import FIRST
 from dpmmwrap.interrupt import Interrupt
 from dpmmwrap.sampler.refinement import least_needed, refined, without_one
 from dpmmwrap.sampler.state import Best
@@ -22,7 +21,14 @@ SETTINGS = Settings(1.0, PRIOR, make_initializer("random"), 100, 3, 0, n_chains=
 def best_of(X: np.ndarray, labels: np.ndarray) -> Best:
     statistics = PRIOR.statistics(X, labels)
     reached = float(log_joint(1.0, statistics.counts, PRIOR.log_marginal_likelihood(statistics)))
-    return Best(reached, labels.astype(np.int32), np.zeros(len(X), np.uint8), 1.0, FIRST)
+    return Best(reached, labels.astype(np.int32), np.zeros(len(X), np.uint8), 1.0, PRIOR)
+
+
+def assert_same(found: Best, other: Best) -> None:
+    """The same clustering with the same prior."""
+    np.testing.assert_array_equal(found.labels, other.labels)
+    assert found.log_posterior == pytest.approx(other.log_posterior) and found.alpha == other.alpha
+    assert found.prior is other.prior
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +43,7 @@ def points() -> tuple[np.ndarray, np.ndarray]:
 def test_what_is_kept_is_better(points: tuple[np.ndarray, np.ndarray]) -> None:
     X, pieces = points
     before = best_of(X, pieces)
-    after = refined(X, SETTINGS, before, Interrupt())
+    after = refined(X, SETTINGS, [before], Interrupt())
     assert after.log_posterior > before.log_posterior + 10
     assert after.log_posterior == pytest.approx(best_of(X, after.labels).log_posterior)
     assert [len(set(after.labels[part])) for part in (slice(60), slice(60, 120), slice(120, 180))] == [1, 1, 1]
@@ -46,7 +52,7 @@ def test_what_is_kept_is_better(points: tuple[np.ndarray, np.ndarray]) -> None:
 
 def test_the_same_for_any_number_of_threads(points: tuple[np.ndarray, np.ndarray]) -> None:
     X, pieces = points
-    one, two = (refined(X, replace(SETTINGS, n_jobs=jobs), best_of(X, pieces), Interrupt()) for jobs in (1, 2))
+    one, two = (refined(X, replace(SETTINGS, n_jobs=jobs), [best_of(X, pieces)], Interrupt()) for jobs in (1, 2))
     np.testing.assert_array_equal(one.labels, two.labels)
     assert one.log_posterior == two.log_posterior
 
@@ -54,16 +60,16 @@ def test_the_same_for_any_number_of_threads(points: tuple[np.ndarray, np.ndarray
 def test_what_cannot_be_better_stays(points: tuple[np.ndarray, np.ndarray]) -> None:
     X = points[0]
     clear = best_of(X, np.repeat([0, 1, 2], 60))
-    assert refined(X, SETTINGS, clear, Interrupt()) is clear
+    assert_same(refined(X, SETTINGS, [clear], Interrupt()), clear)
     alone = best_of(X[:60], np.zeros(60, np.int32))
-    assert refined(X[:60], SETTINGS, alone, Interrupt()) is alone
+    assert_same(refined(X[:60], SETTINGS, [alone], Interrupt()), alone)
 
 
 def test_after_an_interrupt_nothing_is_tried(points: tuple[np.ndarray, np.ndarray]) -> None:
     X, pieces = points
     interrupt, before = Interrupt(), best_of(X, pieces)
     interrupt.requested = True
-    assert refined(X, SETTINGS, before, interrupt) is before
+    assert_same(refined(X, SETTINGS, [before], interrupt), before)
 
 
 def test_leaving_out_a_cluster() -> None:

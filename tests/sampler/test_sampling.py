@@ -20,10 +20,9 @@ from dpmmwrap.backends.native import NativeBackend, draws_of
 from dpmmwrap.datasets import generate
 from dpmmwrap.draws import labels_file
 from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.defaults import Cuts, hyperprior_of
+from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Place
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
@@ -258,16 +257,16 @@ class TestInterrupts:
     )
     def test_as_many_chains_as_make_the_most_draws(self, made: list[int], kept: tuple[int, int]) -> None:
         labels = np.arange(3 * 10 * 2).reshape(3, 10, 2).astype(np.int32)
-        found = []
+        found, prior = [], points_of("full")[1]
         for chain, count in enumerate(made):
             record = Record(labels[chain])
-            record.samples = [Sample(1, 1.0, float(draw), np.ones(1), Place(0, 0)) for draw in range(count)]
+            record.samples = [Sample(1, 1.0, float(draw), np.ones(1), prior) for draw in range(count)]
             record.moves = [Moves(0, 0, 0, 0)] * count
-            found.append(ChainResult(None, Trace(), record, True))  # type: ignore[arg-type]
-        draws = draws_of(found, labels, None)
-        assert draws is not None and draws.n_clusters.shape == kept
+            found.append(ChainResult(None, Trace(), record, True, []))  # type: ignore[arg-type]
+        draws, priors = draws_of(found, labels, None)
+        assert draws is not None and draws.n_clusters.shape == kept and len(priors) == kept[0] * kept[1]
         np.testing.assert_array_equal(draws.labels, labels[np.array(made) >= kept[1], : kept[1]])
-        assert draws_of([found[0]._replace(record=Record(None))], None, None) is None
+        assert draws_of([found[0]._replace(record=Record(None))], None, None) == (None, ())
 
 
 class TestCheckpoints:
@@ -305,7 +304,7 @@ class TestCheckpoints:
         if "outlier_weight" in changes:
             changes = changes | {"outlier_prior": prior.outliers(X)}
         if "hyperprior" in changes:
-            changes = {"hyperprior": hyperprior_of(Cuts(X), "full")}
+            changes = {"hyperprior": DataScale(X).start("full").hyperprior}
         whole = fit(**changes)
         settings = {"checkpoint": tmp_path / "run.npz", "checkpoint_every": 2}
         for number in (WARM_UP + 6, 2 * SAMPLED - 20 if "n_chains" in changes else 6):

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.defaults import Cuts, default_prior
+from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet.context import Context
@@ -36,7 +36,7 @@ def pair(rng: np.random.Generator, n: int, dim: int, gap: float) -> tuple[np.nda
 
 def criterion_of(X: np.ndarray, covariance_type: str = "full", full_ratio: bool = True) -> SplitCriterion:
     """What the sampler would judge by, with its default prior."""
-    return SplitCriterion(default_prior(Cuts(X), covariance_type), 10.0, full_ratio)
+    return SplitCriterion(DataScale(X).start(covariance_type).prior, 10.0, full_ratio)
 
 
 def bound(start: Initializer, X: np.ndarray, *options: Any) -> Initializer:

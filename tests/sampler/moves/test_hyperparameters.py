@@ -1,5 +1,5 @@
-"""The learned prior against all partitions of seven points at every place of its grid; and that a wrong update is found
-out."""
+"""The learned prior against all partitions of seven points and numerical integration over its hyperparameters; and that
+a wrong update is found out."""
 
 from __future__ import annotations
 
@@ -10,104 +10,172 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from dpmmwrap.backends.native import NativeBackend
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import FIRST, Hyperprior, Place
+from dpmmwrap.families import hyperprior as module
+from dpmmwrap.families import prior_named
+from dpmmwrap.families.base import Moments
+from dpmmwrap.families.hyperprior import STRENGTHS, Hyperparameters, Hyperprior
 from dpmmwrap.sampler import chain
+from dpmmwrap.sampler.moves import hyperparameters
 from exactness import enumeration
 from exactness.running import Apart, Seen, apart, context_of
-from exactness.sets import families
 
 ALPHA = (2.0, 1.0)
-WIDTHS, STRENGTHS = (0.3, 1.0, 3.0), (1.0, 30.0)
-
-
-def grid_of(family: str) -> Hyperprior:
-    """Six priors of a family about the one that the other tests have."""
-    _, prior = families()[family]
-
-    def make(width: float, strength: float) -> Any:
-        if family == "full":
-            dim = prior.dim
-            return NIW(prior.mean, prior.mean_strength, width * (strength / 3 + 1) * prior.scale, dim + strength)
-        return NIG(prior.mean, prior.mean_strength, width * strength * np.asarray(prior.scale) / 4, strength)
-
-    return Hyperprior(WIDTHS, STRENGTHS, make, FIRST)
+X = np.array([[-0.4], [0.0], [0.1], [0.5], [3.0], [3.7], [3.2]], np.float32)
+THREE = STRENGTHS[[0, 4, 10]]
+CELLS = 0.2
+OUTLIERS = 0.2
 
 
 class Found(NamedTuple):
+    """How far the draws of a chain are from what is expected."""
+
     partitions: Apart
-    places: float
-    """Total variation distance of the places' probabilities."""
+    location: float
+    kappa: float
+    width: float
+    """Of the means (of the latter two's logarithms), in deviations of the posterior."""
+    strength: float
+    """Total variation distance of the strengths' probabilities."""
+
+    @property
+    def most(self) -> float:
+        return max(self[1:])
+
+
+def hyperprior_for(kind: str, cells: float | None) -> Hyperprior:
+    values = X.astype(float)
+    own = None if cells is None else np.array([cells])
+    family: Any = prior_named(kind)
+    return Hyperprior(family, values.mean(axis=0), values.var(axis=0), cells=own)
+
+
+def first_prior(hyperprior: Hyperprior) -> Any:
+    values = Hyperparameters(hyperprior.mean, 0.1, hyperprior.variances, float(THREE[1]))
+    return hyperprior.make(values)
 
 
 @cache
-def expected_of(family: str, outliers: bool) -> enumeration.ExpectedOnGrid:
-    X, prior = families()[family]
-    options = {"outliers": (0.2, prior.outliers(X))} if outliers else {}
-    return enumeration.posterior_on_grid(X, grid_of(family), ALPHA, **options)
+def expected_of(cells: float | None, outliers: bool) -> enumeration.ExpectedLearned:
+    """The same for all kinds of covariances: of one feature they are the same model."""
+    values = X[:, 0].astype(float)
+    learning = enumeration.Learning(values.mean(), values.var(), THREE, cells)
+    broad = first_prior(hyperprior_for("full", None)).outliers(X)
+    outside = np.array([enumeration.log_marginal(X, broad, mask) for mask in range(1 << len(X))])
+    return enumeration.posterior_learned(values, learning, ALPHA, (OUTLIERS, outside) if outliers else None)
 
 
-def distance(family: str, outliers: bool = False, draws: int = 1500) -> Found:
+def distance(kind: str, cells: float | None = None, outliers: bool = False, draws: int = 3000) -> Found:
     """Of draws by a whole chain from the exact posterior."""
-    X, prior = families()[family]
-    grid = grid_of(family)
-    changes: dict[str, Any] = {"outlier_weight": 0.2, "outlier_prior": prior.outliers(X)} if outliers else {}
-    settings = context_of(X, grid.prior(FIRST), ALPHA, **changes).settings
-    settings = replace(settings, hyperprior=grid, max_iter=10, n_draws=draws, thin=2)
-    with patch.object(chain, "LEARN_EVERY", 1):
-        drawn = NativeBackend().fit(X, settings).draws
+    with patch.object(module, "STRENGTHS", THREE), patch.object(chain, "LEARN_EVERY", 1):
+        hyperprior = hyperprior_for(kind, cells)
+        prior = first_prior(hyperprior)
+        broad = prior.outliers(X)
+        changes: dict[str, Any] = {"outlier_weight": OUTLIERS, "outlier_prior": broad} if outliers else {}
+        settings = context_of(X, prior, ALPHA, **changes).settings
+        settings = replace(settings, hyperprior=hyperprior, max_iter=10, n_draws=draws, thin=2)
+        result = NativeBackend().fit(X, settings)
+    drawn = result.draws
     assert drawn is not None and drawn.labels is not None
-    assert drawn.prior_width is not None and drawn.prior_strength is not None
-    seen = np.array([
-        [((drawn.prior_width == width) & (drawn.prior_strength == strength)).mean() for strength in STRENGTHS]
-        for width in WIDTHS
-    ])  # fmt: skip
-    expected = expected_of(family, outliers)
+    assert drawn.prior_kappa is not None and drawn.prior_width is not None and drawn.prior_strength is not None
+    assert len(result.draw_priors) == draws
+    expected = expected_of(cells, outliers)
+    seen = [
+        np.array([prior.mean[0] for prior in result.draw_priors]),
+        np.log(drawn.prior_kappa[0]),
+        np.log(drawn.prior_width[0]),
+    ]
+    gaps = [
+        abs(own.mean() - mean) / deviation
+        for own, mean, deviation in zip(seen, expected.means, expected.deviations, strict=False)
+    ]
+    shares = np.isclose(drawn.prior_strength[0][:, None], THREE).mean(axis=0)
     parts = apart(Seen(drawn.labels[0], drawn.alpha[0]), expected.partitions)
-    return Found(parts, 0.5 * float(np.abs(seen - expected.places).sum()))
+    return Found(parts, *gaps, 0.5 * float(np.abs(shares - expected.means.strength).sum()))
 
 
-@pytest.mark.parametrize(("family", "outliers"), [("full", False), ("full", True), ("diag", False)])
-def test_the_learned_prior_and_the_clusters_sample_their_posterior(family: str, outliers: bool) -> None:
-    found = distance(family, outliers)
-    assert found.partitions.z < 6 and found.partitions.clusters < 0.05 and found.partitions.pairs < 0.07
-    assert found.places < 0.05
+CLOSE, FAR = 0.1, 0.2
 
 
-def too_sure(grid: Hyperprior, place: Place, statistics: Any, rng: np.random.Generator) -> Place:
-    """The evidence counted twice."""
-    with patch.object(Hyperprior, "log_evidence", lambda *arguments: 2 * LOG_EVIDENCE(*arguments)):
-        return DRAW(grid, place, statistics, rng)
+@pytest.mark.parametrize(
+    ("kind", "cells", "outliers"),
+    [("full", None, False), ("full", None, True), ("diag", None, False), ("diag", CELLS, False)],
+)
+def test_the_learned_prior_and_the_clusters_sample_their_posterior(
+    kind: str, cells: float | None, outliers: bool
+) -> None:
+    found = distance(kind, cells, outliers)
+    assert found.partitions.z < 5 and found.partitions.clusters < 0.05 and found.partitions.pairs < 0.06
+    assert found.most < CLOSE
 
 
-def of_one_cluster(grid: Hyperprior, place: Place, statistics: Any, rng: np.random.Generator) -> Place:
+DRAW, LOCATION, KAPPA, WIDTH, INSIDE = (
+    Hyperprior.draw, Hyperprior._location_terms, Hyperprior._kappa_terms, Hyperprior._width_terms,
+    hyperparameters.inside,
+)  # fmt: skip
+
+
+def of_one_cluster(own: Hyperprior, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
     """Only the first cluster is asked."""
-    return DRAW(grid, place, type(statistics)(*(array[:1] for array in statistics)), rng)
+    return DRAW(own, prior, type(statistics)(*(array[:1] for array in statistics)), rng)
 
 
-LOG_EVIDENCE, DRAW = Hyperprior.log_evidence, Hyperprior.draw
+def location_about_zero(own: Hyperprior, moments: Moments, kappa: float, origin: np.ndarray) -> Any:
+    return LOCATION(replace(own, mean=np.zeros(1)), moments, kappa, origin)
 
 
-@pytest.mark.parametrize("wrong", [too_sure, of_one_cluster])
-def test_a_wrong_update_is_found_out(wrong: Any) -> None:
-    with patch.object(Hyperprior, "draw", wrong):
-        found = distance("full")
-    assert found.places > 0.1
+def kappa_of_half_the_spread(own: Hyperprior, moments: Moments, location: np.ndarray) -> Any:
+    shape, rate = KAPPA(own, moments, location)
+    return shape, 0.5 + 0.5 * (rate - 0.5)
 
 
-def test_the_best_place_has_no_better_one_beside_it() -> None:
-    X, _ = families()["full"]
-    grid = grid_of("full")
-    statistics = grid.prior(FIRST).statistics(X, np.array([0, 0, 0, 1, 1, 1, 1]))
-    places = [Place(width, strength) for width in range(3) for strength in range(2)]
-    evidence = dict(zip(places, grid.log_evidence(places, statistics), strict=True))
-    for place in places:
-        best = grid.best(place, statistics)
-        beside = [*grid.along(best, "width"), *grid.along(best, "strength"), place]
-        assert evidence[best] == max(evidence[other] for other in beside)
-    assert max(evidence, key=lambda place: evidence[place]) in {grid.best(place, statistics) for place in places}
-    assert grid.place_of(*grid.values(places[4])) == places[4]
-    assert grid.log_weight == pytest.approx(-np.log(6))
+def widths_without_their_prior(own: Hyperprior, moments: Moments) -> Any:
+    shapes, rates = WIDTH(own, moments)
+    return shapes, rates - 0.45 / own.variances
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"draw": of_one_cluster}, "width"),
+        ({"_location_terms": location_about_zero}, "location"),
+        ({"_kappa_terms": kappa_of_half_the_spread}, "kappa"),
+        ({"_width_terms": widths_without_their_prior}, "width"),
+    ],
+)
+def test_a_wrong_update_is_found_out(wrong: dict[str, Any], what: str) -> None:
+    with patch.multiple(Hyperprior, **wrong):
+        found = distance("diag", draws=1500)
+    assert getattr(found, what) > FAR
+
+
+def test_a_wrong_strength_is_found_out() -> None:
+    with patch.object(module, "gammaln", lambda values: 0.95 * gammaln(values)):
+        assert distance("diag", draws=1500).strength > FAR
+
+
+def test_clusters_narrower_than_cells_are_found_out() -> None:
+    def wrong(shape: Any, rates: Any, floors: Any, rng: Any) -> Any:
+        return np.maximum(rng.gamma(shape, 1 / rates), floors)
+
+    with patch.object(module, "truncated_gamma", wrong):
+        assert distance("diag", CELLS, draws=1500).width > FAR
+
+
+def test_outliers_that_are_asked_too_are_found_out() -> None:
+    with patch.object(hyperparameters, "inside", lambda context, clusters: clusters):
+        assert distance("full", outliers=True, draws=1500).most > FAR
+
+
+def test_finer_nodes_say_the_same() -> None:
+    """Numerical integration, against itself where it is easy to have more of it: of one partition of fewer points."""
+    x = X[:, 0].astype(float)[[0, 3, 4]]
+    learning = enumeration.Learning(float(x.mean()), float(x.var()), THREE[1:2])
+    found = enumeration.posterior_learned(x, learning, 1.0)
+    leggauss = np.polynomial.legendre.leggauss
+    with patch.object(np.polynomial.legendre, "leggauss", lambda count: leggauss(2 * count)):
+        finer = enumeration.posterior_learned(x, learning, 1.0)
+    np.testing.assert_allclose(found.partitions.clusters, finer.partitions.clusters, atol=2e-3)
+    np.testing.assert_allclose(found.means[:3], finer.means[:3], atol=2e-2)
