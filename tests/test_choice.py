@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
+import warnings
 
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM, choice
-from dpmmwrap.choice import Asked, Tried, choose_model
+from dpmmwrap import DPMM
+from dpmmwrap.choice import ModelOptions, choose_model
+from dpmmwrap.datasets import generate
 from dpmmwrap.inputs import Read, as_float32
 from dpmmwrap.sampler.chain import Chain
 
@@ -50,24 +51,37 @@ def read(X: np.ndarray) -> Read:
 
 
 def test_full_covariances_in_many_dimensions_where_clusters_have_the_points() -> None:
-    found = choose_model(Asked(), read(correlated(2, 170, 32)))
+    found = choose_model(ModelOptions(), read(correlated(2, 170, 32)))
     assert found.prior.family == "full"
     assert found.reason.startswith("they make the data more probable")
 
 
-def test_no_full_covariances_of_clusters_with_fewer_points_than_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = correlated(2, 170, 32)
-    monkeypatch.setattr(choice, "tried", few_points_a_cluster(len(X), 32))
-    found = choose_model(Asked(), read(X))
-    assert found.prior.family == "diag"
-    assert found.reason == "clusters of full ones would have fewer points than the 32 features"
+KINDS = ("full", "diag", "spherical")
+QUICK = {"init": "kmeans", "backend": "native", "n_chains": 2, "random_state": 0}
 
 
-def few_points_a_cluster(n: int, dim: int) -> Any:
-    """Full covariances are found to be far better, with one cluster too many for its points."""
+def balls(rng: np.random.Generator) -> np.ndarray:
+    """Two that overlap."""
+    return rng.normal(size=(800, 4)) + np.repeat([[0.0] * 4, [1.5] * 4], 400, axis=0)
 
-    def tried(points: Any, found: Any, kind: str, asked: Any) -> Tried:
-        count = n // dim + 1 if kind == "full" else 2
-        return Tried(kind, 0.0 if kind == "full" else -1e6, False, count, count)
 
-    return tried
+def ellipsoids(rng: np.random.Generator) -> np.ndarray:
+    """The paper's data, which a prior of too wide clusters would describe by hundreds of balls."""
+    return generate(5, 10, 1000, 10.0, rng).X
+
+
+DRAWN = {draw.__name__: draw for draw in (balls, ellipsoids)}
+FINDS = {"balls": ("spherical", 2), "ellipsoids": ("full", 10)}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_auto_takes_what_makes_the_data_most_probable(name: str) -> None:
+    X = DRAWN[name](np.random.default_rng(1)).astype(np.float32)
+    warnings.simplefilter("ignore", UserWarning)
+    model = DPMM(**QUICK).fit(X)
+    kind, clusters = FINDS[name]
+    assert abs(model.n_clusters_ - clusters) <= 1
+    assert model.covariance_type_ == kind
+    told = {kind: DPMM(**QUICK, covariance_type=kind).fit(X).log_evidence_ for kind in KINDS}
+    best = max(told.values())
+    assert model.log_evidence_ >= best - max(10.0, 0.001 * abs(best)), (model.covariance_type_, told)

@@ -274,9 +274,7 @@ def log_joint(hyperprior: Hyperprior, prior: Any, statistics: Any) -> float:
     return float(prior.log_marginal_likelihood(statistics).sum()) + hyperprior.log_density(prior)
 
 
-def peak(
-    hyperprior: Hyperprior, begin: Hyperparameters, statistics: Any, floors: np.ndarray | float = 1e-9
-) -> float:
+def peak(hyperprior: Hyperprior, begin: Hyperparameters, statistics: Any, floors: np.ndarray | float = 1e-9) -> float:
     """The highest log joint probability that a numerical search finds at a strength; what is fixed stays."""
     dim, count = hyperprior.dim, len(hyperprior.variances)
     units = np.sqrt(np.broadcast_to(hyperprior.variances, dim))
@@ -425,6 +423,7 @@ class TestDraws:
 
     def test_a_truncation_that_is_ignored_is_found_out(self) -> None:
         """What is below the floor is put onto it."""
+
         def wrong(shape: Any, rates: Any, floors: Any, rng: Any) -> Any:
             return np.maximum(rng.gamma(shape, 1 / rates), floors)
 
