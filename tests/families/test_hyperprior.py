@@ -375,7 +375,8 @@ class Apart(NamedTuple):
 def apart(kind: str = "diag", cells: float | None = None) -> Apart:
     with patch.object(module, "STRENGTHS", THREE):
         hyperprior = one_feature(kind, cells)
-        one, other = drawn(hyperprior), integrated(hyperprior)
+        # With a restriction, strength and width wait for each other.
+        one, other = drawn(hyperprior, 5000 if cells is None else 20_000), integrated(hyperprior)
     gaps = np.abs(np.array(one[:3]) - np.array(other[:3])) / other.spread
     return Apart(*gaps, 0.5 * float(np.abs(one.strengths - other.strengths).sum()))
 

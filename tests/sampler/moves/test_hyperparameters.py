@@ -10,16 +10,15 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families import hyperprior as module
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.base import Moments
 from dpmmwrap.families.hyperprior import STRENGTHS, Hyperparameters, Hyperprior
 from dpmmwrap.sampler import chain
 from dpmmwrap.sampler.moves import hyperparameters
 from exactness import enumeration
+from exactness.broken import LEARNING
 from exactness.running import Apart, Seen, apart, context_of
 
 ALPHA = (2.0, 1.0)
@@ -111,49 +110,21 @@ def test_the_learned_prior_and_the_clusters_sample_their_posterior(
     assert found.most < CLOSE
 
 
-DRAW, LOCATION, KAPPA, WIDTH, INSIDE = (
-    Hyperprior.draw, Hyperprior._location_terms, Hyperprior._kappa_terms, Hyperprior._width_terms,
-    hyperparameters.inside,
-)  # fmt: skip
-
-
-def of_one_cluster(own: Hyperprior, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
-    """Only the first cluster is asked."""
-    return DRAW(own, prior, type(statistics)(*(array[:1] for array in statistics)), rng)
-
-
-def location_about_zero(own: Hyperprior, moments: Moments, kappa: float, origin: np.ndarray) -> Any:
-    return LOCATION(replace(own, mean=np.zeros(1)), moments, kappa, origin)
-
-
-def kappa_of_half_the_spread(own: Hyperprior, moments: Moments, location: np.ndarray) -> Any:
-    shape, rate = KAPPA(own, moments, location)
-    return shape, 0.5 + 0.5 * (rate - 0.5)
-
-
-def widths_without_their_prior(own: Hyperprior, moments: Moments) -> Any:
-    shapes, rates = WIDTH(own, moments)
-    return shapes, rates - 0.45 / own.variances
-
-
-@pytest.mark.parametrize(
-    ("wrong", "what"),
-    [
-        ({"draw": of_one_cluster}, "width"),
-        ({"_location_terms": location_about_zero}, "location"),
-        ({"_kappa_terms": kappa_of_half_the_spread}, "kappa"),
-        ({"_width_terms": widths_without_their_prior}, "width"),
-    ],
-)
-def test_a_wrong_update_is_found_out(wrong: dict[str, Any], what: str) -> None:
-    with patch.multiple(Hyperprior, **wrong):
+@pytest.mark.parametrize("wrong", LEARNING)
+def test_a_wrong_update_is_found_out(wrong: str) -> None:
+    with LEARNING[wrong]():
         found = distance("diag", draws=1500)
-    assert getattr(found, what) > FAR
+    assert getattr(found, wrong) > FAR
 
 
-def test_a_wrong_strength_is_found_out() -> None:
-    with patch.object(module, "gammaln", lambda values: 0.95 * gammaln(values)):
-        assert distance("diag", draws=1500).strength > FAR
+def test_one_cluster_that_speaks_for_all_is_found_out() -> None:
+    draw = Hyperprior.draw
+
+    def wrong(own: Hyperprior, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
+        return draw(own, prior, type(statistics)(*(array[:1] for array in statistics)), rng)
+
+    with patch.object(Hyperprior, "draw", wrong):
+        assert distance("diag", draws=1500).width > FAR
 
 
 def test_clusters_narrower_than_cells_are_found_out() -> None:
