@@ -99,7 +99,9 @@ class DataScale:
             best = self._best_cells(kind, free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
-            self._starts[kind, fixed] = Start(self._prior_of(hyperprior, best), hyperprior, count)
+            # One alone would say that all clusters are as wide as the data, and sure of it.
+            prior = self._prior_of(hyperprior, best, CELL_STEPS if count > 1 else 0)
+            self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
     def _best_cells(self, kind: str, hyperprior: Hyperprior) -> IntArray:
@@ -116,7 +118,7 @@ class DataScale:
         log_marginals = prior.log_marginal_likelihood(statistics)
         return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)
 
-    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray) -> Any:
+    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, steps: int = CELL_STEPS) -> Any:
         """The most probable prior of cells, or one near it."""
         within = floored(self.within(cells), self.mean)
         share = float(np.exp(np.log(within / self.variances).mean()))
@@ -128,7 +130,7 @@ class DataScale:
             float(hyperprior.strengths[0]),
         )
         prior = hyperprior.make(first)
-        return hyperprior.climb(prior, prior.statistics(self.sample, cells), CELL_STEPS)
+        return hyperprior.climb(prior, prior.statistics(self.sample, cells), steps)
 
 
 def count_of(cells: IntArray) -> int:
