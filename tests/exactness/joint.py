@@ -198,7 +198,13 @@ def quantities(chain: Running) -> np.ndarray:
     partition, labels = chain.partition, chain.partition.labels
     log_posterior = sampling.look(partition, chain.context).log_posterior
     # To nine digits: the same state has the same value, however it was reached.
-    found = [partition.n_clusters, partition.alpha, pair_share(labels), pair_share(labels[:10]), round(log_posterior, 5)]
+    found = [
+        partition.n_clusters,
+        partition.alpha,
+        pair_share(labels),
+        pair_share(labels[:10]),
+        round(log_posterior, 5),
+    ]
     hyperprior: Any = chain.context.settings.hyperprior
     if hyperprior is not None:
         location, kappa, widths, strength = hyperprior.values(chain.prior)
