@@ -36,7 +36,7 @@ from exactness import joint
 from exactness.broken import BREAKAGES
 from exactness.gibbs import plain_gibbs
 from exactness.running import ALONE, Apart, apart, context_of, few_of_each, run, uneven_founders
-from exactness.sets import FAMILIES, eight_points, families, measured
+from exactness.sets import FAMILIES, eight_points, families, measured, prior_of_cells
 from exactness.summaries import agreement
 
 MOST_CLUSTERS, MOST_PAIRS = 0.02, 0.02
@@ -150,7 +150,7 @@ def plain(arguments: argparse.Namespace) -> None:
     )
     for name, width in (("iris", 2.0), ("iris", 0.7), ("penguins-like", 2.0), ("faithful-like", 2.0)):
         X = measured(name)
-        prior = NIW.from_data(X, width)
+        prior = prior_of_cells(X, width)
         for alpha in (1.0, ALPHA_PRIOR):
             theirs = plain_gibbs(X, prior, alpha, arguments.draws // 10, thin=20, seed=SEED)
             ours = run(context_of(X, prior, alpha), arguments.draws // 5, thin=20, seed=SEED)
@@ -178,7 +178,7 @@ def broken(arguments: argparse.Namespace) -> None:
     learned = (2.0, 1.0)
     expected, context = exact.posterior(*few, learned), context_of(*few, learned)
     iris = measured("iris")
-    prior = NIW.from_data(iris, 0.7)
+    prior = prior_of_cells(iris, 0.7)
     theirs = plain_gibbs(iris, prior, 10.0, 4000, thin=5, seed=SEED)
     wrong: dict[str, Callable[[], Any]] = {"nothing": nullcontext, **BREAKAGES}
     for name, breaking in wrong.items():

@@ -92,7 +92,7 @@ def draw_partition(alpha: float, points: int, rng: np.random.Generator) -> np.nd
 def draw_points(prior: Any, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points given their partition: parameters of each cluster from the prior, then its points."""
     count = int(labels.max()) + 1
-    if prior.family == "counts":
+    if prior.family == "multinomial":
         proportions = rng.dirichlet(prior.concentration, count)
         return rng.multinomial(ROW_LENGTH, proportions[labels]).astype(np.float32)
     dim, strength, freedom = prior.dim, float(prior.mean_strength), float(prior.degrees_of_freedom)

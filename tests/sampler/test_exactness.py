@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.families.gaussian import NIW
 from exactness import enumeration, joint
 from exactness.broken import BREAKAGES, LEARNING
 from exactness.gibbs import plain_gibbs
 from exactness.running import Seen, apart, context_of, few_of_each, run
-from exactness.sets import families, measured
+from exactness.sets import families, measured, prior_of_cells
 from exactness.summaries import Agreement, agreement
 
 LEARNED = (1.0, 0.1)
@@ -35,12 +34,12 @@ WIDTHS = {10.0: 0.4, LEARNED: 1.0}
 def plain() -> dict[Any, Seen]:
     """Of iris."""
     X = measured("iris")
-    return {alpha: plain_gibbs(X, NIW.from_data(X, width), alpha, 800, thin=5) for alpha, width in WIDTHS.items()}
+    return {alpha: plain_gibbs(X, prior_of_cells(X, width), alpha, 800, thin=5) for alpha, width in WIDTHS.items()}
 
 
 def agreement_on_iris(plain: dict[Any, Seen], alpha: Any) -> Agreement:
     X = measured("iris")
-    context = context_of(X, NIW.from_data(X, WIDTHS[alpha]), alpha)
+    context = context_of(X, prior_of_cells(X, WIDTHS[alpha]), alpha)
     return agreement(plain[alpha], run(context, 1200, thin=2))
 
 
