@@ -70,8 +70,7 @@ class KeepingDPMM(DPMM):
 
     def _keep(self, answer: Any, result: Any, backend: Any, choice: Any) -> None:
         super()._keep(answer, result, backend, choice)
-        learned = choice.hyperprior is not None and result.place is not None
-        self.kept_prior_ = choice.hyperprior.prior(result.place) if learned else choice.prior
+        self.kept_prior_ = choice.prior if result.prior is None else result.prior
         self.kept_points_ = choice.read.points
 
 

@@ -36,7 +36,7 @@ from exactness import joint
 from exactness.broken import BREAKAGES
 from exactness.gibbs import plain_gibbs
 from exactness.running import ALONE, Apart, apart, context_of, few_of_each, run, uneven_founders
-from exactness.sets import FAMILIES, eight_points, families, measured
+from exactness.sets import FAMILIES, eight_points, families, measured, prior_of_cells
 from exactness.summaries import agreement
 
 MOST_CLUSTERS, MOST_PAIRS = 0.02, 0.02
@@ -122,21 +122,24 @@ def every_family(arguments: argparse.Namespace) -> None:
 
 def joint_tests(arguments: argparse.Namespace) -> None:
     """Geweke's test, and simulation-based calibration."""
-    iterations = arguments.draws // 5
-    title(f"Geweke's test: z-scores of {iterations:,} iterations of 8 points", ["family", *joint.FEATURES])
-    for family in joint.PRIORS:
+    iterations, names = arguments.draws // 5, joint.FEATURES + joint.LEARNED_FEATURES
+    title(f"Geweke's test: z-scores of {iterations:,} iterations of 8 points", ["family", *names])
+    for family in joint.FAMILIES:
         with few_of_each():
             z = joint.geweke(family, 8, iterations, iterations, SEED)
-        row(family, *(marked(f"{value:.1f}", abs(value) < 4, f"geweke {family}") for value in z))
+        cells = [marked(f"{value:.1f}", abs(value) < 4, f"geweke {family}") for value in z]
+        row(family, *cells, *[""] * (len(names) - len(cells)))
+    names = joint.QUANTITIES + joint.LEARNED
     title(
         f"Simulation-based calibration: {arguments.sets} data sets of 50 points, 99 draws of each, thinned by 10; "
         "p-values of uniform ranks (chi-square, 20 bins)",
-        ["family", *(name.replace("_", " ") for name in joint.Ranks._fields)],
+        ["family", *(name.replace("_", " ") for name in names)],
     )
-    for family in joint.PRIORS:
+    for family in joint.FAMILIES:
         ranks = joint.calibrate(family, arguments.sets, 50, draws=99, thin=10, seed=SEED)
-        chances = [joint.uniformity(own, 99, 20) for own in ranks]
-        row(family, *(marked(f"{p:.2f}", p > LEAST_P, f"calibration {family}") for p in chances))
+        chances = [joint.uniformity(own, 99, 20) for own in ranks.values()]
+        cells = [marked(f"{p:.2f}", p > LEAST_P, f"calibration {family}") for p in chances]
+        row(family, *cells, *[""] * (len(names) - len(cells)))
 
 
 def plain(arguments: argparse.Namespace) -> None:
@@ -147,7 +150,7 @@ def plain(arguments: argparse.Namespace) -> None:
     )
     for name, width in (("iris", 2.0), ("iris", 0.7), ("penguins-like", 2.0), ("faithful-like", 2.0)):
         X = measured(name)
-        prior = NIW.from_data(X, width)
+        prior = prior_of_cells(X, width)
         for alpha in (1.0, ALPHA_PRIOR):
             theirs = plain_gibbs(X, prior, alpha, arguments.draws // 10, thin=20, seed=SEED)
             ours = run(context_of(X, prior, alpha), arguments.draws // 5, thin=20, seed=SEED)
@@ -175,7 +178,7 @@ def broken(arguments: argparse.Namespace) -> None:
     learned = (2.0, 1.0)
     expected, context = exact.posterior(*few, learned), context_of(*few, learned)
     iris = measured("iris")
-    prior = NIW.from_data(iris, 0.7)
+    prior = prior_of_cells(iris, 0.7)
     theirs = plain_gibbs(iris, prior, 10.0, 4000, thin=5, seed=SEED)
     wrong: dict[str, Callable[[], Any]] = {"nothing": nullcontext, **BREAKAGES}
     for name, breaking in wrong.items():
@@ -184,7 +187,7 @@ def broken(arguments: argparse.Namespace) -> None:
             with few_of_each():
                 z = joint.geweke("full", 8, 4000, 4000, SEED)
             ranks = joint.calibrate("full", 100, 50, draws=49, thin=10, seed=SEED)
-            p = min(joint.uniformity(own, 49, 10) for own in ranks)
+            p = min(joint.uniformity(own, 49, 10) for own in ranks.values())
             ours = agreement(theirs, run(context_of(iris, prior, 10.0), 4000, thin=3, seed=SEED))
             row(name, *cells, f"{np.abs(z).max():.1f}", f"{p:.1g}", f"{ours.z:.1f} {ours.clusters:.2f}")
 

@@ -98,8 +98,9 @@ class DataScale:
             best = self._best_cells(kind, free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
-            statistics = family.statistics_of(self.sample, best)
-            self._starts[kind, fixed] = Start(self._prior_of(hyperprior, best, statistics), hyperprior, count)
+            # One alone would say that all clusters are as wide as the data, and sure of it.
+            prior = self._prior_of(hyperprior, best, family.statistics_of(self.sample, best), count > 1)
+            self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
     def _best_cells(self, kind: str, hyperprior: Hyperprior) -> IntArray:
@@ -116,12 +117,12 @@ class DataScale:
         log_marginals = prior.log_marginal_likelihood(statistics)
         return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)
 
-    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any) -> Any:
-        """The most probable prior of cells with these statistics, or one near it."""
+    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any, climbs: bool = True) -> Any:
+        """A prior from how wide cells are; the most probable one given their statistics, or one near it."""
         share = float(np.exp(np.log(floored(self.within(cells), self.mean) / self.variances).mean()))
         widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
         first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
-        return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS)
+        return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS if climbs else 0)
 
 
 def count_of(cells: IntArray) -> int:

@@ -45,6 +45,8 @@ HALF = 0.5
 """Shape and rate of chi-square distributions with one degree of freedom."""
 STEPS, CLOSE = 50, 1e-3
 """Steps of a climb at most, and the share by which widths and kappa may still change at its end."""
+LEAST_WIDTH = 1e-9
+"""Of any cluster, in the data's variances: where features depend on each other, widths would vanish."""
 FAR_OUT = 1e-100
 """A tail of a distribution beyond which its quantiles are not known."""
 
@@ -108,10 +110,11 @@ class Hyperprior:
         A feature's variance in a cluster is nu w over a chi-square variable with as many degrees of freedom as the
         strength.
         """
-        if self.cells is None or self.width is not None:
+        if self.width is not None:
             return np.zeros((len(self.strengths), len(self.variances)))
+        cells = np.zeros(len(self.variances)) if self.cells is None else self.cells
         quantiles = chdtri(self.strengths, NARROW) / (self.least_freedom + self.strengths)
-        return np.outer(quantiles, self.cells)
+        return np.maximum(np.outer(quantiles, cells), LEAST_WIDTH * self.variances)
 
     def make(self, hyperparameters: Hyperparameters) -> Any:
         """The prior with these hyperparameters."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.backends import Settings, native
+from dpmmwrap.backends import Result, Settings, native
+from dpmmwrap.families.defaults import DataScale
+from dpmmwrap.posterior import log_posterior_of
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 
@@ -39,8 +42,61 @@ def test_chains_agree_with_the_answer_not_with_what_it_was_shaken_from(monkeypat
     as_found = native.NativeBackend().fit(X, settings)
     assert as_found.agreement == (1.0, 1.0)
 
-    def one_cluster(X: Any, settings: Settings, best: Best, interrupt: Any) -> Best:
-        return best._replace(labels=np.zeros_like(best.labels))
+    def one_cluster(X: Any, settings: Settings, candidates: list[Best], interrupt: Any) -> Best:
+        return candidates[0]._replace(labels=np.zeros_like(candidates[0].labels))
 
     monkeypatch.setattr(native, "refined", one_cluster)
     assert native.NativeBackend().fit(X, settings).agreement == (0.0, 0.0)
+
+
+def learned_settings(X: np.ndarray, kind: str) -> Settings:
+    begun = DataScale(X).start(kind)
+    return Settings(
+        1.0, begun.prior, make_initializer("kmeans"), 60, 3, 0, n_chains=2, stop_when_flat=True, alpha_prior=(1.0, 1.0),
+        hyperprior=begun.hyperprior,
+    )  # fmt: skip
+
+
+def overlapping() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 200)
+    return (rng.normal(size=(200, 2)) + 3.0 * rng.normal(size=(4, 2))[y]).astype(np.float32)
+
+
+def gap(X: np.ndarray, settings: Settings, result: Result) -> float:
+    """Between the log posterior of a result and that of its labels, concentration and prior."""
+    assert result.prior is not None
+    return abs(result.log_posterior - log_posterior_of(X, result.labels, settings, result.alpha, result.prior))
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_the_learned_prior_belongs_to_the_labels(kind: str) -> None:
+    X = overlapping()
+    settings = learned_settings(X, kind)
+    # With what follows the search, and without it.
+    for own in (settings, replace(settings, n_chains=1)):
+        assert own.refine == (own is settings)
+        result = native.NativeBackend().fit(X, own)
+        assert result.prior is not settings.prior
+        # Single precision here and there.
+        assert gap(X, settings, result) < 0.01
+
+
+def test_a_prior_that_is_not_taken_over_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = overlapping()
+    settings = learned_settings(X, "full")
+    refined = native.refined
+
+    def further(X: Any, settings: Settings, candidates: list[Best], interrupt: Any) -> Best:
+        """From other candidates, so that the answer is another one."""
+        others = [one._replace(labels=one.labels % 2) for one in candidates]
+        return refined(X, settings, others, interrupt)
+
+    monkeypatch.setattr(native, "refined", further)
+    assert gap(X, settings, native.NativeBackend().fit(X, settings)) < 0.01
+
+    def wrong(result: Result, best: Best) -> Result:
+        return replace(result, **{name: value for name, value in best._asdict().items() if name != "prior"})
+
+    monkeypatch.setattr(native, "with_best", wrong)
+    assert gap(X, settings, native.NativeBackend().fit(X, settings)) > 0.1

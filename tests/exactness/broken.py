@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
+from dpmmwrap.families.base import Moments
+from dpmmwrap.families.hyperprior import Hyperprior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
@@ -16,6 +19,9 @@ from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_point
 from dpmmwrap.sampler.partition import Partition, fill_places
 from dpmmwrap.sampler.state import generator
 
+LOCATION, KAPPA, WIDTH, STRENGTH = (
+    Hyperprior._location_terms, Hyperprior._kappa_terms, Hyperprior._width_terms, Hyperprior._strength_logs,
+)  # fmt: skip
 SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, single_points.step, split_merge.step
 DIVIDE, DRAW_PAIRS, GIBBS = split_merge.SequentialAllocation.divide, exact.draw_pairs, single_points.gibbs_points
 
@@ -73,6 +79,28 @@ def alpha_of_one_gamma(key: Any, alpha: float, clusters: int, points: int, prior
     return float(rng.gamma(prior[0] + clusters) / (prior[1] - np.log(rng.beta(alpha + 1, points))))
 
 
+def location_elsewhere(own: Hyperprior, moments: Moments, kappa: float, origin: np.ndarray) -> Any:
+    """The location's own distribution is three deviations away."""
+    deviations = np.sqrt(np.broadcast_to(own.variances, own.mean.shape))
+    return LOCATION(replace(own, mean=own.mean + 3 * deviations), moments, kappa, origin)
+
+
+def kappa_of_half_the_spread(own: Hyperprior, moments: Moments, location: np.ndarray) -> Any:
+    shape, rate = KAPPA(own, moments, location)
+    return shape, 0.5 + 0.5 * (rate - 0.5)
+
+
+def widths_of_more_clusters(own: Hyperprior, moments: Moments) -> Any:
+    """Two clusters more than there are, of any width."""
+    return WIDTH(own, moments._replace(clusters=moments.clusters + 2))[0], WIDTH(own, moments)[1]
+
+
+def strength_is_liked(own: Hyperprior, moments: Moments, widths: np.ndarray) -> Any:
+    """Each strength is four times as probable as the one before."""
+    logs = STRENGTH(own, moments, widths)
+    return logs + np.log(4) * np.arange(len(logs))
+
+
 BREAKAGES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "log q left out": lambda: patch.object(split_merge.SequentialAllocation, "divide", without_log_q),
     "clusters may empty": lambda: patch.object(restricted_sweep, "step", emptying_sweep),
@@ -83,3 +111,10 @@ BREAKAGES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "one Gamma for alpha": lambda: patch.object(concentration, "draw_alpha", alpha_of_one_gamma),
 }
 """By what is wrong."""
+LEARNING: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "location": lambda: patch.object(Hyperprior, "_location_terms", location_elsewhere),
+    "kappa": lambda: patch.object(Hyperprior, "_kappa_terms", kappa_of_half_the_spread),
+    "width": lambda: patch.object(Hyperprior, "_width_terms", widths_of_more_clusters),
+    "strength": lambda: patch.object(Hyperprior, "_strength_logs", strength_is_liked),
+}
+"""Wrong draws of the hyperparameters, by which one."""

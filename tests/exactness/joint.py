@@ -6,6 +6,7 @@ Both ask whether draws of the posterior belong to the model that the data come f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +14,12 @@ from scipy import stats
 
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import NARROW, Hyperparameters, Hyperprior
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.moves import hyperparameters
 from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools, scratches_for
-from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import next_key
 from exactness.enumeration import AlphaPrior
 from exactness.running import context_of, start, uneven_founders
@@ -30,6 +32,23 @@ PRIORS: dict[str, Any] = {
     "diag": NIG(np.zeros(2), 0.2, np.full(2, 4.0), 5.0),
     "counts": Dirichlet(np.full(4, 0.5)),
 }
+STRENGTHS = (2.0**1.5, 8.0, 32.0)
+"""Of learned priors: with the strongest of the package's, widths follow the clusters too slowly for short chains."""
+
+
+def with_strengths(hyperprior: Hyperprior) -> Hyperprior:
+    """The same with few strengths."""
+    vars(hyperprior)["strengths"] = np.array(STRENGTHS)
+    return hyperprior
+
+
+UNITS = np.ones(2), np.array([4.0, 1.0])
+HYPERPRIORS = {
+    "full, learned": with_strengths(Hyperprior(NIW, *UNITS)),
+    "diag, learned above cells": with_strengths(Hyperprior(NIG, *UNITS, cells=np.array([0.4, 0.1]))),
+}
+"""Of priors that are drawn themselves."""
+FAMILIES = (*PRIORS, *HYPERPRIORS)
 
 
 class Simulated(NamedTuple):
@@ -38,6 +57,22 @@ class Simulated(NamedTuple):
     X: np.ndarray
     labels: np.ndarray
     alpha: float
+    prior: Any
+
+
+def draw_prior(hyperprior: Hyperprior, rng: np.random.Generator) -> Any:
+    """A prior whose hyperparameters are drawn; until its clusters are seldom narrower than cells, if there are any."""
+    mean, variances = hyperprior.mean, hyperprior.variances
+    while True:
+        widths = variances * rng.chisquare(1, len(variances))
+        strength = float(rng.choice(hyperprior.strengths))
+        if hyperprior.cells is not None:
+            # A feature's variance is nu w over a chi-square variable.
+            freedom = hyperprior.least_freedom + strength
+            if (stats.chi2(strength).sf(freedom * widths / hyperprior.cells) > NARROW).any():
+                continue
+        location = mean + np.sqrt(variances) * rng.normal(size=len(mean))
+        return hyperprior.make(Hyperparameters(location, float(rng.chisquare(1)), widths, strength))
 
 
 def draw_partition(alpha: float, points: int, rng: np.random.Generator) -> np.ndarray:
@@ -54,33 +89,58 @@ def draw_partition(alpha: float, points: int, rng: np.random.Generator) -> np.nd
     return labels
 
 
-def draw_points(family: str, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_points(prior: Any, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points given their partition: parameters of each cluster from the prior, then its points."""
-    prior, count = PRIORS[family], int(labels.max()) + 1
-    if family == "counts":
+    count = int(labels.max()) + 1
+    if prior.family == "multinomial":
         proportions = rng.dirichlet(prior.concentration, count)
         return rng.multinomial(ROW_LENGTH, proportions[labels]).astype(np.float32)
-    dim, strength = prior.dim, float(prior.mean_strength)
-    if family == "diag":
-        freedom = float(prior.degrees_of_freedom)
+    dim, strength, freedom = prior.dim, float(prior.mean_strength), float(prior.degrees_of_freedom)
+    if prior.family == "diag":
         variances = prior.scale / rng.chisquare(freedom, (count, dim))
         deviations = np.sqrt(variances)
         means = prior.mean + deviations / np.sqrt(strength) * rng.normal(size=(count, dim))
         return (means[labels] + deviations[labels] * rng.normal(size=(len(labels), dim))).astype(np.float32)
-    # A covariance is the inverse of a sum of as many outer products as there are degrees of freedom.
-    normals = rng.normal(size=(count, int(prior.degrees_of_freedom), dim))
-    normals = normals @ np.linalg.cholesky(np.linalg.inv(prior.scale)).T
-    factors = np.linalg.cholesky(np.linalg.inv(np.swapaxes(normals, 1, 2) @ normals))
+    covariances = stats.invwishart(freedom, prior.scale).rvs(count, random_state=rng).reshape(count, dim, dim)
+    factors = np.linalg.cholesky(covariances)
     means = prior.mean + np.einsum("kij,kj->ki", factors, rng.normal(size=(count, dim))) / np.sqrt(strength)
     steps = np.einsum("nij,nj->ni", factors[labels], rng.normal(size=(len(labels), dim)))
     return (means[labels] + steps).astype(np.float32)
 
 
 def simulate(family: str, points: int, rng: np.random.Generator) -> Simulated:
-    """The concentration, a partition and its points from the prior."""
+    """The concentration, a partition, the prior if it is learned, and the points."""
     alpha = float(rng.gamma(ALPHA_PRIOR[0]) / ALPHA_PRIOR[1])
     labels = draw_partition(alpha, points, rng)
-    return Simulated(draw_points(family, labels, rng), labels, alpha)
+    prior = draw_prior(HYPERPRIORS[family], rng) if family in HYPERPRIORS else PRIORS[family]
+    return Simulated(draw_points(prior, labels, rng), labels, alpha, prior)
+
+
+class Running:
+    """A chain over simulated data: the partition, and the prior where it is learned, as `Chain.sample` has it."""
+
+    def __init__(self, family: str, X: np.ndarray, prior: Any, labels: np.ndarray | None, alpha: float) -> None:
+        self.context = context_of(X, prior, ALPHA_PRIOR, hyperprior=HYPERPRIORS.get(family))
+        self.tools, self.founders = quick_tools(self.context), uneven_founders(len(X))
+        self.partition = start(self.context, labels)
+        self.partition.alpha = alpha
+
+    @property
+    def prior(self) -> Any:
+        return self.context.model.prior
+
+    def step(self, source: np.random.Generator) -> None:
+        key = next_key(source)
+        self.partition, _ = sampling.step(key, self.partition, self.context, self.tools, self.founders)
+        if self.context.settings.hyperprior is None:
+            return
+        data = self.context.data
+        clusters = data.statistics_of(self.context.model, self.partition)
+        prior = hyperparameters.step(next_key(source), self.context, clusters)
+        self.context = self.context._replace(model=replace(self.context.model, prior=prior))
+        places = len(self.partition.clusters.counts) - 1
+        self.partition.clusters = data.collapsed(self.context.model, clusters, places)
+        self.tools = self.tools.with_context(self.context)
 
 
 def pair_share(labels: np.ndarray) -> float:
@@ -101,49 +161,55 @@ def quick_tools(context: Context, neighbours: int = 5) -> Tools:
 # Simulation-based calibration (Cook et al. 2006; Talts et al. 2018).
 
 
-class Ranks(NamedTuple):
-    """Where the truth is among the draws, of each data set."""
-
-    n_clusters: np.ndarray
-    alpha: np.ndarray
-    pairs: np.ndarray
-    """The share of pairs that are together."""
-    some_pairs: np.ndarray
-    """The same among the first ten points."""
-    log_posterior: np.ndarray
+QUANTITIES = ("n_clusters", "alpha", "pairs", "some_pairs", "log_posterior")
+"""What is ranked. Pairs: the share that is together; some: the same among the first ten points."""
+LEARNED = ("location", "kappa", "width", "strength")
+"""The same of a learned prior."""
 
 
-def calibrate(family: str, sets: int, points: int, draws: int, thin: int, seed: int) -> Ranks:
-    """The rank of the truth among draws, 0 to draws, with ties broken at random."""
+def quantities_of(family: str) -> tuple[str, ...]:
+    return QUANTITIES + (LEARNED if family in HYPERPRIORS else ())
+
+
+def calibrate(family: str, sets: int, points: int, draws: int, thin: int, seed: int) -> dict[str, np.ndarray]:
+    """The rank of the truth among draws of each data set, 0 to draws, with ties broken at random."""
     rng = np.random.default_rng(seed)
-    ranks = np.empty((sets, len(Ranks._fields)), int)
+    names = quantities_of(family)
+    ranks = np.empty((sets, len(names)), int)
     for number in range(sets):
         truth = simulate(family, points, rng)
-        context = context_of(truth.X, PRIORS[family], ALPHA_PRIOR)
-        tools, founders = quick_tools(context), uneven_founders(points)
-        partition = start(context, truth.labels)
-        partition.alpha = truth.alpha
-        true_values = quantities(partition, context)
-        # From one cluster, not from the truth.
-        partition, source = start(context), np.random.Generator(np.random.SFC64(int(rng.integers(2**63))))
+        true_values = quantities(Running(family, truth.X, truth.prior, truth.labels, truth.alpha))
+        # From one cluster and another prior, not from the truth.
+        other = draw_prior(HYPERPRIORS[family], rng) if family in HYPERPRIORS else truth.prior
+        chain = Running(family, truth.X, other, None, ALPHA_PRIOR[0] / ALPHA_PRIOR[1])
+        source = np.random.Generator(np.random.SFC64(int(rng.integers(2**63))))
         found = np.empty((draws, len(true_values)))
         for step in range(-draws // 3, draws):
             for _ in range(thin):
-                partition, _ = sampling.step(next_key(source), partition, context, tools, founders)
+                chain.step(source)
             if step >= 0:
-                found[step] = quantities(partition, context)
+                found[step] = quantities(chain)
         below, same = (found < true_values).sum(axis=0), (found == true_values).sum(axis=0)
         ranks[number] = below + rng.integers(0, same + 1)
-    return Ranks(*ranks.T)
+    return dict(zip(names, ranks.T, strict=True))
 
 
-def quantities(partition: Partition, context: Context) -> np.ndarray:
-    labels = partition.labels
-    log_posterior = sampling.look(partition, context).log_posterior
+def quantities(chain: Running) -> np.ndarray:
+    partition, labels = chain.partition, chain.partition.labels
+    log_posterior = sampling.look(partition, chain.context).log_posterior
     # To nine digits: the same state has the same value, however it was reached.
-    return np.array(
-        [partition.n_clusters, partition.alpha, pair_share(labels), pair_share(labels[:10]), round(log_posterior, 5)]
-    )
+    found = [
+        partition.n_clusters,
+        partition.alpha,
+        pair_share(labels),
+        pair_share(labels[:10]),
+        round(log_posterior, 5),
+    ]
+    hyperprior: Any = chain.context.settings.hyperprior
+    if hyperprior is not None:
+        location, kappa, widths, strength = hyperprior.values(chain.prior)
+        found += [location[0], kappa, widths[0], round(strength, 6)]
+    return np.array(found)
 
 
 def uniformity(ranks: np.ndarray, draws: int, bins: int) -> float:
@@ -155,55 +221,73 @@ def uniformity(ranks: np.ndarray, draws: int, bins: int) -> float:
 # Geweke's joint distribution test (2004).
 
 
-def features(X: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """Functions of data, partition and concentration, all of them with moments."""
+def features(X: np.ndarray, labels: np.ndarray, alpha: float, prior: Any, hyperprior: Hyperprior | None) -> np.ndarray:
+    """Functions of data, partition, concentration and what is learned of the prior, all of them with moments."""
     one, other = np.triu_indices(len(labels), 1)
     together = labels[one] == labels[other]
     bounded = np.tanh(X / 3)
     near = np.exp(-np.abs(bounded[one] - bounded[other]).sum(axis=1))
     count = int(labels.max()) + 1
-    return np.array(
-        [
-            count,
-            count**2,
-            alpha,
-            alpha**2,
-            alpha * count,
-            together.mean(),
-            labels[0] == labels[1],
-            bounded.mean(),
-            (bounded**2).mean(),
-            near.mean(),
-            (near * together).mean(),
-            (count > 3) * near.mean(),
+    found = [
+        count,
+        count**2,
+        alpha,
+        alpha**2,
+        alpha * count,
+        together.mean(),
+        labels[0] == labels[1],
+        bounded.mean(),
+        (bounded**2).mean(),
+        near.mean(),
+        (near * together).mean(),
+        (count > 3) * near.mean(),
+    ]
+    if hyperprior is not None:
+        location, kappa, widths, strength = hyperprior.values(prior)
+        # Bounded, as the data are: a chain does not see enough of long tails.
+        its_kappa, its_width, place = np.tanh(np.log(kappa) / 3), np.tanh(np.log(widths) / 3).mean(), np.log2(strength)
+        found += [
+            location[0],
+            location[1] ** 2,
+            its_kappa,
+            its_kappa**2,
+            its_width,
+            its_width**2,
+            place,
+            place**2,
+            its_kappa * near.mean(),
+            its_width * near.mean(),
+            place * its_width,
         ]
-    )
+    return np.array(found)
 
 
 FEATURES = (
     "K", "K^2", "alpha", "alpha^2", "alpha K", "pairs", "first pair", "x", "x^2", "near", "near pairs", "K > 3, near",
 )  # fmt: skip
+LEARNED_FEATURES = (
+    "location", "location^2", "kappa", "kappa^2", "width", "width^2", "strength", "strength^2", "kappa, near",
+    "width, near", "strength, width",
+)  # fmt: skip
 
 
 def geweke(family: str, points: int, independent: int, iterations: int, seed: int) -> np.ndarray:
-    """z-scores of the features' means: data and partition drawn from the prior, against a chain that alternates
-    between the partition given the data (by the sampler) and the data given the partition."""
+    """z-scores of the features' means: data, partition and prior drawn as the model says, against a chain that
+    alternates between partition and prior given the data (by the sampler) and the data given these."""
     from arviz_stats.base.array import array_stats
 
     rng = np.random.default_rng(seed)
-    marginal = np.array([features(*simulate(family, points, rng)) for _ in range(independent)])
+    hyperprior = HYPERPRIORS.get(family)
+    marginal = np.array([features(*simulate(family, points, rng), hyperprior) for _ in range(independent)])
     source = np.random.Generator(np.random.SFC64(seed))
-    X, labels, alpha = simulate(family, points, rng)
-    founders = uneven_founders(points)
+    X, labels, alpha, prior = simulate(family, points, rng)
     chain = np.empty((iterations, marginal.shape[1]))
     for iteration in range(iterations):
-        context = context_of(X, PRIORS[family], ALPHA_PRIOR)
-        partition = start(context, labels)
-        partition.alpha = alpha
-        partition, _ = sampling.step(next_key(source), partition, context, quick_tools(context), founders)
-        labels, alpha = partition.labels.copy(), partition.alpha
-        X = draw_points(family, labels, rng)
-        chain[iteration] = features(X, labels, alpha)
+        running = Running(family, X, prior, labels, alpha)
+        running.step(source)
+        labels, alpha, prior = running.partition.labels.copy(), running.partition.alpha, running.prior
+        X = draw_points(prior, labels, rng)
+        chain[iteration] = features(X, labels, alpha, prior, hyperprior)
     ess: Callable[..., Any] = array_stats.ess
     sizes = np.array([float(ess(values[None], method="mean")) for values in chain.T])
     errors = np.sqrt(marginal.var(axis=0) / independent + chain.var(axis=0) / np.minimum(sizes, iterations))

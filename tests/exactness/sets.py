@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from dpmmwrap.families.categorical import CategoricalDirichlet
+from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.mixed import Mixed, MixedPoints
@@ -93,6 +94,12 @@ def like(groups: tuple[Group, ...], seed: int = 0) -> np.ndarray:
         covariance *= np.outer(group.deviations, group.deviations)
         parts.append(rng.multivariate_normal(group.means, covariance, group.count))
     return np.concatenate(parts).astype(np.float32)
+
+
+def prior_of_cells(X: np.ndarray, width: float) -> NIW:
+    """A weak prior of clusters that are so many times as wide (in variance) as four k-means cells."""
+    scale, freedom = DataScale(X), X.shape[1] + 2.0
+    return NIW(scale.mean, 0.1, freedom * width * np.diag(scale.within_at_least(4)), freedom)
 
 
 def measured(name: str) -> np.ndarray:

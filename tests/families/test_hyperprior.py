@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 from dpmmwrap.families import hyperprior as module
 from dpmmwrap.families import prior_named
 from dpmmwrap.families.base import Moments
+from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.hyperprior import NARROW, STRENGTHS, Hyperparameters, Hyperprior, truncated_gamma
 from exactness.enumeration import Learning, log_marginal_of_feature, nodes_of
 
@@ -120,6 +121,15 @@ class TestFloors:
             narrower = stats.invgamma(freedom / 2, scale=scales / 2).cdf(cells)
             np.testing.assert_allclose(narrower, NARROW, rtol=1e-6)
 
+    def test_features_that_depend_on_each_other_have_widths(self) -> None:
+        """Narrower clusters are ever more probable, but a covariance can still be inverted."""
+        X, y = clusters_of("full")
+        X[:, 1], X[:, 2] = X[:, 0], 2 * X[:, 0]
+        hyperprior = hyperprior_for("full", X)
+        prior = begun(hyperprior)
+        found = hyperprior.climb(prior, prior.statistics(X, y))
+        assert np.isfinite(log_joint(hyperprior, found, prior.statistics(X, y)))
+
     def test_so_many_inverse_wishart_draws_are(self) -> None:
         X, _ = clusters_of("full")
         cells = np.array([0.3, 0.5, 2.0])
@@ -133,9 +143,9 @@ class TestFloors:
     def test_there_are_none_without_cells_or_with_a_given_width(self) -> None:
         X, _ = clusters_of("diag")
         cells = np.array([0.3, 0.5, 2.0])
-        assert not hyperprior_for("diag", X).floors.any()
         assert not hyperprior_for("diag", X, cells=cells, width=0.1).floors.any()
-        assert not hyperprior_for("diag", X, cells=cells).unrestricted().floors.any()
+        for free in (hyperprior_for("diag", X), hyperprior_for("diag", X, cells=cells).unrestricted()):
+            np.testing.assert_allclose(free.floors / X.var(axis=0), module.LEAST_WIDTH)
         assert hyperprior_for("diag", X, cells=cells).floors.all()
 
 
@@ -234,7 +244,8 @@ class TestClimb:
         place = int(np.flatnonzero(np.isclose(hyperprior.strengths, found.strength))[0])
         for strength in hyperprior.strengths[max(place - 1, 0) : place + 2]:
             best = peak(hyperprior, found._replace(strength=float(strength)), statistics)
-            assert best < reached + (0.02 if strength == found.strength else 0.5)
+            # On a grid of strengths expectation maximisation may stand still beside the peak.
+            assert best < reached + (0.02 if strength == found.strength else 1.0)
         if "kappa" in fixed:
             assert found.kappa == fixed["kappa"]
         if "width" in fixed:
@@ -373,7 +384,8 @@ class Apart(NamedTuple):
 def apart(kind: str = "diag", cells: float | None = None) -> Apart:
     with patch.object(module, "STRENGTHS", THREE):
         hyperprior = one_feature(kind, cells)
-        one, other = drawn(hyperprior), integrated(hyperprior)
+        # With a restriction, strength and width wait for each other.
+        one, other = drawn(hyperprior, 5000 if cells is None else 20_000), integrated(hyperprior)
     gaps = np.abs(np.array(one[:3]) - np.array(other[:3])) / other.spread
     return Apart(*gaps, 0.5 * float(np.abs(one.strengths - other.strengths).sum()))
 
@@ -513,3 +525,12 @@ def above(x: np.ndarray, shape: float, floor: float) -> np.ndarray:
     density = np.exp(logs - logs.max())
     sums = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
     return np.interp(x, nodes, sums / sums[-1])
+
+
+def test_one_cell_does_not_say_how_sure_the_first_prior_is() -> None:
+    """A narrow group within a wide one is one cell; a prior that is sure of its width would never see it."""
+    rng = np.random.default_rng(21)
+    X = rng.standard_normal((1000, 20)) * np.where(rng.random(1000) < 0.4, 0.5, 1.0)[:, None]
+    begin = DataScale(X).start("diag")
+    found = begin.hyperprior.values(begin.prior)
+    assert begin.n_cells == 1 and found.strength == STRENGTHS[0] and found.kappa <= 1

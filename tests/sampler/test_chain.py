@@ -334,7 +334,7 @@ def test_subclusters_that_have_settled_begin_anew(restart_after: int | None, sta
 
     result = fit(
         X, initializer=make_initializer(halves), max_iter=100, min_cluster_age=2, restart_after=restart_after,
-        exact_moves=False,
+        exact_moves=False, prior=NIW(np.zeros(2), 0.1, 5 * np.eye(2), 5.0),
     )  # fmt: skip
     assert result.trace.n_clusters[-1] == 1
     assert (len(calls) > 1) == starts_anew

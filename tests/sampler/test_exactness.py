@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.families.gaussian import NIW
 from exactness import enumeration, joint
-from exactness.broken import BREAKAGES
+from exactness.broken import BREAKAGES, LEARNING
 from exactness.gibbs import plain_gibbs
 from exactness.running import Seen, apart, context_of, few_of_each, run
-from exactness.sets import families, measured
+from exactness.sets import families, measured, prior_of_cells
 from exactness.summaries import Agreement, agreement
 
 LEARNED = (1.0, 0.1)
@@ -35,12 +34,12 @@ WIDTHS = {10.0: 0.4, LEARNED: 1.0}
 def plain() -> dict[Any, Seen]:
     """Of iris."""
     X = measured("iris")
-    return {alpha: plain_gibbs(X, NIW.from_data(X, width), alpha, 800, thin=5) for alpha, width in WIDTHS.items()}
+    return {alpha: plain_gibbs(X, prior_of_cells(X, width), alpha, 800, thin=5) for alpha, width in WIDTHS.items()}
 
 
 def agreement_on_iris(plain: dict[Any, Seen], alpha: Any) -> Agreement:
     X = measured("iris")
-    context = context_of(X, NIW.from_data(X, WIDTHS[alpha]), alpha)
+    context = context_of(X, prior_of_cells(X, WIDTHS[alpha]), alpha)
     return agreement(plain[alpha], run(context, 1200, thin=2))
 
 
@@ -71,15 +70,43 @@ def test_the_joint_distribution_finds_out_a_broken_move(broken: str) -> None:
     assert np.abs(z).max() > 5
 
 
+@pytest.mark.parametrize("family", joint.HYPERPRIORS)
+def test_the_joint_distribution_of_a_learned_prior(family: str) -> None:
+    with few_of_each():
+        z = joint.geweke(family, 8, 4000, 4000, seed=0)
+    assert len(z) == len(joint.FEATURES + joint.LEARNED_FEATURES) and np.abs(z).max() < 4
+
+
+@pytest.mark.parametrize("wrong", LEARNING)
+def test_the_joint_distribution_finds_out_a_wrong_hyperparameter(wrong: str) -> None:
+    with few_of_each(), LEARNING[wrong]():
+        z = joint.geweke("full, learned", 8, 2000, 2000, seed=0)
+    assert np.abs(z).max() > 6
+
+
+@pytest.mark.parametrize("family", joint.HYPERPRIORS)
+def test_ranks_of_the_true_hyperparameters_are_uniform(family: str) -> None:
+    ranks = joint.calibrate(family, 40, 15, draws=19, thin=8, seed=0)
+    assert {"kappa", "width", "strength"} < set(ranks)
+    assert min(joint.uniformity(own, 19, 5) for own in ranks.values()) > 1e-3
+
+
+@pytest.mark.parametrize("wrong", LEARNING)
+def test_ranks_find_out_a_wrong_hyperparameter(wrong: str) -> None:
+    with LEARNING[wrong]():
+        ranks = joint.calibrate("diag, learned above cells", 30, 15, draws=19, thin=8, seed=0)
+    assert joint.uniformity(ranks[wrong], 19, 5) < 1e-4
+
+
 def test_ranks_of_the_truth_are_uniform() -> None:
     ranks = joint.calibrate("full", 40, 50, draws=19, thin=6, seed=0)
-    assert min(joint.uniformity(own, 19, 5) for own in ranks) > 1e-3
+    assert min(joint.uniformity(own, 19, 5) for own in ranks.values()) > 1e-3
 
 
 def test_ranks_of_the_truth_find_out_a_broken_move() -> None:
     with BREAKAGES["log q left out"]():
         ranks = joint.calibrate("full", 25, 50, draws=19, thin=6, seed=0)
-    assert min(joint.uniformity(own, 19, 5) for own in ranks) < 1e-5
+    assert min(joint.uniformity(own, 19, 5) for own in ranks.values()) < 1e-5
 
 
 def test_uniformity_of_ranks_is_tested_as_it_should_be() -> None:
@@ -100,8 +127,8 @@ def test_partitions_from_the_prior() -> None:
 @pytest.mark.parametrize("family", ["full", "diag"])
 def test_points_from_the_prior(family: str) -> None:
     """One point of a cluster follows the prior predictive, Student's t."""
-    points = joint.draw_points(family, np.arange(4000), np.random.default_rng(0))
     prior = joint.PRIORS[family]
+    points = joint.draw_points(prior, np.arange(4000), np.random.default_rng(0))
     freedom = prior.degrees_of_freedom - (1 if family == "full" else 0)
     scale = prior.scale[0, 0] if family == "full" else prior.scale[0]
     width = np.sqrt(scale * (prior.mean_strength + 1) / (prior.mean_strength * freedom))

@@ -121,7 +121,8 @@ def test_each_pair_has_its_own_bound() -> None:
     every = candidates(prior, known, "printed", lowest)
     assert len(every.one) == 15
     ratios = every.margins + lowest
-    middle = np.median(ratios)
+    # Between two of them: to these bounds the ratios are known to seven digits only.
+    middle = np.sort(ratios)[6:8].mean()
     kept = candidates(prior, known, "printed", np.where(np.arange(15) % 2, middle, 1e9))
     pairs = enumerate(zip(every.one, every.other, strict=True))
     expected = [pair for number, pair in pairs if number % 2 and ratios[number] > middle]
