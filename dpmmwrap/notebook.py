@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.absent import with_values
 from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.files.checks import class_names
+from dpmmwrap.parameters import truth_labels
 from dpmmwrap.posterior import sample_of
 from dpmmwrap.rows import all_columns
 from dpmmwrap.trace import told_length
@@ -160,7 +162,13 @@ class NotebookMixin:
         return plot_posterior(self._draws(), ax)  # type: ignore[attr-defined]
 
     def write_report(
-        self, path: str | Path, X: Any, *, names: Sequence[str] | None = None, ids: Sequence[Any] | None = None
+        self,
+        path: str | Path,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        truth: Sequence[Any] | None = None,
     ) -> None:
         """Write a page about the fit and its data as one HTML file, as `dpmmwrap fit --out` does.
 
@@ -174,6 +182,8 @@ class NotebookMixin:
             What the features are called; None for what the table or the model says.
         ids : list, default=None
             The rows' own names; None for a data frame's index, or the rows' numbers from 1.
+        truth : list, default=None
+            Labels that were known before, a number or a word for each row: the page has the clusters beside them.
         """
         check_is_fitted(self)
         from dpmmwrap.report import Subject, write_report
@@ -181,7 +191,10 @@ class NotebookMixin:
         if ids is None and hasattr(X, "columns"):
             ids = getattr(X, "index", None)
         groups = self.groups() if self.n_clusters_ > 1 else None  # type: ignore[attr-defined]
-        write_report(path, Subject(self, X, names=names_of(self, X, names), ids=ids, groups=groups))
+        rows = len(self.labels_)  # type: ignore[attr-defined]
+        numbers, classes = (None, ()) if truth is None else classes_of(truth, rows)
+        called = names_of(self, X, names)
+        write_report(path, Subject(self, X, names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
 
     def _repr_html_inner(self) -> str:
         own = super()._repr_html_inner()  # type: ignore[misc]
@@ -201,6 +214,15 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
     if given is None and hasattr(X, "columns"):
         given = [str(name) for name in X.columns]
     return feature_names(model, given)
+
+
+def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ...]]:
+    """Labels as numbers from 0, -1 for the empty word, and what they are called."""
+    values = np.asarray(truth)
+    if values.dtype.kind == "O":
+        values = values.astype(str)
+    numbers = truth_labels(values, rows)
+    return numbers - np.int32(values.dtype.kind == "U" and bool((values == "").any())), class_names(values)
 
 
 def labels_of(model: Any, X: Any) -> IntArray:

@@ -100,6 +100,8 @@ class Task(NamedTuple):
     """What was done to the features."""
     columns: dict[str, Any] | None = None
     """The columns of the files as text, where they are to stand beside the labels."""
+    classes: tuple[str, ...] = ()
+    """What the true labels are called, by their numbers."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -141,7 +143,8 @@ def read_lazily(options: dict[str, Any], prior: Any) -> Task:
 
 def read_points(options: dict[str, Any], prior: Any) -> Task:
     """The points of files, and their true labels."""
-    from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, read_labels, source_of
+    from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, source_of
+    from dpmmwrap.files.labels import read_classes
 
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
@@ -151,12 +154,13 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
         data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=selection_of(options, labels.column))
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options, prior)}") from error
-    truth = data.y if labels.file is None else read_labels(labels.file, len(data))
+    truth, classes = (data.y, data.classes) if labels.file is None else read_classes(labels.file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")
     notes = (*data.notes, *column_notes(data, logged_columns(options, data)))
     columns = read_as_text(files, format_of(options)) if options["with_data"] else None
-    return Task(replace(data, notes=notes), truth, prior, called(source_of(files), files), columns=columns)
+    source = called(source_of(files), files)
+    return Task(replace(data, notes=notes), truth, prior, source, columns=columns, classes=classes)
 
 
 def check_truth(task: Task) -> None:

@@ -345,6 +345,8 @@ def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> boo
             seconds=fitted.seconds,
             scores={name: summary[name] for name in ("nmi", "ari", "true_clusters") if name in summary},
             preparation=task.preparation,
+            truth=task.truth,
+            classes=task.classes,
         )
         write_report(path, subject)
 

@@ -127,6 +127,13 @@ def check_labels(y: AnyArray, n: int, source: str) -> IntArray:
     return labels
 
 
+def class_names(y: AnyArray) -> tuple[str, ...]:
+    """What stands for the numbers that `check_labels` gives, without the empty word."""
+    values = np.unique(y).tolist()
+    names = (int(value) if isinstance(value, float) and value.is_integer() else value for value in values)
+    return tuple(str(name) for name in names if name != "")
+
+
 def kind_of(dtype: np.dtype[Any]) -> str:
     """What an array holds that does not hold real numbers."""
     if dtype.hasobject:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dpmmwrap.arrays import IntArray
-from dpmmwrap.files.checks import check_labels
+from dpmmwrap.files.checks import check_labels, class_names
 from dpmmwrap.files.npy import read_arrays, read_npy
 from dpmmwrap.files.paths import known_suffix
 from dpmmwrap.files.problems import PathLike, explained
@@ -16,8 +17,20 @@ from dpmmwrap.files.text import open_text
 LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
 
 
+class Classes(NamedTuple):
+    """A label per point, as numbers from 0, and what they stand for."""
+
+    labels: IntArray
+    names: tuple[str, ...]
+
+
 def read_labels(path: PathLike, n: int) -> IntArray:
     """A label per point, as numbers from 0: of a .npy, .npz (`y`), or .csv, .tsv, .txt, one in each line."""
+    return read_classes(path, n).labels
+
+
+def read_classes(path: PathLike, n: int) -> Classes:
+    """The same, with the labels as they stand in the file."""
     path = Path(path)
     with explained(path):
         suffix = known_suffix(path, LABEL_FILES)
@@ -30,4 +43,4 @@ def read_labels(path: PathLike, n: int) -> IntArray:
                 words = [line.strip() for line in file.read().split("\n") if line.strip()]
             # One line too many is the column's name; labels may be words, so nothing else tells it apart.
             y = np.array(words[1:] if len(words) == n + 1 else words, dtype=str)
-    return check_labels(y, n, str(path))
+    return Classes(check_labels(y, n, str(path)), class_names(y))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.files.arrow import arrow_names, arrow_text, read_arrow
-from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, empty_columns
+from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, class_names, empty_columns
 from dpmmwrap.files.columns import Columns, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
 from dpmmwrap.files.format import PLAIN, Format
@@ -46,6 +46,8 @@ class Data:
     """What the rows are called, where the file says so."""
     counting: tuple[str, ...] = ()
     """Columns, by name or number, that count the rows."""
+    classes: tuple[str, ...] = ()
+    """What the labels were, by their numbers in `y`."""
 
     def __len__(self) -> int:
         return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
@@ -131,7 +133,8 @@ def read_data(
     if len(data) < at_least:
         raise InputError(f"{source} should hold at least {at_least} points, but it holds {len(data)}")
     y = None if piece.rows.labels is None else coded(piece.rows.labels, len(data), wanted.labels, source)
-    return replace(data, y=y, counting=counting_columns(data))
+    classes = () if piece.rows.labels is None else class_names(piece.rows.labels)
+    return replace(data, y=y, counting=counting_columns(data), classes=classes)
 
 
 def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:

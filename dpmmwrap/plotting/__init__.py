@@ -32,6 +32,7 @@ from dpmmwrap.plotting.theme import (
     new_figure,
     number_ticks,
     save_figure,
+    shade,
     style,
 )
 from dpmmwrap.plotting.traces import trace_figure
@@ -69,6 +70,7 @@ __all__ = [
     "principal_components",
     "projection",
     "save_figure",
+    "shade",
     "some_rows",
     "spread_colours",
     "style",

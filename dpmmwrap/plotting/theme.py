@@ -27,6 +27,15 @@ MORE_COLOURS = (
 )  # fmt: skip
 INK = "#222222"
 FAINT = "#B5B5B5"
+SHADES = ((0.0, 0), (0.45, 255), (0.35, 0), (0.25, 255), (0.55, 0))
+"""How much white (255) or black (0) is mixed into a colour."""
+
+
+def shade(colour: str, place: int) -> str:
+    """The colour itself (0), and lighter and darker ones of its kind."""
+    mix, towards = SHADES[place % len(SHADES)]
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round((1 - mix) * part + mix * towards):02X}" for part in parts)
 
 
 def available() -> bool:

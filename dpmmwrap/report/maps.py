@@ -44,18 +44,28 @@ class Map(NamedTuple):
 
 def drawn_rows(labels: IntArray, wanted: IntArray, dim: int, seed: int = 0) -> IntArray:
     """The rows on the map, in order: all, or those wanted, some of each cluster, and a random sample."""
-    labels, most = np.asarray(labels), min(SHOWN, max(200, COORDINATES // max(1, dim)))
+    labels, most = np.asarray(labels), most_rows(dim)
     if len(labels) <= most:
         return np.arange(len(labels))
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(len(labels))
     order = np.argsort(labels[shuffled], kind="stable")
     _, begins, sizes = np.unique(labels[shuffled][order], return_index=True, return_counts=True)
-    each = max(1, min(OF_EACH, most // (2 * len(begins))))
+    each = of_each(labels, dim)
     some = np.concatenate([shuffled[order[b : b + min(each, size)]] for b, size in zip(begins, sizes, strict=True)])
     first = np.unique(np.concatenate([wanted.astype(np.int64), some]))[:most]
     rest = shuffled[~np.isin(shuffled, first)][: most - len(first)]
     return np.sort(np.concatenate([first, rest]))
+
+
+def most_rows(dim: int) -> int:
+    """Rows of so many columns that are drawn at most."""
+    return min(SHOWN, max(200, COORDINATES // max(1, dim)))
+
+
+def of_each(labels: IntArray, dim: int) -> int:
+    """Rows that are drawn of each cluster at least, as far as it has them: half of the map is for that."""
+    return max(1, min(OF_EACH, most_rows(dim) // (2 * len(np.unique(labels)))))
 
 
 def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:

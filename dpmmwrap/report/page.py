@@ -12,11 +12,13 @@ import numpy as np
 
 from dpmmwrap.arrays import IntArray
 from dpmmwrap.files import write_atomically
-from dpmmwrap.plotting import COLOURS, counted, spread_colours
+from dpmmwrap.files.selection import listed
+from dpmmwrap.plotting import COLOURS, NUMBERED, counted, shade, spread_colours
 from dpmmwrap.profiles import Profiles, in_units, profiles_of
 from dpmmwrap.report import maps, words
 from dpmmwrap.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.report.charts import Chart, chart_of
+from dpmmwrap.report.known import Gaps, Known, gaps_of, known_table
 from dpmmwrap.report.subject import Subject
 
 PROFILED = 100
@@ -24,6 +26,10 @@ PROFILED = 100
 OPEN = 8
 FEATURES = 6
 """Of a profile."""
+SIZED = 30
+"""Clusters in the table of sizes that is not folded."""
+GROUPED = 30
+"""Groups in their table, the largest first."""
 BARS = 30
 """Numbers of clusters up to which each has a bar of its own."""
 OUTLIERS = "#595959"
@@ -34,6 +40,17 @@ class Bar(NamedTuple):
     told: str
     share: float
     """From 0 to 1: its length."""
+
+
+class Group(NamedTuple):
+    """Clusters that overlap."""
+
+    number: int
+    size: int
+    share: str
+    colour: str
+    members: str
+    short: str
 
 
 class Cluster(NamedTuple):
@@ -47,6 +64,8 @@ class Cluster(NamedTuple):
     colour: str
     certainty: str
     group: int | None
+    missing: str
+    gap: str
     short: str
     traits: list[dict[str, Any]]
 
@@ -67,22 +86,26 @@ def render(subject: Subject) -> str:
     palette = colours(subject, views[0])
     profiles = None
     if subject.n_clusters > 1:
-        profiles = profiles_of(
-            subject.points,
-            subject.labels,
-            subject.n_clusters,
-            names=subject.names,
-            columns=subject.model.mixture_.columns,
-            counts=words.is_counts(subject),
-        )
-        profiles = in_units(profiles, subject.preparation)
+        profiles = profiled(subject, subject.labels, subject.n_clusters)
+    gaps = gaps_of(subject.points, subject.labels, subject.n_clusters, subject.names, subject.model.mixture_.columns)
+    every = clusters(subject, sure, profiles, gaps, palette)
+    views = [view._replace(centres=numbered_centres(subject, view)) for view in views]
     return str(
         template().render(
             title=words.title(subject),
             found=words.found(subject, sure),
             notes=subject.notes,
             outliers=subject.outliers,
-            clusters=clusters(subject, sure, profiles, palette),
+            clusters=every,
+            colours=palette,
+            sized=SIZED if len(every) > SIZED + 1 else len(every),
+            rest_share=words.share(sum(one.size for one in every[SIZED:]) / subject.n_rows),
+            missing=gaps is not None,
+            by_groups=by_groups(subject),
+            groups=groups(subject, palette),
+            n_groups=0 if subject.groups is None else subject.groups.suggested,
+            known=known(subject),
+            n_numbered=len(views[0].centres),
             n_clusters=subject.n_clusters,
             open_profiles=OPEN,
             looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
@@ -92,7 +115,7 @@ def render(subject: Subject) -> str:
             n_rows=f"{subject.n_rows:,}",
             n_drawn=f"{len(rows):,}",
             all_drawn=len(rows) == subject.n_rows,
-            of_each=maps.OF_EACH,
+            of_each=maps.of_each(subject.labels, subject.points.shape[1]),
             id_name=subject.id_name,
             numbered=subject.numbered,
             views=views,
@@ -130,18 +153,91 @@ def template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["counted"] = counted
+    environment.filters["share"] = words.share
     return environment.get_template("page.html")
 
 
+def profiled(subject: Subject, labels: IntArray, count: int) -> Profiles:
+    """What sets clusters or groups apart, in the units of the data."""
+    found = profiles_of(
+        subject.points,
+        labels,
+        count,
+        names=subject.names,
+        columns=subject.model.mixture_.columns,
+        counts=words.is_counts(subject),
+    )
+    return in_units(found, subject.preparation)
+
+
+def by_groups(subject: Subject) -> bool:
+    """Whether colours tell groups apart first: where there are more clusters than colours that everyone can tell."""
+    return subject.n_clusters > len(COLOURS) and subject.component_groups is not None
+
+
 def colours(subject: Subject, view: maps.Map) -> list[str]:
-    """Of each cluster, such that neighbours on the map differ."""
+    """Of each cluster, such that neighbours on the map differ; of many clusters shades of their groups' colours."""
     centres = np.zeros((subject.n_clusters, 2))
     for number, x, y in view.centres:
         centres[number] = x, y
-    return spread_colours(centres) or [COLOURS[0]]
+    own = subject.component_groups
+    if own is None or not by_groups(subject):
+        return spread_colours(centres) or [COLOURS[0]]
+    sizes = np.bincount(own, weights=subject.sizes)
+    middles = [np.bincount(own, weights=subject.sizes * along) / np.maximum(sizes, 1) for along in centres.T]
+    # The largest groups take the colours that are told apart most easily.
+    order = np.argsort(-sizes, kind="stable")
+    found = dict(zip(order.tolist(), spread_colours(np.column_stack(middles)[order]), strict=True))
+    palette = [""] * subject.n_clusters
+    for group, colour in found.items():
+        members = np.flatnonzero(own == group)
+        for place, k in enumerate(members[np.argsort(-subject.sizes[members], kind="stable")].tolist()):
+            palette[k] = shade(colour, place)
+    return palette
 
 
-def clusters(subject: Subject, sure: Certainty, profiles: Profiles | None, palette: list[str]) -> list[Cluster]:
+def numbered_centres(subject: Subject, view: maps.Map) -> list[tuple[int, int, int]]:
+    """Of the largest clusters: more numbers would hide the map."""
+    largest = set(np.argsort(-subject.sizes, kind="stable")[:NUMBERED].tolist())
+    return [centre for centre in view.centres if centre[0] in largest]
+
+
+def groups(subject: Subject, palette: list[str]) -> list[Group]:
+    """The largest groups, where there are fewer than clusters, and many of these."""
+    own = subject.component_groups
+    if own is None or not by_groups(subject):
+        return []
+    count = int(own.max()) + 1
+    sizes = np.bincount(own, weights=subject.sizes).astype(np.int64)
+    labels = np.where(subject.labels < 0, -1, own[subject.labels])
+    profiles = profiled(subject, labels, count) if count > 1 else None
+    found = []
+    for group in np.argsort(-sizes, kind="stable")[:GROUPED].tolist():
+        members = np.flatnonzero(own == group)
+        members = members[np.argsort(-subject.sizes[members], kind="stable")]
+        short = "" if profiles is None else words.in_short(profiles.traits(group, FEATURES))
+        told = listed([str(k) for k in members.tolist()], 12)
+        found.append(
+            Group(
+                group, int(sizes[group]), words.share(sizes[group] / subject.n_rows), palette[members[0]], told, short
+            )
+        )
+    return found
+
+
+def known(subject: Subject) -> Known | None:
+    """Clusters beside labels that were known before."""
+    if subject.truth is None:
+        return None
+    truth = np.where(subject.absent, -1, np.asarray(subject.truth))
+    if not (truth >= 0).any():
+        return None
+    return known_table(subject.labels, truth, subject.classes, subject.n_clusters)
+
+
+def clusters(
+    subject: Subject, sure: Certainty, profiles: Profiles | None, gaps: Gaps | None, palette: list[str]
+) -> list[Cluster]:
     """The largest first."""
     own = np.asarray(subject.labels)[sure.rows]
     groups = None if subject.groups is None else subject.groups.component_groups
@@ -159,6 +255,8 @@ def clusters(subject: Subject, sure: Certainty, profiles: Profiles | None, palet
                 colour=palette[number],
                 certainty=f"{members.mean():.2f}" if len(members) else "–",
                 group=None if groups is None else int(groups[number]),
+                missing="" if gaps is None else words.share(float(gaps.shares[number])),
+                gap="" if gaps is None else words.gap(gaps.gaps.get(number)),
                 short=words.in_short(traits),
                 traits=[
                     {

@@ -34,6 +34,8 @@ class Subject:
         seconds: float | None = None,
         scores: Mapping[str, float] | None = None,
         preparation: Any = None,
+        truth: IntArray | None = None,
+        classes: Sequence[str] = (),
     ) -> None:
         self.model = model
         self.points: Any = all_columns(model, X)
@@ -58,6 +60,10 @@ class Subject:
         self.scores = dict(scores or {})
         self.preparation = preparation
         """What was done to the features before the fit: profiles are in the units that they had before."""
+        self.truth = truth
+        """Labels that were known before, from 0; -1 where there is none."""
+        self.classes = tuple(classes)
+        """What they are called, by their numbers."""
 
     @property
     def labels(self) -> IntArray:
@@ -91,6 +97,13 @@ class Subject:
         if columns is not None:
             return tuple(columns.names)
         return names_for(feature_names(self.model, self.given_names), int(self.points.shape[1]))
+
+    @property
+    def component_groups(self) -> IntArray | None:
+        """The group of each cluster, where there are fewer groups than clusters."""
+        if self.groups is None or self.groups.suggested >= self.n_clusters:
+            return None
+        return self.groups.component_groups
 
     def id_of(self, row: int) -> str:
         """A row's own name, or its number from 1."""

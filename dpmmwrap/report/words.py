@@ -10,10 +10,13 @@ import numpy as np
 from dpmmwrap.plotting import counted
 from dpmmwrap.profiles import COUNT, LEVEL, Trait
 from dpmmwrap.report.certainty import Certainty
+from dpmmwrap.report.known import Gap
 from dpmmwrap.report.subject import Subject
 from dpmmwrap.summaries.diagnostics import interval
 from dpmmwrap.trace import told_length
 
+MANY, SMALL = 20, 10
+"""Of more clusters the page also says how many hold half of the rows, and how many hold fewer rows than these."""
 SLIGHT = 0.2
 """Differences below this many standard deviations, or binary orders of magnitude, are not worth a word."""
 
@@ -27,6 +30,8 @@ def found(subject: Subject, sure: Certainty) -> list[str]:
     said = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
     if subject.n_clusters > 1:
         said.append(sizes(subject))
+        if subject.n_clusters > MANY:
+            said.append(many_sizes(subject))
     if subject.model.draws_ is not None:
         fewest, most = interval(subject.model.draws_.n_clusters)
         between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
@@ -79,6 +84,24 @@ def sizes(subject: Subject) -> str:
         f"The largest holds {counted(largest, 'row')} ({share(largest / subject.n_rows)}), "
         f"the smallest {counted(smallest, 'row')}."
     )
+
+
+def many_sizes(subject: Subject) -> str:
+    """Where the rows are, if there are many clusters."""
+    sizes = np.sort(subject.sizes)[::-1]
+    half = int(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)) + 1
+    small = int((sizes < SMALL).sum())
+    told = f"Half of the rows are in the {counted(half, 'largest cluster')}"
+    if not small:
+        return f"{told}."
+    return f"{told}; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows."
+
+
+def gap(found: Gap | None) -> str:
+    """A column that is often missing, in a sentence."""
+    if found is None:
+        return ""
+    return f"Often missing: {found.column} (in {share(found.here)} of the rows, elsewhere in {share(found.elsewhere)})."
 
 
 def certainty(sure: Certainty) -> str:

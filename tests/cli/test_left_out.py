@@ -64,3 +64,15 @@ def test_pictures_in_a_notebook(tmp_path: Path, words: bool) -> None:
     assert {"width", "sensor_3", "height", "sum"} <= lines
     model.write_report(tmp_path / "report.html", table)
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+def test_a_page_with_known_labels(run, tmp_path: Path) -> None:
+    table = frame(words=True)
+    table["colour"].to_csv(tmp_path / "truth.csv", index=False)
+    table.to_csv(tmp_path / "data.csv", index=False)
+    table.drop(columns="colour").to_csv(tmp_path / "plain.csv", index=False)
+    for name, labels in (("data", "colour"), ("plain", tmp_path / "truth.csv")):
+        out = tmp_path / f"{name}-out"
+        assert run("fit", tmp_path / f"{name}.csv", *QUICK, "--labels", labels, "--out", out).code == 0
+        page = (out / "report.html").read_text(encoding="utf-8")
+        assert all(f'<th scope="col" class="n">{colour}</th>' in page for colour in ("red", "green", "blue"))

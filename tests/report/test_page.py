@@ -113,3 +113,70 @@ def test_a_report_is_about_the_data_of_the_fit(line: Any, tmp_path: Path) -> Non
 def test_where_column_names_come_from(plane: Any) -> None:
     assert Subject(plane.model, plane.X).names == ("feature 1", "feature 2")
     assert Subject(plane.model, plane.X, names=["u", "v"]).names == ("u", "v")
+
+
+def many_clusters(count: int, groups: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+    """A mixture of many clusters, as a fitted model: pairs of clusters overlap, if groups are wanted."""
+    rng = np.random.default_rng(0)
+    truth = np.sort(rng.integers(0, count, 40 * count))
+    places = 100 * rng.normal(size=(count, 3))
+    if groups:
+        places[1::2] = places[::2][: count // 2] + np.array([2.0, 0.0, 0.0])
+    X = places[truth] + rng.normal(size=(len(truth), 3))
+    from dpmmwrap import DPMM
+
+    model = DPMM(max_iter=1, n_chains=1, init_clusters=truth, init="kmeans", covariance_type="full", random_state=0)
+    return model, X, truth
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_page_of_many_clusters() -> None:
+    model, X, truth = many_clusters(161, groups=True)
+    model.fit(X)
+    assert model.n_clusters_ > 70
+    groups = model.groups()
+    page = render(Subject(model, X, groups=groups, truth=truth, classes=[f"kind {k}" for k in range(161)]))
+    text, data = text_of(page), data_of(page)
+    assert all(len(view["centres"]) == 60 for view in data["views"])
+    assert "The 60 largest clusters have their numbers." in text
+    assert re.search(r"Half of the rows are in the \d+ largest clusters", text)
+    assert f"The other {model.n_clusters_ - 30} clusters:" in text and "149 others" in text
+    assert "a sample with at least 12 rows of each cluster" in text and re.search(r"kind \d+ \(\d+%\)", text)
+    assert page.count('class="cluster"') == model.n_clusters_
+    assert 'id="groups"' in page and "a shade of the colour of its group" in text
+    assert len(page) < 2_000_000
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_colours_tell_groups_apart_first() -> None:
+    from dpmmwrap.plotting import COLOURS, MORE_COLOURS
+    from dpmmwrap.report import maps, page
+
+    model, X, _ = many_clusters(12, groups=True)
+    model.fit(X)
+    groups = model.groups()
+    assert groups.suggested < model.n_clusters_ and model.n_clusters_ > len(COLOURS)
+    view = maps.maps_of(model, X, np.arange(len(X)), ["a", "b", "c"])[0]
+    own = page.colours(Subject(model, X, groups=groups), view)
+    assert len(set(own)) == model.n_clusters_
+    whole = [colour for colour in own if colour in MORE_COLOURS]
+    # One cluster of each group has the colour itself.
+    assert len(whole) == groups.suggested
+    firsts = [own[int(k)] for k in np.unique(groups.component_groups, return_index=True)[1]]
+    assert len(set(firsts)) == groups.suggested
+    # Without groups, or with few clusters, each cluster has a colour of its own.
+    assert set(page.colours(Subject(model, X), view)) <= set(MORE_COLOURS)
+
+
+def test_known_labels_beside_the_clusters(flowers: Any, tmp_path: Path) -> None:
+    truth = np.repeat(["rose", "<i>lily</i>", ""], [40, 30, 20])
+    flowers.model.write_report(tmp_path / "page.html", flowers.X, truth=truth)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<i>lily" not in page and 'href="#known"' in page
+    assert "Cluster rose <i>lily</i> 0 40 · 1 · 30 2 · ·" in text_of(page)
+
+
+def test_where_values_are_missing(people: Any, flowers: Any) -> None:
+    text = text_of(render(Subject(people.model, people.X)))
+    assert "Certainty Missing" in text and "Missing: the share of its rows’ values that are." in text
+    assert "Missing" not in text_of(render(Subject(flowers.model, flowers.X)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.profiles import Feature, Trait
-from dpmmwrap.report import certainty, maps, words
+from dpmmwrap.report import certainty, known, maps, words
 from dpmmwrap.report.charts import chart_of, ticks
 
 
@@ -176,3 +176,27 @@ def test_traits_in_words() -> None:
         "much goal (4% of its counts, elsewhere 1%)."
     )
     assert words.in_short([age._replace(apart=0.1)]).startswith("No single feature sets it apart")
+
+
+def test_large_tables_of_known_labels_are_taken_together() -> None:
+    labels = np.repeat(np.arange(60, dtype=np.int32), 3)
+    labels[-1] = -1
+    truth = np.arange(180) % 20
+    found = known.known_table(labels, truth, [f"c{k}" for k in range(20)], 60)
+    assert (len(found.classes), found.other_classes, found.other_clusters) == (12, 8, 20)
+    assert [line.cluster for line in found.lines][-3:] == [39, None, -1]
+    assert sum(cell.rows for line in found.lines for cell in line.cells) == 180
+    assert found.lines[0].cells[0] == known.Cell(1, 0.333) and found.lines[0].commonest == "c0"
+
+
+def test_gaps_of_clusters() -> None:
+    X = np.ones((40, 3))
+    X[:8, 0] = X[20, 1] = np.nan
+    X[:, 2] = np.nan
+    labels = np.repeat([0, 1], 20)
+    found = known.gaps_of(X, labels, 2, ["a", "b", "c"])
+    assert found is not None
+    np.testing.assert_allclose(found.shares, [0.2, 0.025])
+    assert found.gaps == {0: known.Gap("a", 0.4, 0.0)}
+    assert words.gap(found.gaps[0]) == "Often missing: a (in 40% of the rows, elsewhere in 0%)."
+    assert known.gaps_of(np.ones((40, 3)), labels, 2, ["a", "b", "c"]) is None
