@@ -74,8 +74,17 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
         return Answer(best, found(), float(result.log_posterior), alpha, prior, None, *said)
     from dpmmwrap.summaries.matching import confidence
     from dpmmwrap.summaries.partitions import representative
+    from dpmmwrap.summaries.singletons import claim_singletons
 
-    labels = largest_first(representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
+    claimed = claim_singletons(draws.kept_labels, representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
+    labels = largest_first(claimed.labels)
+    if claimed.rows:
+        rows = (
+            "1 row that no cluster claims in most draws is"
+            if claimed.rows == 1
+            else (f"{claimed.rows:,} rows that no cluster claims in most draws are")
+        )
+        said = (diagnostics, (*said[1], f"{rows} with the likeliest one: confidence_ says how unsure that is"))
     averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
     prior = best_prior(X, labels, settings, prior)
     mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
