@@ -198,10 +198,11 @@ def test_many_first_clusters_merge_down(data: Any) -> None:
     assert trace.n_clusters[0] > 20 and trace.n_clusters[-1] == 5
 
 
-@pytest.mark.parametrize(("ratio", "most"), [("auto", 1), ("jain-neal", 1), ("reference", 150)])
-def test_auto_begins_with_one_cluster_where_splits_find_the_rest(data: Any, ratio: str, most: int) -> None:
+@pytest.mark.parametrize(("ratio", "few"), [("auto", True), ("jain-neal", True), ("reference", False)])
+def test_auto_begins_with_few_clusters_where_splits_find_the_rest(data: Any, ratio: str, few: bool) -> None:
+    """One, or as many cells as evidence says if that was better in short chains."""
     first = quick(init_clusters="auto", acceptance_ratio=ratio, max_iter=1).fit(data.X).trace_.n_clusters[0]
-    assert first == 1 if most == 1 else 20 < first <= most
+    assert first <= 10 if few else 20 < first <= 150
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3])

@@ -11,7 +11,7 @@ import pytest
 
 from dpmmwrap import load
 
-QUICK = ("--init", "kmeans", "--iterations", 15, "--backend", "native", "--chains", 1)
+QUICK = ("--init", "kmeans", "--iterations", 40, "--backend", "native", "--chains", 1)
 rng = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 2], 40)
 X = (rng.normal(size=(120, 2)) @ [[1.0, 0.7], [0.0, 0.7]] + 12 * np.eye(3, 2)[TRUTH]).round(4)

@@ -183,12 +183,14 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
         "--init-clusters": 2, "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed",
         "--n-jobs": 2, "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
         "--machines": tmp_path / "m",
-        "--draws": 0, "--chains": 1, "--prior-width": 0.5, "--prior-strength": 30.0,
+        "--draws": 0, "--chains": 1, "--prior-width": 0.5, "--prior-strength": 30.0, "--prior-kappa": 0.1,
+        "--alpha-prior": "2,0.5",
     }  # fmt: skip
     run("fit", data, *(part for pair in options.items() for part in pair))
     renamed = {"iterations": "max_iter", "seed": "random_state", "covariance": "covariance_type"}
     renamed |= {"draws": "n_draws", "chains": "n_chains"}
     wanted = {name[2:].replace("-", "_"): value for name, value in options.items()}
+    wanted["alpha_prior"] = (2.0, 0.5)
     assert seen == {renamed.get(name, name): value for name, value in wanted.items()}
     seen.clear()
     run("fit", data, "--draws", 9, "--chains", 2, "--thin", 3, "--loss", "binder")
