@@ -73,14 +73,15 @@ def test_the_joint_distribution_finds_out_a_broken_move(broken: str) -> None:
 @pytest.mark.parametrize("family", joint.HYPERPRIORS)
 def test_the_joint_distribution_of_a_learned_prior(family: str) -> None:
     with few_of_each():
-        z = joint.geweke(family, 8, 4000, 4000, seed=0)
+        # Five points: the more there are, the more slowly hyperparameters and data follow each other.
+        z = joint.geweke(family, 5, 3000, 3000, seed=0)
     assert len(z) == len(joint.FEATURES + joint.LEARNED_FEATURES) and np.abs(z).max() < 4
 
 
 @pytest.mark.parametrize("wrong", LEARNING)
 def test_the_joint_distribution_finds_out_a_wrong_hyperparameter(wrong: str) -> None:
     with few_of_each(), LEARNING[wrong]():
-        z = joint.geweke("full, learned", 8, 2000, 2000, seed=0)
+        z = joint.geweke("full, learned", 5, 1500, 1500, seed=0)
     assert np.abs(z).max() > 6
 
 
