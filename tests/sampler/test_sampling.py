@@ -365,5 +365,5 @@ class TestCheckpoints:
             file.write_bytes(b"")
         else:
             labels = np.load(file)
-            np.save(file, labels[..., ::-1] % 2)
+            np.save(file, labels // 2)
         self.refused(half, "labels of the draws so far")
