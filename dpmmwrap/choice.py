@@ -25,7 +25,7 @@ from dpmmwrap.starts import make_initializer
 
 SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
 """Iterations and points of a chain that only compares."""
-CLUSTERS = 10
+CLUSTERS = 20
 """In many dimensions full covariances are tried only where so many clusters would have more points than dimensions."""
 LARGEST_FULL_DIM = 200
 """Beyond, they are not tried at all: an iteration would take seconds."""

@@ -105,7 +105,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Iterations from one draw to the next.
     n_chains : int or "auto", default="auto"
         Independent chains, side by side if `n_jobs` allows it. Without draws the best of them is taken; with draws they
-        tell whether the draws can be trusted. "auto" is 4 with draws and up to 10,000 points (and 2 million numbers),
+        tell whether the draws can be trusted. "auto" is 4 with draws and up to 10,000 points (and a million numbers),
         else 1.
     keep_labels : bool, default=True
         Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without

@@ -26,7 +26,7 @@ ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 FULL_RATIOS = ("auto", "jain-neal")
 """What stands for counting the probability of a proposal."""
 NO_LIMIT = 1 << 60
-SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 2_000_000
+SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 1_000_000
 """Chains where nothing is said, of so many points or fewer with no more numbers in all, and of draws: they tell whether
 they agree. Of texts, which are wide, one chain takes minutes."""
 LONGEST_SEARCH = 500

@@ -262,7 +262,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         default="auto",
         show_default=True,
         help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
-        "auto: 4 with draws and up to 10,000 points (and 2 million numbers), else 1.",
+        "auto: 4 with draws and up to 10,000 points (and a million numbers), else 1.",
     ),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
     draws(

@@ -13,8 +13,8 @@ whose features have the means m0 and the variances v:
 The strength is nu less what a covariance needs to exist, and above 2, so that covariances have an expectation.
 
 One thing the data cannot tell: where a class is not quite Gaussian, ever narrower clusters describe ever finer details
-of it. So widths and strength are restricted to where the prior expects few clusters (NARROW) to be narrower, in any
-feature, than k-means cells of the data, as many as evidence says (`defaults.py`).
+of it. So widths and strength are restricted to where the prior expects few clusters (NARROW) to be narrower in a
+feature than k-means cells of the data, as many as evidence says (`defaults.py`).
 
 Given the means and covariances of the clusters, every hyperparameter has a conditional distribution of a known kind. So
 a draw of these from their posterior, and then of the hyperparameters, leaves the posterior of labels and
