@@ -51,7 +51,7 @@ def read(X: np.ndarray) -> Read:
 
 
 def test_full_covariances_in_many_dimensions_where_clusters_have_the_points() -> None:
-    found = choose_model(ModelOptions(), read(correlated(2, 170, 32)))
+    found = choose_model(ModelOptions(), read(correlated(2, 330, 32)))
     assert found.prior.family == "full"
     assert found.reason.startswith("they make the data more probable")
 

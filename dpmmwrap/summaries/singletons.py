@@ -26,9 +26,10 @@ def claim_singletons(draws: IntArray, labels: IntArray) -> Claimed:
 
     Labels run from 0 without gaps again. O(N) a draw and row that is set apart.
     """
-    sizes = np.bincount(labels[labels >= 0])
+    inside = labels >= 0
+    sizes = np.bincount(labels[inside])
     others = np.flatnonzero(sizes > 1)
-    alone = np.flatnonzero((labels >= 0) & (sizes[labels] == 1))
+    alone = np.flatnonzero(inside & np.isin(labels, np.flatnonzero(sizes == 1)))
     if not len(alone) or not len(others):
         return Claimed(labels, 0)
     claimed, count = labels.copy(), 0
@@ -40,9 +41,8 @@ def claim_singletons(draws: IntArray, labels: IntArray) -> Claimed:
             together += same
             solitary += int(same.sum() == 1)
         if 2 * solitary < len(draws):
-            shares = np.bincount(labels[labels >= 0], together[labels >= 0])[others] / sizes[others]
+            shares = np.bincount(labels[inside], together[inside])[others] / sizes[others]
             claimed[row] = others[shares.argmax()]
             count += 1
-    inside = claimed >= 0
     claimed[inside] = np.unique(claimed[inside], return_inverse=True)[1]
     return Claimed(claimed, count)

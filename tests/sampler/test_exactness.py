@@ -26,8 +26,8 @@ def test_the_plain_sampler_itself_is_right(alpha: Any) -> None:
     assert found.z < 5 and found.clusters < 0.04
 
 
-WIDTHS = {10.0: 0.4, LEARNED: 1.0}
-"""Of the prior: with the narrow one iris has many clusters, not always two."""
+WIDTHS = {10.0: 0.4, LEARNED: 0.4}
+"""Of the prior: so narrow that iris has many clusters, and even the plain sampler gets about."""
 
 
 @pytest.fixture(scope="module")
