@@ -18,7 +18,7 @@ from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families import defaults
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior, Summary
+from dpmmwrap.families.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
 from dpmmwrap.families.ties import spread_ties, tied_steps
 from dpmmwrap.inputs import Read
 from dpmmwrap.starts import make_initializer
@@ -48,12 +48,10 @@ class Choice(NamedTuple):
     notes: tuple[str, ...] = ()
     hyperprior: LearnedPrior | None = None
     """The distribution of a default prior of numeric columns; None of other priors."""
-    begins: Summary | None = None
-    """The hyperparameters of a default prior with which a chain begins."""
     n_cells: int | None = None
     """k-means cells that chains may begin with; None where they are not known."""
     cells_are_better: Callable[[], bool] = lambda: False
-    """Whether a short chain that begins with them finds more than one from a single cluster; it is run when options."""
+    """Whether a short chain that begins with them finds more than one from a single cluster; it is run when asked."""
 
 
 class ModelOptions(NamedTuple):
@@ -158,7 +156,7 @@ def learned(
 ) -> Choice:
     """A default prior to begin with, and the distribution from which it is learned."""
     prior, hyperprior, _ = scale.start(kind, options.fixed)
-    return Choice(read, prior, reason, notes, hyperprior, hyperprior.summary(prior))
+    return Choice(read, prior, reason, notes, hyperprior)
 
 
 def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:

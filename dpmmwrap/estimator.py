@@ -495,7 +495,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.backend_, self.backend_reason_ = backend.name, backend.reason
         self.startup_seconds_ = result.startup_seconds
         self.alpha_ = answer.alpha if self.alpha == "auto" else float(self.alpha)
-        values = learned_values(result, choice.hyperprior) or choice.begins
+        values = learned_values(result, choice.hyperprior, choice.prior)
         self.prior_kappa_, self.prior_width_, self.prior_strength_ = (None, None, None) if values is None else values
         self.draws_ = result.draws
         self.confidence_, self.diagnostics_ = answer.confidence, answer.diagnostics

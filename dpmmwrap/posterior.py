@@ -82,7 +82,7 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
         rows = (
             "1 row that no cluster claims in most draws is"
             if claimed.rows == 1
-            else (f"{claimed.rows:,} rows that no cluster claims in most draws are")
+            else f"{claimed.rows:,} rows that no cluster claims in most draws are"
         )
         said = (diagnostics, (*said[1], f"{rows} with the likeliest one: confidence_ says how unsure that is"))
     averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
@@ -124,12 +124,13 @@ def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
     return own, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
 
 
-def learned_values(result: Result, hyperprior: LearnedPrior | None) -> Summary | None:
-    """What was learned of the prior: what goes with the labels, or the draws' medians."""
-    if hyperprior is None or result.prior is None:
+def learned_values(result: Result, hyperprior: LearnedPrior | None, first: Prior) -> Summary | None:
+    """What was learned of a default prior: what goes with the labels, or the draws' medians; of a backend that learns
+    none, what the first prior says."""
+    if hyperprior is None:
         return None
     if not result.draw_priors:
-        return hyperprior.summary(result.prior)
+        return hyperprior.summary(result.prior or first)
     return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
 
 

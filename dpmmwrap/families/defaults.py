@@ -99,7 +99,7 @@ class DataScale:
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
-            prior = self._prior_of(hyperprior, best, family.statistics_of(self.sample, best), count > 1)
+            prior = self._prior_of(hyperprior, best, family.statistics(self.sample, best), count > 1)
             self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
@@ -112,7 +112,7 @@ class DataScale:
 
     def _log_joint(self, hyperprior: Hyperprior, cells: IntArray) -> float:
         """log probability of cells, their points and the most probable prior."""
-        statistics = hyperprior.kind.statistics_of(self.sample, cells)
+        statistics = hyperprior.kind.statistics(self.sample, cells)
         prior = self._prior_of(hyperprior, cells, statistics)
         log_marginals = prior.log_marginal_likelihood(statistics)
         return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)

@@ -247,11 +247,6 @@ class NIG:
         spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
         return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
 
-    @staticmethod
-    def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
-        """What `statistics` gives, of any prior of the family."""
-        return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
-
     def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
         """Means and variances (K, D) drawn from each distribution of the batch."""
         means, strengths, scales, freedoms = self.batch
@@ -259,9 +254,8 @@ class NIG:
         steps = np.sqrt(variances / strengths) * rng.standard_normal(means.shape)
         return means + steps, np.broadcast_to(variances, means.shape)
 
-    def statistics(
-        self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None
-    ) -> LinearStatistics:
+    @staticmethod
+    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
         return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
 
     def replaced(self, rows: IntArray, other: Any) -> Any:

@@ -391,11 +391,7 @@ class NIW:
         return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
 
     @staticmethod
-    def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
-        """What `statistics` gives, of any prior of the family."""
-        return statistics_of(X, labels, n_clusters)
-
-    def statistics(self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
         return statistics_of(X, labels, n_clusters)
 
     def embedder(self, X: FloatArray) -> Embedder:
