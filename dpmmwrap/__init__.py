@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends.julia_workers import julia_workers
+    from dpmmwrap.backends.julia.workers import julia_workers
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.families.diagonal import NIG
     from dpmmwrap.families.gaussian import NIW
@@ -38,7 +38,7 @@ _HOMES = {
     "NIW": "dpmmwrap.families.gaussian",
     "SphericalNIG": "dpmmwrap.families.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
-    "julia_workers": "dpmmwrap.backends.julia_workers",
+    "julia_workers": "dpmmwrap.backends.julia.workers",
     "load": "dpmmwrap.mixture",
     "make_initializer": "dpmmwrap.starts",
 }

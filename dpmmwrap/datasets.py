@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.files import Data, read_data
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
 
 EXAMPLE = Path(__file__).with_name("example.npz")
 """`dpmmwrap generate --dim 2 --clusters 20 --points 10000 --spread 50 --seed 0 --out example.npz`"""

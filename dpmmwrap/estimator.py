@@ -15,9 +15,6 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap import compiling
-from dpmmwrap.absent import with_values
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import (
     ACCEPTANCE_RATIOS,
     FULL_RATIOS,
@@ -33,17 +30,22 @@ from dpmmwrap.backends import (
     told_of,
 )
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
-from dpmmwrap.bins import is_remote, kmeans_bins, many_clusters, sample_rows
-from dpmmwrap.choice import Choice, ModelOptions, choose_model, concentration
-from dpmmwrap.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.describe.notebook import NotebookMixin
+from dpmmwrap.describe.notes import doubts_about
+from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.defaults import is_costly
-from dpmmwrap.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.notebook import NotebookMixin
-from dpmmwrap.notes import doubts_about
-from dpmmwrap.parameters import check_among, check_number, check_whole
-from dpmmwrap.posterior import (
+from dpmmwrap.model.choice import Choice, ModelOptions, choose_model, concentration
+from dpmmwrap.model.empty_rows import with_values
+from dpmmwrap.model.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
+from dpmmwrap.model.parameters import check_among, check_number, check_whole
+from dpmmwrap.model.warning import warn_caller
+from dpmmwrap.numerics import compiling
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.posterior.answer import (
     LOSSES,
     Answer,
     PosteriorMixin,
@@ -52,12 +54,10 @@ from dpmmwrap.posterior import (
     learned_values,
     sample_of,
 )
-from dpmmwrap.progress import shown_progress
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
-from dpmmwrap.warning import warn_caller
 
 if TYPE_CHECKING:
-    from dpmmwrap.sensitivity import AtSetting
+    from dpmmwrap.model.sensitivity import AtSetting
 
 RESTART_AFTER = 10
 """Iterations in a rejected split after which subclusters begin anew."""
@@ -659,7 +659,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def log_evidence_(self) -> float:
         """log p(X) of the kept rows, bounded from below: how probable the mixture makes the data, whichever way they
         are labelled. Computed when it is asked for."""
-        from dpmmwrap.evidence import log_evidence_at_best
+        from dpmmwrap.model.evidence import log_evidence_at_best
 
         check_is_fitted(self)
         labels = self._labels_of_some()
@@ -679,7 +679,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         >>> [one.n_clusters for one in model.sensitivity() if one.setting == "width"]  # doctest: +SKIP
         [9, 6, 5, 5, 4]
         """
-        from dpmmwrap.sensitivity import FittedPrior, sensitivity_of
+        from dpmmwrap.model.sensitivity import FittedPrior, sensitivity_of
 
         check_is_fitted(self)
         if self._hyperprior is None:
@@ -748,7 +748,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def _wanted(self, acceptance_ratio: str, read: Read) -> Wanted:
         """What is asked of a backend."""
-        from dpmmwrap.backends import julia_workers
+        from dpmmwrap.backends.julia import workers as julia_workers
 
         return Wanted(
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),

@@ -12,11 +12,6 @@ import numpy as np
 from numpy.random import Generator
 from scipy.sparse import issparse
 
-from dpmmwrap.absent import with_values
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.averaging import Averaged
-from dpmmwrap.density import GAUSSIAN, Density, density_of
-from dpmmwrap.draws import Draws
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.columns import Columns, place_of, table_of
@@ -24,13 +19,18 @@ from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.files.selection import listed, numbered
-from dpmmwrap.frames import by_name, is_table
-from dpmmwrap.preparation import Preparation
-from dpmmwrap.redundant import Restored
-from dpmmwrap.side_by_side import for_each
+from dpmmwrap.model.empty_rows import with_values
+from dpmmwrap.model.frames import by_name, is_table
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.model.redundant import Restored
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.side_by_side import for_each
+from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.density import GAUSSIAN, Density, density_of
+from dpmmwrap.posterior.draws import Draws
 
 if TYPE_CHECKING:
-    from dpmmwrap.summaries.groups import Groups
+    from dpmmwrap.posterior.groups import Groups
 
 BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
@@ -503,7 +503,7 @@ class Mixture:
         Groups
             The tree, and where to cut it.
         """
-        from dpmmwrap.summaries.groups import group_components
+        from dpmmwrap.posterior.groups import group_components
 
         return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut)
 

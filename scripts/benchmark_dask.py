@@ -22,7 +22,7 @@ from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask.files import open_lazily
 from dpmmwrap.backends.dask.loading import on_workers
 from dpmmwrap.datasets import generate
-from dpmmwrap.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.starts import make_initializer
 

@@ -12,11 +12,11 @@ from benchmark import Row, fastest
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from dpmmwrap.averaging import Averaged
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior.averaging import Averaged
 
 SIZES = (
     ("diag", 50_000, 384, 200),

@@ -22,9 +22,10 @@ from scipy.sparse import issparse
 from sklearn.metrics import normalized_mutual_info_score
 
 import dpmmwrap
-from dpmmwrap import DPMM, compiling
+from dpmmwrap import DPMM
 from dpmmwrap.evaluation.metrics import classes_in
 from dpmmwrap.evaluation.samplers import TRUTH, suggested_groups, timed_fit
+from dpmmwrap.numerics import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 OF_NO_EFFECT = ("cli", "evaluation", "plotting", "report")

@@ -16,10 +16,10 @@ import numpy as np
 from arviz_stats.base import array_stats
 
 from dpmmwrap.backends import Settings
-from dpmmwrap.choice import concentration
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.model.choice import concentration
+from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import single_points, split_merge

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
-from dpmmwrap.bins import many_clusters
 from dpmmwrap.datasets import generate
-from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.cells import many_clusters
+from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.posterior.diagnostics import diagnostic
 from dpmmwrap.starts import make_initializer
-from dpmmwrap.summaries.diagnostics import diagnostic
 from exactness import enumeration as exact
 from exactness import joint
 from exactness.broken import BREAKAGES

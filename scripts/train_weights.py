@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.splitnet.training import Budget, Training, TrainingProgress, TrainingSettings, checkpoint_path, run
 
 WEIGHTS = Path(__file__).parents[1] / "dpmmwrap" / "splitnet" / "weights" / "splitnet.safetensors"

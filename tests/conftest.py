@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from dpmmwrap import compiling
+from dpmmwrap.numerics import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

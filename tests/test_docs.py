@@ -13,15 +13,22 @@ import pytest
 
 import dpmmwrap
 from dpmmwrap import DPMM, NIW, Dirichlet, load, make_initializer
-from dpmmwrap.draws import Draws
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.summaries.groups import Groups
+from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.posterior.groups import Groups
 
 ROOT = Path(__file__).parents[1]
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
 OTHERS = [path for path in (ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md") if path.exists()]
-PUBLIC_MODULES = ["draws", "estimator", "families.diagonal", "families.gaussian", "families.multinomial"]
-PUBLIC_MODULES += ["families.spherical", "mixture", "posterior", "splitnet.network", "starts", "summaries.groups"]
+PUBLIC_MODULES = ["posterior.draws", "estimator", "families.diagonal", "families.gaussian", "families.multinomial"]
+PUBLIC_MODULES += [
+    "families.spherical",
+    "mixture",
+    "posterior.answer",
+    "splitnet.network",
+    "starts",
+    "posterior.groups",
+]
 OPTIONS = doctest.NORMALIZE_WHITESPACE
 
 pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="not in a clone")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import dpmmwrap
-from dpmmwrap.averaging import Averaged
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.families.diagonal import NIG
@@ -20,6 +19,7 @@ from dpmmwrap.families.mixed import Mixed
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior.averaging import Averaged
 
 SLOW = {
     "arviz_stats",
@@ -70,18 +70,18 @@ def test_a_bad_option_is_told_without_slow_imports() -> None:
 @pytest.mark.parametrize(
     ("module", "rooms"),
     [
-        ("matplotlib", r"plotting/\w+\.py|evaluation/figures\.py"),
+        ("matplotlib", r"describe/plotting/\w+\.py|evaluation/figures\.py"),
         ("torch", r"splitnet/\w+\.py|starts/splitnet\.py"),
-        ("juliacall", r"backends/julia\.py"),
+        ("juliacall", r"backends/julia/\w+\.py"),
         ("dask", r"backends/dask/\w+\.py"),
         ("distributed", r"backends/dask/\w+\.py"),
         ("pyarrow", r"files/arrow\.py"),
         ("openpyxl", r"files/excel\.py"),
-        ("pandas", r"trace\.py"),
-        ("jinja2", r"report/page\.py"),
-        ("tqdm", r"progress\.py"),
-        ("arviz", r"summaries/arviz\.py"),
-        ("arviz_stats", r"summaries/diagnostics\.py"),
+        ("pandas", r"sampler/trace\.py"),
+        ("jinja2", r"describe/report/page\.py"),
+        ("tqdm", r"describe/progress\.py"),
+        ("arviz", r"posterior/arviz\.py"),
+        ("arviz_stats", r"posterior/diagnostics\.py"),
     ],
 )
 def test_who_imports_what_is_slow(module: str, rooms: str) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.averaging import Averaged
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.mixture import MOST_ROWS, Mixture, load
-from dpmmwrap.preparation import Preparation
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.posterior.averaging import Averaged
 
 
 @pytest.fixture

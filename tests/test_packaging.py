@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpmmwrap import kernel_cache
+from dpmmwrap.numerics import kernel_cache
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,7 +58,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from(built: Path) -> None:
 LOOK = """
 from pathlib import Path
 import dpmmwrap
-from dpmmwrap.backends import julia_setup
+from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.splitnet.weights_io import shipped_path
 package = Path(dpmmwrap.__file__).parent
 bridge = package / "_julia" / "DPMMWrapBridge"

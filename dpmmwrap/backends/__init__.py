@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from dpmmwrap.arrays import IntArray, UInt8Array
-from dpmmwrap.draws import Draws
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
-from dpmmwrap.trace import Iteration, Trace
 
 Progress = Callable[[int, Iteration], None]
 """Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
@@ -221,7 +221,7 @@ def choose_backend(name: str, wanted: Wanted) -> Chosen:
 
 
 def _chosen_by_auto(wanted: Wanted, refused: str | None) -> Chosen:
-    from dpmmwrap.backends import julia_setup
+    from dpmmwrap.backends.julia import setup as julia_setup
 
     missing = julia_setup.missing()
     if missing is not None:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
-from dpmmwrap.draws import Draws, labels_array
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.hyperprior import LearnedPrior, Summary
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.posterior.draws import Draws, labels_array
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.refinement import refined
 from dpmmwrap.sampler.state import Best

@@ -100,6 +100,6 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
 
 def left_out_note(rows: int) -> str:
     """What is to be said of rows that --skip-missing leaves out."""
-    from dpmmwrap.plotting import counted
+    from dpmmwrap.describe.plotting import counted
 
     return f"{counted(rows, 'row')} with missing values left out"

@@ -27,10 +27,10 @@ from dpmmwrap.cli.preparing import logged_columns, prepare
 from dpmmwrap.cli.standard_input import by_its_name, called, piped
 
 if TYPE_CHECKING:
-    from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.results import Fitted
     from dpmmwrap.files import Data
-    from dpmmwrap.preparation import Preparation
+    from dpmmwrap.model.preparation import Preparation
+    from dpmmwrap.numerics.arrays import IntArray
 
 __all__ = ["command", "word_or_number"]
 
@@ -201,8 +201,8 @@ def skip_missing(task: Task) -> Task:
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
     from dpmmwrap.backends import chain_count
-    from dpmmwrap.draws import labels_file
     from dpmmwrap.files import check_writable, prepare_folder
+    from dpmmwrap.posterior.draws import labels_file
 
     chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False
     drawn = 4 * n * chains * options["draws"] if kept else 0

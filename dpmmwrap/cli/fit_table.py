@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from dpmmwrap.plotting import counted
-from dpmmwrap.trace import told_length
+from dpmmwrap.describe.plotting import counted
+from dpmmwrap.sampler.trace import told_length
 
 SIZES_SHOWN = 8
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends.julia_setup import Found
+    from dpmmwrap.backends.julia.setup import Found
 
 
 @click.group("julia")
@@ -30,7 +30,7 @@ def setup() -> None:
     PYTHON_JULIAPKG_OFFLINE=yes nothing is fetched: Julia has to be there, and the packages come from the depot that
     JULIA_DEPOT_PATH names, a folder brought from another machine.
     """
-    from dpmmwrap.backends import julia_setup
+    from dpmmwrap.backends.julia import setup as julia_setup
 
     found = julia_setup.find()
     if found.juliacall is None:
@@ -55,7 +55,7 @@ def bring() -> None:
     """Have juliapkg fetch what juliapkg.json names; it and Julia show their progress themselves."""
     import juliapkg
 
-    from dpmmwrap.backends import julia_setup
+    from dpmmwrap.backends.julia import setup as julia_setup
 
     offline = julia_setup.is_offline()
     if not offline:
@@ -80,7 +80,7 @@ def add_from_depot(juliacall: str) -> None:
     """Without a network: make the project from the packages that a depot has."""
     import juliapkg
 
-    from dpmmwrap.backends import julia_setup
+    from dpmmwrap.backends.julia import setup as julia_setup
 
     wanted = julia_setup.wanted_packages(juliacall)
     lacking = julia_setup.lacking_in_depots(list(wanted))
@@ -103,7 +103,7 @@ def add_from_depot(juliacall: str) -> None:
 @command.command("status")
 def status() -> int:
     """Say what is there, or what is missing and the command that mends it. Exit code 1 if something is."""
-    from dpmmwrap.backends import julia_setup
+    from dpmmwrap.backends.julia import setup as julia_setup
 
     found = julia_setup.find()
     describe(found)
@@ -118,7 +118,7 @@ def describe(found: Found) -> None:
 
 def lines(found: Found) -> list[tuple[str, str]]:
     """What `status` says, one line each."""
-    from dpmmwrap.backends.julia_setup import ask_version
+    from dpmmwrap.backends.julia.setup import ask_version
 
     version = None if found.executable is None else ask_version(found.executable)
     julia = "not found" if version is None else f"{version}  {found.executable}"

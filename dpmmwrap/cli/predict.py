@@ -56,9 +56,9 @@ def command(
     others.
     """
 
-    from dpmmwrap.absent import absent_note, with_values
     from dpmmwrap.files import InputError, check_writable, write_atomically
     from dpmmwrap.mixture import load
+    from dpmmwrap.model.empty_rows import absent_note, with_values
 
     if out is not None:
         if out.suffix.lower() not in (".npy", ".csv"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.files import Data
-    from dpmmwrap.preparation import Preparation
+    from dpmmwrap.model.preparation import Preparation
 
 
 def prepare(task: Task, options: dict[str, Any]) -> Task:
@@ -45,7 +45,7 @@ def prepare_table(task: Task, options: dict[str, Any]) -> Task:
 
 
 def learned(X: Any, options: dict[str, Any], names: Any, logs: Any, components: int = 0) -> Preparation:
-    from dpmmwrap.preparation import Preparation
+    from dpmmwrap.model.preparation import Preparation
 
     return Preparation.learn(X, options["scale"], components, names, logs)
 

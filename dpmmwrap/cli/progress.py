@@ -14,7 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.trace import Iteration
+    from dpmmwrap.sampler.trace import Iteration
 
 EVERY = 10.0
 """Seconds from one line to the next where there is no terminal."""

@@ -13,20 +13,20 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
-from dpmmwrap import plotting
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments
 from dpmmwrap.cli.folder import tidy
 from dpmmwrap.cli.progress import Lines
+from dpmmwrap.describe import plotting
+from dpmmwrap.describe.plotting import counted
 from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
-from dpmmwrap.plotting import counted
 
 if TYPE_CHECKING:
-    from dpmmwrap.arrays import IntArray
     from dpmmwrap.cli.fit import Task
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.sensitivity import AtSetting
-    from dpmmwrap.summaries.groups import Groups
+    from dpmmwrap.model.sensitivity import AtSetting
+    from dpmmwrap.numerics.arrays import IntArray
+    from dpmmwrap.posterior.groups import Groups
 
 TOLD_EVERY = 3.0
 """Seconds from one line about the files to the next."""
@@ -145,7 +145,7 @@ def outliers_of(fitted: Fitted) -> int:
 
 def prior_clusters(model: DPMM) -> list[int]:
     """The middle nine tenths of the number of clusters that the prior of the partition expects of these points."""
-    from dpmmwrap.dirichlet_process import cluster_probabilities
+    from dpmmwrap.partitions.dirichlet_process import cluster_probabilities
 
     alpha = model.alpha_prior if model.alpha == "auto" else float(model.alpha)
     below = cluster_probabilities(len(model.labels_), alpha).cumsum()
@@ -176,7 +176,7 @@ def posterior(model: DPMM) -> dict[str, Any]:
         "diagnostics": None,
     }
     if draws is not None:
-        from dpmmwrap.summaries.diagnostics import interval
+        from dpmmwrap.posterior.diagnostics import interval
 
         found["n_clusters_interval"] = list(interval(draws.n_clusters))
         found["diagnostics"] = {one.name: one._asdict() for one in model.diagnostics_ or ()}
@@ -317,7 +317,7 @@ def present_rows(model: DPMM) -> Any:
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
     """The iterations of the search; of several chains one after the other, with their numbers."""
-    from dpmmwrap.trace import COLUMNS
+    from dpmmwrap.sampler.trace import COLUMNS
 
     traces = model.traces_
     columns = {"iteration": np.concatenate([np.arange(1, len(trace) + 1) for trace in traces])}
@@ -329,7 +329,7 @@ def trace_columns(model: DPMM) -> dict[str, Any]:
 
 def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> bool:
     """The page to look at; whether it could be written."""
-    from dpmmwrap.report import Subject, write_report
+    from dpmmwrap.describe.report import Subject, write_report
 
     def write_page() -> None:
         subject = Subject(

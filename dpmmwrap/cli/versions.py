@@ -24,9 +24,9 @@ def package(name: str) -> str:
 
 
 def julia_setup() -> Any:
-    """`dpmmwrap.backends.julia_setup` without its package, which imports what takes a second."""
+    """`dpmmwrap.backends.julia.setup` without its package, which imports what takes a second."""
     name = "dpmmwrap_julia_setup"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "backends" / "julia_setup.py")
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "backends" / "julia" / "setup.py")
     assert spec is not None and spec.loader is not None
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

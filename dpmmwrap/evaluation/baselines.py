@@ -9,13 +9,13 @@ from pathlib import Path
 
 from scipy.sparse import issparse
 
-from dpmmwrap.arrays import IntArray
-from dpmmwrap.bins import find_thread_pools
 from dpmmwrap.evaluation import rivals
 from dpmmwrap.evaluation.fits import Fit, FitSettings, Method
 from dpmmwrap.evaluation.samplers import DEFAULTS, by_default, subclusters
 from dpmmwrap.families.base import Points
 from dpmmwrap.files import InputError
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.cells import find_thread_pools
 
 WARM_UP_POINTS, WARM_UP_WORDS = 200, 30
 
@@ -69,7 +69,7 @@ def find_methods(names: Sequence[str], among: Sequence[str] = tuple(METHODS)) ->
 def missing(name: str, dim: int, settings: FitSettings) -> str | None:
     """What keeps a method from running here, in one sentence; None if nothing does."""
     if name.endswith(JULIA):
-        from dpmmwrap.backends import julia_setup
+        from dpmmwrap.backends.julia import setup as julia_setup
 
         problem = julia_setup.find().missing
         if problem is not None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.describe.plotting import FAINT, INK, new_figure, style
 from dpmmwrap.evaluation.baselines import GIVEN_K
 from dpmmwrap.evaluation.battery_tables import methods_in
 from dpmmwrap.evaluation.figures import PAGE_WIDTH, colour_of
 from dpmmwrap.evaluation.samplers import DEFAULTS
 from dpmmwrap.evaluation.scores import Ranks, Score
-from dpmmwrap.plotting import FAINT, INK, new_figure, style
 
 LINE = 0.2
 """Inches of a set."""

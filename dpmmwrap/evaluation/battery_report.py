@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from dpmmwrap import plotting
+from dpmmwrap.describe import plotting
 from dpmmwrap.evaluation.baselines import BIC, OWN_PRIOR, SCALED, SILHOUETTE
 from dpmmwrap.evaluation.battery import OURS
 from dpmmwrap.evaluation.battery_figure import battery_figure

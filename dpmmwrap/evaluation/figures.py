@@ -1,4 +1,4 @@
-"""Pictures of experiments: methods side by side, in the style of `dpmmwrap.plotting`."""
+"""Pictures of experiments: methods side by side, in the style of `dpmmwrap.describe.plotting`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
-from dpmmwrap.evaluation.experiments import Row
-from dpmmwrap.evaluation.summary import distinct, select, values
-from dpmmwrap.files import write_atomically
-from dpmmwrap.plotting import (
+from dpmmwrap.describe.plotting import (
     COLOURS,
     FAINT,
     INK,
@@ -29,6 +24,11 @@ from dpmmwrap.plotting import (
     spread_colours,
     style,
 )
+from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
+from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.summary import distinct, select, values
+from dpmmwrap.files import write_atomically
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 
 @dataclass(frozen=True)

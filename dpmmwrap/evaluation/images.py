@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, IntArray
 from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_labels
 from dpmmwrap.files.problems import explained
+from dpmmwrap.numerics.arrays import Float32Array, IntArray
 
 OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
 TEST_IMAGES = 10_000

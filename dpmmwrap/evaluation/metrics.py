@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.trace import GREEDY_STEPS
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.sampler.trace import GREEDY_STEPS
 
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Points, Prior

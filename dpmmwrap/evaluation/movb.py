@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 BATCHES = 10
 

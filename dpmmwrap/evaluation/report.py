@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmmwrap import plotting
+from dpmmwrap.describe import plotting
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED, SUBC
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, finish
 from dpmmwrap.evaluation.metrics import classes_in
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 KMEANS_STARTS = 10
 SEARCH_STARTS = 3

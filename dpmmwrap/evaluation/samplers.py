@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, Method, finish, numbered
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import IntArray
 
 TRUTH = "truth"
 FAMILIES: dict[str, dict[str, Any]] = {

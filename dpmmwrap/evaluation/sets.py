@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.evaluation.metrics import classes_in
 from dpmmwrap.files import InputError, SparseInstead, check_labels, read_arrays, read_data
+from dpmmwrap.numerics.arrays import IntArray
 
 SHIPPED = "scikit-learn"
 """In place of a folder: the sets that scikit-learn ships."""

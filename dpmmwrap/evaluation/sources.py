@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import is_images, is_openml, project, read_images, read_truth
 from dpmmwrap.evaluation.sets import BatterySet, fingerprint, read_set
@@ -27,7 +26,8 @@ from dpmmwrap.files import (
     source_of,
 )
 from dpmmwrap.files.columns import gaps_in
-from dpmmwrap.preparation import Preparation
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.numerics.arrays import IntArray
 
 IMAGE_COMPONENTS = 20
 """Principal components of images, as in the paper."""

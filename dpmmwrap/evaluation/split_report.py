@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmmwrap import plotting
+from dpmmwrap.describe import plotting
 from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
 from dpmmwrap.evaluation.splits import START, SplitResult, splitters

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import Embedder
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder
 
 Points = Any
 """The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `MixedPoints`."""

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.base import put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
-from dpmmwrap.loops import Loops
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.loops import Loops
 
 proportions = Loops("dpmmwrap.families.proportions")
 

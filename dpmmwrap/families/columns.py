@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.files import read_arrays
+from dpmmwrap.numerics.arrays import IntArray
 
 MOST_LEVELS = 1000
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import drawn_in, nested_bins, sample_rows
-from dpmmwrap.dirichlet_process import log_joint
 from dpmmwrap.families import prior_named
 from dpmmwrap.families.diagonal import NIG, Posteriors
 from dpmmwrap.families.hyperprior import Hyperparameters, Hyperprior
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import drawn_in, nested_bins, sample_rows
+from dpmmwrap.partitions.dirichlet_process import log_joint
 
 CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of cells that are tried."""

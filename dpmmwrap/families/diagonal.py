@@ -11,12 +11,12 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families.base import Moments, put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
 from dpmmwrap.families.screening import bounding_table, in_blocks, powers
-from dpmmwrap.loops import Loops
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.loops import Loops
 
 inverse_gamma = Loops("dpmmwrap.families.inverse_gamma")
 CHUNK_ROWS = 1 << 14

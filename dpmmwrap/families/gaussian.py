@@ -16,10 +16,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families.base import Moments, put_rows, take
-from dpmmwrap.loops import Loops
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.loops import Loops
 
 wishart = Loops("dpmmwrap.families.wishart")
 LOG_2_PI = math.log(2 * math.pi)

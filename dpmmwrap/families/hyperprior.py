@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.arrays import Float64Array
 from dpmmwrap.families.base import Moments
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import Float64Array
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)
 """The grid of strengths, two for each doubling: from what gives covariances an expectation to all clusters alike."""

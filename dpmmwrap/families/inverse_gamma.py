@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.families.diagonal import NumericTables, Posteriors
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import inner_float64 as inner
-from dpmmwrap.special import log_gamma, new_array, new_zeros
-from dpmmwrap.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
 
 # What the loops take and give is theirs, too, but it is there without numba.
 __all__ = ["NumericTables", "Posteriors"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 
 class LinearStatistics(NamedTuple):

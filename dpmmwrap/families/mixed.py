@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import Embedder, sample_rows, standardiser
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.linear import Computed, LinearStatistics
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from numpy.random import Generator
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points, put_rows
 from dpmmwrap.families.linear import Computed, LinearStatistics, grouped
-from dpmmwrap.loops import Loops
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder
+from dpmmwrap.numerics.loops import Loops
 
 proportions = Loops("dpmmwrap.families.proportions")
 CHUNK_ROWS = 1 << 14

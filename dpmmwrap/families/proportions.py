@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import log_gamma
-from dpmmwrap.variates import standard_gammas
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.variates import standard_gammas
 
 
 @compiled

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 
 NEGLIGIBLE = 50.0
 """In nats: a million clusters that are so much less probable change no digit of a double."""

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.families.diagonal import NIG, Student
 from dpmmwrap.families.screening import bounding_table, powers
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 
 ROUNDING = 1e-6
 """A few units of single precision."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, FloatArray
-from dpmmwrap.bins import sample_rows
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray
+from dpmmwrap.numerics.cells import sample_rows
 
 CHUNK_ROWS = 1 << 14
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.dirichlet_process import fill_weight_shapes, log_weights_of
 from dpmmwrap.families.gaussian import LOG_2_PI, Gaussians, Posteriors, PriorFields, Statistics
-from dpmmwrap.special import compiled_float64 as compiled
-from dpmmwrap.special import inner_float64 as inner
-from dpmmwrap.special import log_gamma, new_array, new_zeros
-from dpmmwrap.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.partitions.dirichlet_process import fill_weight_shapes, log_weights_of
 
 # What the loops take and give is theirs, too, but it is there without numba.
 __all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import FloatArray, IntArray
 from dpmmwrap.files.problems import InputError, MissingValues, name_of
 from dpmmwrap.files.selection import Names
 from dpmmwrap.files.tables import place_in_words
+from dpmmwrap.numerics.arrays import FloatArray, IntArray
 
 AnyArray = np.ndarray[Any, Any]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]

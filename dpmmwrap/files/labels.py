@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.files.checks import check_labels, class_names
 from dpmmwrap.files.npy import read_arrays, read_npy
 from dpmmwrap.files.paths import known_suffix
 from dpmmwrap.files.problems import PathLike, explained
 from dpmmwrap.files.text import open_text
+from dpmmwrap.numerics.arrays import IntArray
 
 LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.files.arrow import arrow_names, arrow_text, read_arrow
 from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, class_names, empty_columns
 from dpmmwrap.files.columns import Columns, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
@@ -23,6 +22,7 @@ from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explain
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
 from dpmmwrap.files.tables import Numbers, Rows, counted_rows, layout_of, read_table
+from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
 

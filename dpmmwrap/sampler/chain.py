@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends import Settings, has_few_numbers
-from dpmmwrap.bins import Embedder, is_remote
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.cells import Embedder, is_remote
+from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
@@ -24,7 +24,7 @@ from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
 from dpmmwrap.sampler.state import RECORD, Best, Model, State, generator, next_key
-from dpmmwrap.trace import GREEDY_STEPS, Iteration, Trace, nmi_of_table
+from dpmmwrap.sampler.trace import GREEDY_STEPS, Iteration, Trace, nmi_of_table
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.bins import NearestCentre
-from dpmmwrap.draws import labels_file
 from dpmmwrap.families import prior_from_fields
 from dpmmwrap.families.base import Prior
 from dpmmwrap.files import InputError, read_arrays, write_npz
+from dpmmwrap.numerics.cells import NearestCentre
+from dpmmwrap.posterior.draws import labels_file
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Record, Sample
 from dpmmwrap.sampler.state import Best
-from dpmmwrap.trace import COLUMNS, Iteration, Trace
+from dpmmwrap.sampler.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Points, Prior, Statistics
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.labels import LabelOrder

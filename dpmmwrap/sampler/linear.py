@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
-from dpmmwrap.bins import thread_pools
-from dpmmwrap.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.families.base import Points, concatenate, take
 from dpmmwrap.families.linear import LinearStatistics, with_unions
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.cells import thread_pools
+from dpmmwrap.numerics.variates import derived_key
+from dpmmwrap.partitions.dirichlet_process import draw_weights, merge_ratios
 from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels import linear as kernels
@@ -27,7 +28,6 @@ from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.parts import make_parts, parts_of
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
 from dpmmwrap.sampler.whitened import side_by_side, with_outlier_weight
-from dpmmwrap.variates import derived_key
 
 PAIRS_PER_CLUSTER = 8
 """With many clusters only so many nearest ones of each are tried for a merge."""

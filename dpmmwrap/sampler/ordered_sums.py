@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
+from dpmmwrap.numerics.arrays import IntArray
 
 MOST_GROUPS = 1024
 """Groups are what threads and machines share out among themselves: with more of these than groups, some would idle."""

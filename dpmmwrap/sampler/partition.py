@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.base import Statistics
+from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.sampler.kernels.collapsed import copy_cluster, copy_clusters
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 

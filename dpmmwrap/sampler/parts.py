@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.sampler.digests import digest, rows_digest
 from dpmmwrap.sampler.kernels import counts as count_loops
 from dpmmwrap.sampler.kernels import numeric as numeric_loops

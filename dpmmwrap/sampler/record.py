@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.base import Prior
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 
 class Moves(NamedTuple):

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.backends import Settings
-from dpmmwrap.evidence import log_evidence_of, log_scores
 from dpmmwrap.families.base import Points
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.model.evidence import log_evidence_of, log_scores
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.state import Best
+from dpmmwrap.sampler.trace import GREEDY_STEPS
 from dpmmwrap.starts import make_initializer
-from dpmmwrap.trace import GREEDY_STEPS
 
 CANDIDATES = 5
 """Clusterings of other numbers of clusters that are compared by their evidence."""

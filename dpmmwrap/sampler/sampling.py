@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Sample
-from dpmmwrap.variates import derived_key
 
 POINTS = 64
 """Single points that find their cluster anew in each iteration."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SFC64, Generator
 
-from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 
 RECORD = np.dtype(

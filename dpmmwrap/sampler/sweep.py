@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.state import State
-from dpmmwrap.variates import derived_key
 
 LABELS_KEY = 1 << 50
 """Added to a step's key for its labels; the parameters take the numbers before."""

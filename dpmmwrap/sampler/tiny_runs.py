@@ -15,14 +15,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dpmmwrap.backends import Settings
-from dpmmwrap.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
-from dpmmwrap.row_loops import nearest_centres, project
+from dpmmwrap.numerics.row_loops import nearest_centres, project
+from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.context import Context

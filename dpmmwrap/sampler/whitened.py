@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.families import wishart
 from dpmmwrap.families.base import concatenate, take
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.wishart import Computed, Statistics
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.digests import rows_digest
 from dpmmwrap.sampler.kernels import exact, pairs
@@ -23,7 +24,6 @@ from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, Sums, T
 from dpmmwrap.sampler.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
-from dpmmwrap.variates import derived_key
 
 
 class WhitenedData(Data):

@@ -12,7 +12,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.splitnet.bipartitions import best_bipartitions
 from dpmmwrap.splitnet.frame import to_frame
 from dpmmwrap.splitnet.synthesis import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap.arrays import Float64Array
 from dpmmwrap.families.gaussian import NIW, union
 from dpmmwrap.families.wishart import Statistics
+from dpmmwrap.numerics.arrays import Float64Array
 
 LARGEST_GROUP = 6
 """Components in a group at most: beyond that its complement, or a smaller group, scores better."""

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmmwrap.arrays import UInt8Array
 from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.splitnet.features import Features, StoredFeatures
 from dpmmwrap.splitnet.labelling import label_uploaded
 from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpmmwrap.arrays import UInt8Array
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.splitnet.features import (
     Features,
     OuterFeatures,

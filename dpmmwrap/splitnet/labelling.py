@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmmwrap.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 
 
 def label_uploaded(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpmmwrap.arrays import Float64Array, FloatArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 from dpmmwrap.splitnet.axis_network import AxisNetwork, AxisSizes
 from dpmmwrap.splitnet.frame import frame_of
 from dpmmwrap.splitnet.set_transformer import Architecture, SetTransformer, paper_architecture

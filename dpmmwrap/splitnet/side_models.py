@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
-from dpmmwrap.arrays import UInt8Array
 from dpmmwrap.families.base import Prior
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.splitnet.features import Features
 from dpmmwrap.starts.rules import Rule
 

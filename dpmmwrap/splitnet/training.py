@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpmmwrap import __version__
 from dpmmwrap.files import write_atomically
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.splitnet.batches import Batch, Stage, Validation, training_batch, validation_sets
 from dpmmwrap.splitnet.device import choose_device
 from dpmmwrap.splitnet.loss import adjusted_rand, proposal_loss

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from numpy.random import Generator
 
-from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 
 
 class SplitCriterion(NamedTuple):

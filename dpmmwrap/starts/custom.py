@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.starts import SplitCriterion
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.starts import SplitCriterion
 from dpmmwrap.starts.rules import Plane, Rows, Rule, Together, nearer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
-from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.starts import SplitCriterion
 from dpmmwrap.starts.rules import Coin, Rows, Rule
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.bins import Embedder
 from dpmmwrap.families.base import Points
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.cells import Embedder
 
 CHUNK = 1 << 16
 
@@ -55,7 +55,7 @@ class Coin(NamedTuple):
         return cls(int(rng.bit_generator.random_raw()))
 
     def __call__(self, at: Rows) -> UInt8Array:
-        from dpmmwrap.row_loops import toss
+        from dpmmwrap.numerics.row_loops import toss
 
         sides: UInt8Array = toss(np.uint64(self.key), at.rows, at.first_row)
         return sides
@@ -109,7 +109,7 @@ def nearer(points: Any, centres: Float64Array) -> UInt8Array:
     if hasattr(points, "indptr"):
         along = points @ axis
     else:
-        from dpmmwrap.row_loops import project
+        from dpmmwrap.numerics.row_loops import project
 
         # BLAS may sum in another order for other numbers of rows.
         along = project(np.ascontiguousarray(points), axis)
@@ -125,7 +125,7 @@ class Quadratic(NamedTuple):
     quadratic: Float64Array
 
     def __call__(self, at: Rows) -> UInt8Array:
-        from dpmmwrap.row_loops import label_members
+        from dpmmwrap.numerics.row_loops import label_members
 
         sides: UInt8Array = label_members(at.X, at.rows, *self)
         return sides
@@ -141,7 +141,7 @@ class ByFeature(NamedTuple):
     quadratic: Float64Array
 
     def __call__(self, at: Rows) -> UInt8Array:
-        from dpmmwrap.row_loops import label_members_by_feature
+        from dpmmwrap.numerics.row_loops import label_members_by_feature
 
         sides: UInt8Array = label_members_by_feature(at.X, at.rows, *self)
         return sides

@@ -16,9 +16,9 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from dpmmwrap.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.bins import is_remote, sample_rows
 from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
+from dpmmwrap.numerics.cells import is_remote, sample_rows
 from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.device import choose_device, one_thread

@@ -21,7 +21,7 @@ KINDS = np.array(["red", "green", "blue"])[TRUTH]
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take time, and are looked at elsewhere."""
-    monkeypatch.setattr("dpmmwrap.plotting.available", lambda: False)
+    monkeypatch.setattr("dpmmwrap.describe.plotting.available", lambda: False)
 
 
 def written(path: Path, header: list[str], rows: Any) -> Path:

@@ -19,8 +19,8 @@ from dpmmwrap import DPMM, cli, load
 from dpmmwrap.cli import fit_table, results
 from dpmmwrap.cli import progress as progress_module
 from dpmmwrap.cli.progress import Chains, Plan
-from dpmmwrap.draws import Draws, labels_file
-from dpmmwrap.trace import COLUMNS, Iteration
+from dpmmwrap.posterior.draws import Draws, labels_file
+from dpmmwrap.sampler.trace import COLUMNS, Iteration
 
 QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)
 SAMPLED = (*QUICK, "--draws", 20, "--chains", 2, "--thin", 2)
@@ -316,7 +316,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read(run, options: tu
 def test_losses_can_all_be_chosen() -> None:
     """Named twice, because asking the posterior's room for them would make --help slow."""
     from dpmmwrap.cli.fit_options import LOSSES
-    from dpmmwrap.posterior import LOSSES as KNOWN
+    from dpmmwrap.posterior.answer import LOSSES as KNOWN
 
     assert LOSSES == KNOWN
 

@@ -19,7 +19,7 @@ from processes import running
 from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.cli import results
 from dpmmwrap.datasets import generate
-from dpmmwrap.trace import COLUMNS
+from dpmmwrap.sampler.trace import COLUMNS
 
 QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 30, "--backend", "native", "--chains", 1)
 
@@ -124,7 +124,7 @@ def test_what_is_written(run, data: Path, tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_it_says_so(run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpmmwrap import plotting
+    from dpmmwrap.describe import plotting
 
     monkeypatch.setattr(plotting, "available", lambda: False)
     done = run("fit", data, *QUICK, "--out", tmp_path)

@@ -186,8 +186,8 @@ def test_a_picture_that_fails_takes_nothing_with_it(
     def broken(*arguments: object, **options: object) -> None:
         raise ZeroDivisionError("no\nway")
 
-    monkeypatch.setattr("dpmmwrap.plotting.fit_figure", broken)
-    monkeypatch.setattr("dpmmwrap.report.write_report", broken)
+    monkeypatch.setattr("dpmmwrap.describe.plotting.fit_figure", broken)
+    monkeypatch.setattr("dpmmwrap.describe.report.write_report", broken)
     done = run("fit", counts, "--family", "multinomial", *QUICK, "--out", tmp_path / "out")
     assert done.code == 1
     assert done.err.splitlines() == [

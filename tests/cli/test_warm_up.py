@@ -1,8 +1,8 @@
 """`dpmmwrap warm-up`, and the lines of a fit where there is no terminal."""
 
-from dpmmwrap import kernel_cache
 from dpmmwrap.cli import progress
-from dpmmwrap.trace import Iteration
+from dpmmwrap.numerics import kernel_cache
+from dpmmwrap.sampler.trace import Iteration
 
 
 def test_what_was_done_is_said(run) -> None:

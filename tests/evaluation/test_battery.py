@@ -21,7 +21,7 @@ from dpmmwrap.evaluation.scores import mean_ranks, scores_of
 from dpmmwrap.evaluation.sets import BatterySet, Sets
 from dpmmwrap.evaluation.store import Store
 from dpmmwrap.files import InputError
-from dpmmwrap.summaries.groups import group_components
+from dpmmwrap.posterior.groups import group_components
 
 DENSE = BatterySet("g_dense", "dense.npz", "d", 2, 3, 90, 90, 1000, sparse=False, counts=False)
 TEXT = BatterySet("t_text", "text.npz", "t", 30, 3, 90, 90, 1000, sparse=True, counts=True)

@@ -6,7 +6,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.metrics import ari_of_table, iterations_until_settled, log_posterior
-from dpmmwrap.trace import nmi_of_table
+from dpmmwrap.sampler.trace import nmi_of_table
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 9])

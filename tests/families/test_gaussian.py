@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from dpmmwrap.dirichlet_process import split_ratios
 from dpmmwrap.families.base import take
 from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of, union
+from dpmmwrap.partitions.dirichlet_process import split_ratios
 
 DATA = Path(__file__).parents[1] / "data"
 REFERENCE = json.loads((DATA / "reference_values.json").read_text())["cases"]

@@ -11,7 +11,6 @@ from scipy.sparse import csr_matrix
 from scipy.special import gammaln, logsumexp
 
 from dpmmwrap import mixture
-from dpmmwrap.averaging import Averaged
 from dpmmwrap.families import screening
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
@@ -20,6 +19,7 @@ from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import STEPS, Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior.averaging import Averaged
 
 
 def diagonal(posterior: NIG, X: np.ndarray) -> np.ndarray:

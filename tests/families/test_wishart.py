@@ -7,10 +7,10 @@ import pytest
 from innerloops import called
 from scipy.special import gammaln, multigammaln
 
-from dpmmwrap.dirichlet_process import log_weights_of
 from dpmmwrap.families import wishart
 from dpmmwrap.families.gaussian import statistics_of
-from dpmmwrap.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.partitions.dirichlet_process import log_weights_of
 
 
 def test_log_gamma_on_both_sides_of_the_series() -> None:

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpmmwrap.draws import Draws
 from dpmmwrap.evaluation.images import read_idx
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import Selection, read_data, read_labels, read_names
 from dpmmwrap.mixture import Mixture, load
-from dpmmwrap.preparation import Preparation
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.posterior.draws import Draws
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).round(3)

@@ -21,7 +21,6 @@ from scipy.special import gammaln
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
-from dpmmwrap.dirichlet_process import split_ratios
 from dpmmwrap.families import wishart
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
@@ -30,6 +29,7 @@ from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
 from dpmmwrap.files import InputError
+from dpmmwrap.partitions.dirichlet_process import split_ratios
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.pairs import kernel_tables
 from dpmmwrap.sampler.moves import subclusters

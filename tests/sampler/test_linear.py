@@ -12,22 +12,22 @@ from innerloops import called
 from scipy import sparse, stats
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap import dirichlet_process
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
-from dpmmwrap.dirichlet_process import draw_weights
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.numerics.variates import derived_key, random_bits
+from dpmmwrap.partitions import dirichlet_process
+from dpmmwrap.partitions.dirichlet_process import draw_weights
 from dpmmwrap.sampler import checkpoint
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.pairs import Rules
 from dpmmwrap.sampler.linear import WEIGHTS_KEY, LinearData, Tables, pairs_to_try, parts_of
 from dpmmwrap.sampler.state import RECORD, Model, State
 from dpmmwrap.starts import make_initializer
-from dpmmwrap.variates import derived_key, random_bits
 
 CLUSTERS, ALPHA = 5, 3.0
 KINDS = ["diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed", "mixed with gaps"]

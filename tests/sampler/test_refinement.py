@@ -7,9 +7,9 @@ import pytest
 
 from dpmmwrap import NIW
 from dpmmwrap.backends import Settings
-from dpmmwrap.dirichlet_process import log_joint
-from dpmmwrap.evidence import log_scores
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.model.evidence import log_scores
+from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.partitions.dirichlet_process import log_joint
 from dpmmwrap.sampler.refinement import least_needed, refined, without_one
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer

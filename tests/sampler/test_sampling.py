@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpmmwrap import draws as draws_module
 from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import NativeBackend, draws_of
 from dpmmwrap.datasets import generate
-from dpmmwrap.draws import labels_file
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.defaults import DataScale
 from dpmmwrap.families.diagonal import NIG
@@ -26,11 +24,13 @@ from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.mixed import Mixed, MixedPoints
 from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.files import InputError
+from dpmmwrap.posterior import draws as draws_module
+from dpmmwrap.posterior.draws import labels_file
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.record import Moves, Record, Sample
+from dpmmwrap.sampler.trace import COLUMNS, Trace
 from dpmmwrap.starts import make_initializer
-from dpmmwrap.trace import COLUMNS, Trace
 
 STEP = sampling.step
 SEARCH, WARM_UP, DRAWS, THIN = 8, 5, 9, 2

@@ -14,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.spherical import SphericalNIG
-from dpmmwrap.row_loops import label_members_by_feature
+from dpmmwrap.numerics.row_loops import label_members_by_feature
 from dpmmwrap.splitnet import refine
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.features import OuterFeatures, triangle_features

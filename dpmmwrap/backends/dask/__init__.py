@@ -16,10 +16,10 @@ import numpy as np
 
 from dpmmwrap.backends import Result, Settings, has_few_numbers
 from dpmmwrap.backends.dask.errors import ClusterError
-from dpmmwrap.interrupt import Interrupt
+from dpmmwrap.numerics.interrupt import Interrupt
 
 if TYPE_CHECKING:
-    from dpmmwrap.inputs import Read
+    from dpmmwrap.model.inputs import Read
 
 OUTPUT_TRIES = 5
 
@@ -165,10 +165,10 @@ def rand_index(table: Any) -> float:
 
 def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     """The statistics of the clusters of the best labels, outliers last."""
-    from dpmmwrap.bins import sample_rows
     from dpmmwrap.families.base import take
     from dpmmwrap.families.gaussian import NIW, statistics_from_sums
     from dpmmwrap.families.linear import LinearStatistics
+    from dpmmwrap.numerics.cells import sample_rows
     from dpmmwrap.sampler.ordered_sums import total_of
 
     labels: Any = result.labels

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
@@ -24,6 +23,7 @@ from dpmmwrap.backends.dask.records import Log, Saved
 from dpmmwrap.families.base import Points, Prior, Statistics, put
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import total_of

@@ -11,16 +11,25 @@ import numpy as np
 from distributed import Client, Future, futures_of, get_client, wait
 from sklearn.utils.validation import check_non_negative
 
-from dpmmwrap import compiling
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import PATIENCE, Cluster, Source
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
-from dpmmwrap.bins import sample_rows
-from dpmmwrap.inputs import NO_GAPS, TOO_WIDE, Read, called, gaps_notes, needs_all_values, offset_of, useful_columns
+from dpmmwrap.model.inputs import (
+    NO_GAPS,
+    TOO_WIDE,
+    Read,
+    called,
+    gaps_notes,
+    needs_all_values,
+    offset_of,
+    useful_columns,
+)
+from dpmmwrap.model.warning import warn_caller
+from dpmmwrap.numerics import compiling
+from dpmmwrap.numerics.cells import sample_rows
 from dpmmwrap.sampler.data import Stretch
-from dpmmwrap.warning import warn_caller
 
 WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray, UInt8Array
 from dpmmwrap.families.gaussian import NIW, plain_sums
 from dpmmwrap.families.ties import spread_ties
-from dpmmwrap.inputs import to_float32
+from dpmmwrap.model.inputs import to_float32
+from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.kernels import pairs

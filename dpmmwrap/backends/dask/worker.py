@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.backends.dask.part import Behind, Command, Labels, Part, Recipe
+from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.sampler.data import Stretch
 
 FITS: dict[str, Fit] = {}
@@ -119,7 +119,7 @@ def versions() -> dict[str, str]:
 
 def prepare(kinds: tuple[str, ...], draws: bool) -> None:
     """Compile what a fit needs, if this machine has not done so."""
-    from dpmmwrap import compiling
+    from dpmmwrap.numerics import compiling
 
     compiling.prepare(kinds, draws, quiet=True)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.special import exp_float32, inlined, inner, new_zeros
-from dpmmwrap.variates import random_bits, uniform
+from dpmmwrap.numerics.special import exp_float32, inlined, inner, new_zeros
+from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
 BUFFER = 4 * LANES

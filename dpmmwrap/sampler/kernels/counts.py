@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled
+from dpmmwrap.numerics.special import compiled
 
 
 class SparseRows(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import compiled, new_zeros
-from dpmmwrap.variates import random_bits
+from dpmmwrap.numerics.special import compiled, new_zeros
+from dpmmwrap.numerics.variates import random_bits
 
 
 class LabelOrder(NamedTuple):

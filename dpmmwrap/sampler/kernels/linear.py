@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.numerics.special import compiled, exp_float32
+from dpmmwrap.numerics.variates import random_bits, uniform
 from dpmmwrap.sampler.kernels.blocks import CUTOFF
-from dpmmwrap.special import compiled, exp_float32
-from dpmmwrap.variates import random_bits, uniform
 
 
 @compiled

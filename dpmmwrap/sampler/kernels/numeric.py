@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.special import compiled, inner
+from dpmmwrap.numerics.special import compiled, inner
 
 HALF = np.float32(0.5)
 

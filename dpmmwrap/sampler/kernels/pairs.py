@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.dirichlet_process import log_merge_ratio, split_ratios
 from dpmmwrap.families.wishart import compute_posteriors, log_normaliser
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
+from dpmmwrap.partitions.dirichlet_process import log_merge_ratio, split_ratios
 from dpmmwrap.sampler.kernels.blocks import (
     CUTOFF,
     LANES,
@@ -19,7 +20,6 @@ from dpmmwrap.sampler.kernels.blocks import (
     proposal_log_prob,
 )
 from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, SubclusterTables, Tables
-from dpmmwrap.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
 
 
 @compiled

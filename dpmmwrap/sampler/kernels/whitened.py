@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.wishart import Statistics
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
+from dpmmwrap.numerics.variates import key_from
 from dpmmwrap.sampler.kernels.blocks import (
     BUFFER,
     CUTOFF,
@@ -36,8 +38,6 @@ from dpmmwrap.sampler.kernels.blocks import (
     set_aside,
 )
 from dpmmwrap.sampler.kernels.labels import sort_by_label
-from dpmmwrap.special import compiled, exp_float32, inner, new_array, new_zeros
-from dpmmwrap.variates import key_from
 
 
 class ClusterTables(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
-from dpmmwrap.dirichlet_process import draw_alpha
+from dpmmwrap.partitions.dirichlet_process import draw_alpha
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import State

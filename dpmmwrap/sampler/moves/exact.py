@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.arrays import IntArray
 from dpmmwrap.families.base import nothing_like, put, take
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import single_points, split_merge
 from dpmmwrap.sampler.moves.restarts import start_subclusters
@@ -20,7 +21,6 @@ from dpmmwrap.sampler.moves.subclusters import MIN_SPLIT_SIDE
 from dpmmwrap.sampler.partition import partition_of
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.rules import AsBefore, CameFrom, Rule
-from dpmmwrap.variates import derived_key
 
 POINTS_KEY, STARTS_KEY = 1 << 58, 1 << 59
 """Added to a step's key for single points and for the starts of new clusters."""

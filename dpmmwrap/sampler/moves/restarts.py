@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.arrays import IntArray
-from dpmmwrap.dirichlet_process import split_ratios
 from dpmmwrap.families.base import Statistics
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.partitions.dirichlet_process import split_ratios
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.labels import find_stalled
 from dpmmwrap.sampler.state import State, generator

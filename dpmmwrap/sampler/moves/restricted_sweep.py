@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.sweep import LABELS_KEY
-from dpmmwrap.variates import derived_key
 
 
 class RestrictedSweepInfo(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.exact import draw_rows, founding_probabilities, gibbs_points
 from dpmmwrap.sampler.partition import Partition, close_ranks, with_room

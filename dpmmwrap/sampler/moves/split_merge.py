@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
-from dpmmwrap.bins import Embedder, thread_pools
-from dpmmwrap.dirichlet_process import log_split_prior
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import Embedder, thread_pools
+from dpmmwrap.numerics.variates import derived_key, standard_exponentials
+from dpmmwrap.partitions.dirichlet_process import log_split_prior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data, Unions
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels.collapsed import clear, copy_cluster
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
-from dpmmwrap.variates import derived_key, standard_exponentials
 
 ANCHORS, NEIGHBOURS = 2000, 20
 """Points among which near pairs are chosen, and how many neighbours each has."""

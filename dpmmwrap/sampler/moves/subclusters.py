@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.arrays import Float64Array, IntArray
 from dpmmwrap.families.base import take
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.variates import derived_key, standard_exponentials
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.pairs import Rules
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.sampler.sweep import SweepInfo
-from dpmmwrap.variates import derived_key, standard_exponentials
 
 MIN_SPLIT_SIDE = 10
 """A split that sets fewer points aside leaves the rest of the cluster as it was: both start at random, not by a

@@ -11,11 +11,11 @@ from scipy import stats
 
 from dpmmwrap.families.gaussian import Gaussians, gaussians_of, statistics_of
 from dpmmwrap.families.wishart import Statistics
+from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.sampler.kernels.pairs import kernel_tables
 from dpmmwrap.sampler.kernels.whitened import Tables
 from dpmmwrap.sampler.state import RECORD, State
 from dpmmwrap.sampler.whitened import WhitenedData
-from dpmmwrap.variates import random_bits
 
 
 class Parameters(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dpmmwrap.dirichlet_process import draw_alpha
+from dpmmwrap.partitions.dirichlet_process import draw_alpha
 from dpmmwrap.sampler.state import next_key
 
 

@@ -125,7 +125,9 @@ def test_enumeration_itself() -> None:
     """Without data that say anything: the Chinese restaurant's own numbers."""
     prior = NIW(np.zeros(1), 1.0, np.eye(1), 3.0)
     nothing = np.zeros((4, 0))
-    uninformed = type("Flat", (), {"statistics": staticmethod(prior.statistics), "log_marginal_likelihood": lambda *_: [0.0]})()
+    uninformed = type(
+        "Flat", (), {"statistics": staticmethod(prior.statistics), "log_marginal_likelihood": lambda *_: [0.0]}
+    )()
     found = enumeration.posterior(nothing, uninformed, 2.0)
     stirling = np.array([0, 6, 11, 6, 1])
     weights = stirling * 2.0 ** np.arange(5)

@@ -10,10 +10,10 @@ from innerloops import called
 from scipy import stats
 from scipy.special import gammaln
 
-from dpmmwrap.dirichlet_process import log_joint, log_merge_ratio, split_ratios
 from dpmmwrap.families import wishart
 from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of
 from dpmmwrap.families.wishart import Gaussians, Statistics
+from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.moves.subclusters import disjoint
 from dpmmwrap.sampler.state import RECORD, ClusterPosteriors, Model, State, next_key

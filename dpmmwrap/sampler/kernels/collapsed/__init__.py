@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from numba import types
 from numba.extending import overload
 
+from dpmmwrap.numerics.special import FLOAT64, INNER
 from dpmmwrap.sampler.kernels.collapsed import counts, numeric, whitened
 from dpmmwrap.sampler.kernels.collapsed.counts import CodeClusters, CountClusters
 from dpmmwrap.sampler.kernels.collapsed.numeric import NumericClusters
 from dpmmwrap.sampler.kernels.collapsed.whitened import WhitenedClusters
-from dpmmwrap.special import FLOAT64, INNER
 
 __all__ = [
     "CodeClusters",

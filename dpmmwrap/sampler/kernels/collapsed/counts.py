@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import inner_float64 as inner
-from dpmmwrap.special import log_gamma
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma
 
 
 class CountClusters(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.special import inner_float64 as inner
-from dpmmwrap.special import log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 
 LOG_PI = math.log(math.pi)
 

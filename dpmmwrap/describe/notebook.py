@@ -1,0 +1,293 @@
+"""A fitted model in a notebook: its pictures, its facts, its report."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.files.checks import class_names
+from dpmmwrap.model.empty_rows import with_values
+from dpmmwrap.model.parameters import truth_labels
+from dpmmwrap.model.rows import all_columns
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.posterior.answer import sample_of
+from dpmmwrap.sampler.trace import told_length
+
+SIZES_SHOWN = 10
+
+
+class NotebookMixin:
+    """Pictures as matplotlib axes, and the facts of a fitted model above scikit-learn's own picture of it.
+
+    The pictures need matplotlib (pip install 'dpmmwrap[plot]'). Each draws into `ax`, or into a new figure, and
+    returns the axes.
+    """
+
+    def plot(
+        self,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        columns: Sequence[str | int] | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """The rows of X in the colours of their clusters.
+
+        Two features as they are, more by the principal components of the standardised ones. Of the data of the fit the
+        colours are `labels_`, of other rows what `predict` says.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            The data of the fit, or other rows.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        columns : list of str or int, default=None
+            One or two columns, by name or place, to be drawn as they are; for Gaussian clusters.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.plotting.notebook import plot_fit
+
+        return plot_fit(self, all_columns(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
+
+    def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
+        """A column of `trace_` along the iterations of the search, a line for each chain.
+
+        Parameters
+        ----------
+        what : str, default="n_clusters"
+            "n_clusters", "log_posterior", "alpha", "nmi" or another column of a `Trace`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.plotting.notebook import plot_trace
+
+        return plot_trace(self, what, ax)
+
+    def plot_profile(self, X: Any, *, names: Sequence[str] | None = None, n_features: int = 12, ax: Any = None) -> Any:
+        """What sets the clusters apart: their means (or shares) of the most telling features.
+
+        The colour says how far these lie from those of all other rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            The data of the fit, or other rows.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        n_features : int, default=12
+            How many features at most.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.plotting.notebook import plot_profile
+        from dpmmwrap.describe.profiles import profiles_of
+
+        points = all_columns(self, X)
+        mixture = self.mixture_  # type: ignore[attr-defined]
+        profiles = profiles_of(
+            points,
+            labels_of(self, X),
+            mixture.n_clusters,
+            names=names_of(self, X, names),
+            columns=mixture.columns,
+            counts=mixture.family == "multinomial",
+        )
+        return plot_profile(profiles, n_features, ax)
+
+    def plot_density(self, columns: Sequence[str | int], X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
+        """The density of one column, with its band, or of two as a map.
+
+        Parameters
+        ----------
+        columns : list of str or int
+            One or two columns of the data, by name or place.
+        X : array or table, shape (n, D), default=None
+            Rows of the data, which are drawn, too: as a histogram, or as dots.
+        level : float, default=0.9
+            How probably the density of one column lies in its band, point by point.
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.plotting.density import plot_density
+
+        return plot_density(self, columns, None if X is None else all_columns(self, X), level, ax)
+
+    def plot_posterior(self, *, ax: Any = None) -> Any:
+        """How probable each number of clusters is, by the draws.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None for a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+            What was drawn into.
+        """
+        from dpmmwrap.describe.plotting.notebook import plot_posterior
+
+        return plot_posterior(self._draws(), ax)  # type: ignore[attr-defined]
+
+    def write_report(
+        self,
+        path: str | Path,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        truth: Sequence[Any] | None = None,
+    ) -> None:
+        """Write a page about the fit and its data as one HTML file, as `dpmmwrap fit --out` does.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; it appears whole or not at all.
+        X : array, sparse matrix or table, shape (N, D)
+            The data of the fit.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+        ids : list, default=None
+            The rows' own names; None for a data frame's index, or the rows' numbers from 1.
+        truth : list, default=None
+            Labels that were known before, a number or a word for each row: the page has the clusters beside them.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.report import Subject, write_report
+
+        if ids is None and hasattr(X, "columns"):
+            ids = getattr(X, "index", None)
+        groups = self.groups() if self.n_clusters_ > 1 else None  # type: ignore[attr-defined]
+        rows = len(self.labels_)  # type: ignore[attr-defined]
+        numbers, classes = (None, ()) if truth is None else classes_of(truth, rows)
+        called = names_of(self, X, names)
+        write_report(path, Subject(self, X, names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
+
+    def _repr_html_inner(self) -> str:
+        own = super()._repr_html_inner()  # type: ignore[misc]
+        return facts_html(self) + own if hasattr(self, "mixture_") else str(own)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in bundle and hasattr(self, "mixture_"):
+            bundle["text/html"] = facts_html(self) + bundle["text/html"]
+        return bundle
+
+
+def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] | None:
+    """The names of the columns: as given, of the data frame, or as the model knows them."""
+    from dpmmwrap.describe.profiles import feature_names
+
+    if given is None and hasattr(X, "columns"):
+        given = [str(name) for name in X.columns]
+    return feature_names(model, given)
+
+
+def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ...]]:
+    """Labels as numbers from 0, -1 for the empty word, and what they are called."""
+    values = np.asarray(truth)
+    if values.dtype.kind == "O":
+        values = values.astype(str)
+    numbers = truth_labels(values, rows)
+    return numbers - np.int32(values.dtype.kind == "U" and bool((values == "").any())), class_names(values)
+
+
+def labels_of(model: Any, X: Any) -> IntArray:
+    """The labels of the fit if X is what was fitted; else what the model predicts."""
+    points = model.mixture_._points(model._rows(X))
+    there = with_values(points)
+    if len(there) == len(model.labels_) and are_those_of_the_fit(model, points if there.all() else points[there]):
+        return np.asarray(model.labels_)
+    return np.asarray(model.predict(X))
+
+
+def are_those_of_the_fit(model: Any, points: Any) -> bool:
+    """Whether rows are those that were fitted, as far as the model has kept them."""
+    mine, kept = sample_of(points), model._some_points
+    if mine.shape != kept.shape:
+        return False
+    if isinstance(mine, MixedPoints):
+        return bool((mine.codes == kept.codes).all()) and close(mine.numeric - model._offset, kept.numeric)
+    if hasattr(mine, "toarray"):
+        return hasattr(kept, "toarray") and mine.shape == kept.shape and (mine != kept).nnz == 0
+    return not hasattr(kept, "toarray") and close(np.asarray(mine, dtype=np.float64) - model._offset, kept)
+
+
+def close(mine: Float64Array, kept: Any) -> bool:
+    """Up to single precision."""
+    kept = np.asarray(kept, dtype=np.float64)
+    scale = float(np.nanmax(np.abs(kept), initial=0.0))
+    return mine.shape == kept.shape and np.allclose(mine, kept, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
+
+
+def facts_of(model: Any) -> list[tuple[str, str]]:
+    """A fitted model in a few lines."""
+    labels = np.asarray(model.labels_)
+    sizes = sorted(np.bincount(labels[labels >= 0]).tolist(), reverse=True)
+    shown = ", ".join(f"{size:,}" for size in sizes[:SIZES_SHOWN])
+    rest = len(sizes) - SIZES_SHOWN
+    told = [("sizes", f"{shown} and {rest} smaller" if rest > 0 else shown)]
+    if (labels < 0).any():
+        told.append(("outliers", f"{int((labels < 0).sum()):,}"))
+    if model.draws_ is not None:
+        from dpmmwrap.posterior.diagnostics import interval
+
+        fewest, most = interval(model.draws_.n_clusters)
+        told.append(("number of clusters", f"{fewest} to {most} in 95% of draws"))
+    if model.confidence_ is not None:
+        told.append(("confidence", f"{float(np.mean(model.confidence_)):.3f} on average"))
+    covariances = f", {model.covariance_type_} covariances" if model.family == "gaussian" else ""
+    told.append(("family", f"{model.family}{covariances}"))
+    told.append(("concentration", f"{model.alpha_:.3g}"))
+    told.append(("log posterior", f"{model.log_posterior_:,.1f}"))
+    length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
+    told.append(("search", length + (", interrupted" if model.interrupted_ else "")))
+    return told + [("note", note) for note in model.notes_]
+
+
+def facts_html(model: Any) -> str:
+    """The facts, in the colours of whatever page they stand in."""
+    from dpmmwrap.describe.plotting import counted
+
+    title = f"{counted(int(model.n_clusters_), 'cluster')} in {counted(len(model.labels_), 'row')}"
+    lines = "".join(
+        f'<tr><th scope="row" style="text-align: left; vertical-align: top">{html.escape(name)}</th>'
+        f'<td style="text-align: left">{html.escape(value)}</td></tr>'
+        for name, value in facts_of(model)
+    )
+    return (
+        f'<table><caption style="text-align: left; font-weight: bold">{title}</caption><tbody>{lines}</tbody></table>'
+    )

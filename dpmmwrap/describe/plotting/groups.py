@@ -1,0 +1,169 @@
+"""The tree from components to groups of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.describe.plotting.theme import COLOURS, INK, counted, new_figure, number_ticks, style
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpmmwrap.posterior.groups import Groups
+
+LEAVES = 100
+"""Leaves of a tree at most; beyond, the first unions are drawn as one leaf each."""
+RAREST = 1e-6
+"""Probabilities of confusion below this are drawn as this."""
+
+
+def groups_figure(groups: Groups, sizes: IntArray | Sequence[int], title: str | None = None) -> Figure:
+    """The tree of components, from leaves with their numbers and sizes on the left to one group on the right.
+
+    Dashes are the suggested cut; unions on its left are groups, each with a colour.
+    """
+    sizes = np.asarray(sizes)
+    if sizes.shape != (groups.n_components,):
+        raise ValueError(
+            f"sizes should be {groups.n_components} numbers, one per component, not of shape {sizes.shape}"
+        )
+    tree = _tree(groups)
+    with style():
+        figure = new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6))
+        axes = figure.add_subplot()
+        _draw_tree(axes, tree)
+        _name_leaves(axes, groups, tree, sizes)
+        if groups.n_components > 1:
+            _name_heights(axes, groups)
+            _draw_cut(axes, groups, tree)
+        else:
+            axes.xaxis.set_visible(False)
+            axes.spines["bottom"].set_visible(False)
+        found = f"{counted(groups.n_components, 'cluster')} in {counted(groups.suggested, 'group')}"
+        axes.set_title(title or found, pad=18)
+    return figure
+
+
+class Tree(NamedTuple):
+    """Where the lines of a tree go."""
+
+    heights: Float64Array
+    """Of each step, as they are drawn."""
+    lines: list[Float64Array]
+    """A bracket for each union: four places (height, place among the leaves)."""
+    unions: list[int]
+    """Which union each bracket is, numbered after the components."""
+    leaves: list[int]
+    """From the top: components, or unions that are drawn as one."""
+    colours: dict[int, str]
+    """Of unions within a group."""
+
+
+def _tree(groups: Groups) -> Tree:
+    count = groups.n_components
+    heights = _heights(groups)
+    if count == 1:
+        return Tree(heights, [], [], [0], {})
+    from scipy.cluster.hierarchy import dendrogram
+
+    merges = np.column_stack([groups.merges[:, :2], heights, groups.merges[:, 3]])
+    few = {"truncate_mode": "lastp", "p": LEAVES} if count > LEAVES else {}
+    drawn = dendrogram(merges, no_plot=True, count_sort="descending", link_color_func=str, **few)
+    # scipy has its leaves at 5, 15, 25, ...
+    lines = [
+        np.column_stack([height, (np.array(place) - 5) / 10])
+        for height, place in zip(drawn["dcoord"], drawn["icoord"], strict=True)
+    ]
+    leaves = [int(leaf) for leaf in drawn["leaves"]]
+    return Tree(heights, lines, [int(name) for name in drawn["color_list"]], leaves, _colours(groups, leaves))
+
+
+def _heights(groups: Groups) -> Float64Array:
+    """What is rarely confused is far away: probabilities on a logarithmic scale; shares of the entropy as they are."""
+    if groups.method == "entropy":
+        return groups.merges[:, 2]
+    return np.asarray(_far(np.minimum.accumulate(groups.criterion)))
+
+
+def _far(probabilities: Any) -> Any:
+    return -np.log10(np.clip(probabilities, RAREST, 1.0))
+
+
+def _first_components(groups: Groups) -> list[int]:
+    """A component within each component and each union."""
+    found = list(range(groups.n_components))
+    for one in groups.merges[:, 0].astype(int):
+        found.append(found[one])
+    return found
+
+
+def _colours(groups: Groups, leaves: list[int]) -> dict[int, str]:
+    """Colours of the unions on the left of the cut: one per group, another one for the next group."""
+    within, names = _first_components(groups), groups.component_groups
+    joined = range(groups.n_components, 2 * groups.n_components - groups.suggested)
+    several = {int(names[within[union]]) for union in joined}
+    # In the order of the leaves, so that neighbours differ.
+    in_order = [name for name in dict.fromkeys(int(names[within[leaf]]) for leaf in leaves) if name in several]
+    palette = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(in_order)}
+    # What lies within a leaf is not drawn and needs none.
+    return {union: palette.get(int(names[within[union]]), INK) for union in joined}
+
+
+def _draw_tree(axes: Axes, tree: Tree) -> None:
+    from matplotlib.collections import LineCollection
+
+    colours = [tree.colours.get(union, INK) for union in tree.unions]
+    axes.add_collection(LineCollection(tree.lines, colors=colours, linewidths=1.3, capstyle="projecting"))
+    far = float(tree.heights.max(initial=0.0)) or 1.0
+    axes.set_xlim(0.0, 1.04 * far)
+    axes.set_ylim(len(tree.leaves) - 0.4, -0.6)
+    axes.spines["left"].set_visible(False)
+
+
+def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> None:
+    """The number of each cluster, and its points in brackets."""
+    members: list[list[int]] = [[k] for k in range(groups.n_components)]
+    for one, other in groups.merges[:, :2].astype(int):
+        members.append(members[one] + members[other])
+    names = []
+    for leaf in tree.leaves:
+        others = f" and {len(members[leaf]) - 1} more" if len(members[leaf]) > 1 else ""
+        names.append(f"{min(members[leaf])}{others} ({sizes[members[leaf]].sum():,})")
+    axes.set_yticks(range(len(names)), names, fontsize=7.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylabel("cluster (points)")
+
+
+def _name_heights(axes: Axes, groups: Groups) -> None:
+    if groups.method == "entropy":
+        axes.set_xlabel("share of the entropy that is gone")
+        number_ticks(axes.xaxis)
+        return
+    axes.set_xlabel("probability of confusion at which they join")
+    end = axes.get_xlim()[1]
+    parts = (1.0, 0.5, 0.2) if end <= 2.5 else (1.0,)
+    shown = [10.0**-power * part for power in range(7) for part in parts]
+    shown = [value for value in shown if value >= RAREST and _far(value) <= end]
+    names = [f"{value:g}" if value >= 1e-4 else f"$10^{{{round(math.log10(value))}}}$" for value in shown]
+    if shown and shown[-1] == RAREST:
+        names[-1] = f"≤ {names[-1]}"
+    axes.set_xticks(_far(shown), names)
+
+
+def _draw_cut(axes: Axes, groups: Groups, tree: Tree) -> None:
+    """Dashes at the threshold, or halfway between the last union that is made and the first that is not."""
+    if groups.threshold is not None and groups.method != "entropy":
+        place, name = float(_far(groups.threshold)), f"suggested cut: {groups.threshold:g}"
+    else:
+        made = groups.n_components - groups.suggested
+        around = np.concatenate([[0.0], tree.heights, [axes.get_xlim()[1]]])
+        place, name = float(around[made : made + 2].mean()), "suggested cut"
+    axes.set_xlim(right=max(axes.get_xlim()[1], 1.04 * place))
+    axes.axvline(place, color=INK, linestyle="--", linewidth=0.9)
+    axes.text(place, 1.005, name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)

@@ -1,0 +1,233 @@
+"""Pictures of the posterior: the number of clusters, chains side by side, and which points belong together."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpmmwrap.describe.plotting.theme import (
+    COLOURS,
+    FAINT,
+    INK,
+    cluster_ticks,
+    counted,
+    new_figure,
+    number_ticks,
+    style,
+)
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BARS = 60
+"""Numbers of clusters up to which each has a bar of its own."""
+FEW_BARS = 25
+"""Bars up to which the chains are dots."""
+LINES = ("-", "--", ":", "-.")
+"""Chains beyond the colours have other lines."""
+LEGEND = 2 * len(COLOURS)
+"""Chains up to which each has its line in the legend."""
+
+
+def n_clusters_figure(draws: Draws, title: str | None = None) -> Figure:
+    """The posterior of the number of clusters: a bar for all chains, and a dot for each of them, so that chains that
+    disagree are seen."""
+    with style():
+        figure = new_figure(7.0, 3.8)
+        draw_n_clusters(figure.add_subplot(), draws, title)
+    return figure
+
+
+def draw_n_clusters(axes: Axes, draws: Draws, title: str | None = None, *, own_figure: bool = True) -> None:
+    """The same in given axes; in a figure of its own the legend is beside them."""
+    values = np.asarray(draws.n_clusters)
+    low, high = int(values.min()), int(values.max())
+    width = math.ceil((high - low + 1) / BARS)
+    edges = np.arange(low, high + width + 1, width) - 0.5
+    shares = np.array([np.histogram(chain, edges)[0] / chain.size for chain in values])
+    centres, together = edges[:-1] + width / 2, shares.mean(axis=0)
+    axes.bar(centres, together, 0.86 * width, color=COLOURS[0] if len(values) == 1 else "#D9D9D9", label="all chains")
+    if len(values) > 1:
+        _draw_each_chain(axes, centres, shares, width)
+        if own_figure:
+            _legend_right(axes.figure, axes)
+        else:
+            axes.legend(fontsize=8)
+    # There is no bar at 0.
+    axes.set_xlim(max(low - 0.5 - 0.2 * width, 0.2), edges[-1] + 0.2 * width)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("clusters" if width == 1 else f"clusters, {width} numbers to a bar")
+    axes.set_ylabel("probability")
+    number_ticks(axes.xaxis, whole=True, most=12)
+    number_ticks(axes.yaxis)
+    axes.set_title(title or _likeliest(values))
+
+
+def _likeliest(values: IntArray) -> str:
+    numbers, counts = np.unique(values, return_counts=True)
+    best = int(counts.argmax())
+    share = f"{counts[best] / values.size:.0%}"
+    length = f"{counted(len(values), 'chain')} of {counted(values.shape[1], 'draw')}"
+    return f"{counted(int(numbers[best]), 'cluster')} most probable ({share}); {length}"
+
+
+def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, width: int) -> None:
+    """Dots beside one another within each bar, in the order of the chains; among many bars, lines."""
+    chains = len(shares)
+    many = chains > len(COLOURS)
+    for number, own in enumerate(shares):
+        look = {
+            "color": INK if many else COLOURS[number],
+            "label": ("each chain" if number == 0 else None) if many else f"chain {number + 1}",
+            "zorder": 3,
+        }
+        if len(own) > FEW_BARS:
+            axes.plot(centres, own, linewidth=0.6 if many else 1.2, **look)
+        else:
+            offset = (number - (chains - 1) / 2) * 0.66 * width / chains
+            size = float(np.clip(1500 / shares.size, 4, 26))
+            axes.scatter(centres + offset, own, s=size, linewidths=0, clip_on=False, **look)
+
+
+def chains_figure(draws: Draws, title: str | None = None) -> Figure:
+    """All chains along their draws, one colour each: clusters, log posterior, concentration (if it was learned), and
+    the share of the largest cluster."""
+    panels: list[tuple[str, Any]] = [("clusters", draws.n_clusters), ("log posterior", draws.log_posterior)]
+    alpha = np.asarray(draws.alpha)
+    if np.isfinite(alpha).any() and np.ptp(alpha[np.isfinite(alpha)]) > 0:
+        panels.append(("concentration", alpha))
+    panels.append(("share of the\nlargest cluster", np.asarray(draws.weights).max(axis=2)))
+    with style():
+        figure = new_figure(7.0, 0.9 + 1.5 * len(panels))
+        rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
+        for axes, (name, values) in zip(rows, panels, strict=True):
+            _draw_chains(axes, np.asarray(values, dtype=np.float64), name)
+        fewest, most = int(draws.n_clusters.min()), int(draws.n_clusters.max())
+        cluster_ticks(rows[0], fewest, most)
+        for axes in rows[1:]:
+            number_ticks(axes.yaxis, most=4)
+        if draws.n_draws < 3:
+            rows[-1].set_xlim(0.5, draws.n_draws + 0.5)
+        number_ticks(rows[-1].xaxis, whole=True, most=9)
+        rows[-1].set_xlabel("draw")
+        rows[0].set_title(title or f"{counted(draws.n_chains, 'chain')} of {counted(draws.n_draws, 'draw')}")
+        figure.align_ylabels(list(rows))
+        if 1 < draws.n_chains <= LEGEND:
+            _legend_right(figure, rows[0])
+    return figure
+
+
+def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
+    chains, length = values.shape
+    # Whole numbers would lie on top of one another.
+    apart = min(0.08, 0.5 / chains) if name == "clusters" else 0.0
+    for number, own in enumerate(values):
+        axes.plot(
+            np.arange(1, length + 1),
+            own + apart * (number - (chains - 1) / 2),
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=LINES[number // len(COLOURS) % len(LINES)],
+            linewidth=1.0 if length <= 500 else 0.6,
+            marker="o" if length == 1 else None,
+            alpha=0.85,
+            label=f"chain {number + 1}",
+        )
+    axes.set_ylabel(name)
+    axes.margins(x=0.01, y=0.08)
+    axes.grid(axis="y", color=FAINT, linewidth=0.4)
+
+
+def _legend_right(figure: Figure, axes: Axes) -> None:
+    """Beside the panels, where nothing is drawn."""
+    handles, names = axes.get_legend_handles_labels()
+    # Bars would come after what is drawn on them.
+    order = sorted(range(len(names)), key=lambda place: names[place] != "all chains")
+    legend = figure.legend(
+        [handles[place] for place in order], [names[place] for place in order], loc="outside right upper", fontsize=9
+    )
+    for line in legend.get_lines():
+        line.set_linewidth(1.8)
+
+
+def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str | None = None) -> Figure:
+    """How probably each two of some points share a cluster (R, R), in the order of a partition of them (R,).
+
+    Clusters by size, outliers (-1) last, and within a cluster those side by side that go together most often.
+    """
+    probabilities, labels = np.asarray(probabilities), np.asarray(labels)
+    count = len(labels)
+    if probabilities.shape != (count, count):
+        raise ValueError(
+            f"probabilities should be {count} by {count}, as labels are, not of shape {probabilities.shape}"
+        )
+    blocks = _blocks(labels)
+    order = np.concatenate([_side_by_side(probabilities, members) for members in blocks])
+    edges = np.append(0, np.cumsum([len(members) for members in blocks]))
+    shown, extent = probabilities[np.ix_(order, order)], (0, count, count, 0)
+    with style():
+        figure = new_figure(6.8, 5.6)
+        # The usual layout would cut off the names beside a square picture.
+        figure.set_layout_engine("compressed")
+        axes = figure.add_subplot()
+        picture = axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", extent=extent)
+        _draw_boundaries(axes, edges)
+        names = ["outliers" if labels[members[0]] < 0 else str(labels[members[0]]) for members in blocks]
+        _name_blocks(axes, edges, names)
+        bar = figure.colorbar(picture, ax=axes, shrink=0.85, aspect=30)
+        bar.set_label("probability of sharing a cluster")
+        bar.outline.set_visible(False)
+        found = counted(sum(name != "outliers" for name in names), "cluster")
+        axes.set_title(title or f"{found}, {counted(len(labels), 'point')}")
+    return figure
+
+
+def _blocks(labels: IntArray) -> list[IntArray]:
+    """The points of each cluster, the largest first, outliers last."""
+    numbers, counts = np.unique(labels, return_counts=True)
+    order = sorted(
+        zip(numbers.tolist(), counts.tolist(), strict=True), key=lambda pair: (pair[0] < 0, -pair[1], pair[0])
+    )
+    return [np.flatnonzero(labels == number) for number, _ in order]
+
+
+def _side_by_side(probabilities: FloatArray, members: IntArray) -> IntArray:
+    """The points of a cluster in the order of a tree of their own. O(n^2)."""
+    if len(members) < 3:
+        return members
+    from scipy.cluster.hierarchy import leaves_list
+    from scipy.cluster.hierarchy import linkage as tree_of
+    from scipy.spatial.distance import squareform
+
+    apart = 1.0 - np.asarray(probabilities[np.ix_(members, members)], dtype=np.float64)
+    apart = np.maximum((apart + apart.T) / 2, 0.0)
+    np.fill_diagonal(apart, 0.0)
+    return np.asarray(members[leaves_list(tree_of(squareform(apart, checks=False), "average"))])
+
+
+def _draw_boundaries(axes: Axes, edges: IntArray) -> None:
+    """A box around each cluster, and thin lines between those that are large enough to be told apart."""
+    from matplotlib.patches import Rectangle
+
+    for begin, end in pairwise(edges.tolist()):
+        axes.add_patch(Rectangle((begin, begin), end - begin, end - begin, fill=False, edgecolor=INK, linewidth=0.5))
+        if end - begin >= 0.015 * edges[-1] and end < edges[-1]:
+            axes.axhline(end, color=FAINT, linewidth=0.3)
+            axes.axvline(end, color=FAINT, linewidth=0.3)
+
+
+def _name_blocks(axes: Axes, edges: IntArray, names: list[str]) -> None:
+    """The numbers of the clusters beside their rows, as far as there is room."""
+    room = 0.028 * edges[-1]
+    middles = (edges[:-1] + edges[1:]) / 2
+    shown = [place for place in range(len(names)) if edges[place + 1] - edges[place] >= room]
+    axes.set_yticks([middles[place] for place in shown], [names[place] for place in shown], fontsize=8)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_ylabel("points by cluster")

@@ -1,0 +1,259 @@
+"""What sets each cluster apart: the features in which its rows differ from all others, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dpmmwrap.families.columns import Columns
+from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+CHUNK = 1 << 15
+"""Rows looked at in one go."""
+NUMBERS = 100_000_000
+"""Numbers that are looked at at most; of more data, evenly spaced rows."""
+NUMERIC, LEVEL, COUNT = "numeric", "level", "count"
+
+
+class Feature(NamedTuple):
+    """What clusters are compared by: a numeric column, a level of a categorical one, or a column of counts."""
+
+    name: str
+    kind: str
+    level: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.level}" if self.kind == LEVEL else self.name
+
+
+class Trait(NamedTuple):
+    """One feature of one cluster, beside all other rows."""
+
+    feature: Feature
+    here: float
+    """The mean; of a level the share of rows, of a column of counts the share of all counts."""
+    elsewhere: float
+    spread: float
+    """The standard deviation within the cluster; not a number where the feature is a share."""
+    apart: float
+    """The difference in standard deviations of all rows; of counts the binary logarithm of the ratio."""
+
+
+class Profiles(NamedTuple):
+    """All clusters (K) by all features (F)."""
+
+    features: tuple[Feature, ...]
+    here: Float64Array
+    elsewhere: Float64Array
+    spread: Float64Array
+    apart: Float64Array
+    weight: Float64Array
+    """By how much a feature sets a cluster apart: what features are ordered by."""
+    looked_at: int
+    """Rows."""
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.here)
+
+    def traits(self, cluster: int, most: int = 5) -> list[Trait]:
+        """What sets a cluster apart most. Of a categorical column its strongest level stands for all of them."""
+        order = np.argsort(-np.nan_to_num(self.weight[cluster], nan=-1.0), kind="stable")
+        found: list[Trait] = []
+        told: set[str] = set()
+        for place in order:
+            feature = self.features[place]
+            if len(found) == most or not self.weight[cluster, place] > 0:
+                break
+            if feature.kind == LEVEL and feature.name in told:
+                continue
+            told.add(feature.name)
+            values = (self.here, self.elsewhere, self.spread, self.apart)
+            found.append(Trait(feature, *(float(table[cluster, place]) for table in values)))
+        return found
+
+    def most_telling(self, most: int) -> IntArray:
+        """The features that set any cluster apart most, in the order of the columns."""
+        strongest = np.nan_to_num(self.weight, nan=0.0).max(axis=0, initial=0.0)
+        return np.sort(np.argsort(-strongest, kind="stable")[:most])
+
+
+def profiles_of(
+    points: Any,
+    labels: IntArray,
+    n_clusters: int,
+    *,
+    names: Sequence[str] | None = None,
+    columns: Columns | None = None,
+    counts: bool = False,
+) -> Profiles:
+    """The profiles of clusters 0 to K - 1. Outliers (-1) count among the other rows. O(N D)."""
+    rows = evenly_spaced(points.shape[0], NUMBERS // max(1, points.shape[1]))
+    if len(rows) < points.shape[0]:
+        points, labels = points[rows], np.asarray(labels)[rows]
+    labels = np.asarray(labels)
+    if isinstance(points, MixedPoints):
+        return mixed_profiles(points, labels, n_clusters, columns)
+    if counts:
+        return count_profiles(points, labels, n_clusters, names)
+    features = tuple(Feature(name, NUMERIC) for name in names_for(names, points.shape[1]))
+    return numeric_profiles(points, labels, n_clusters, features)
+
+
+def in_units(profiles: Profiles, preparation: Any) -> Profiles:
+    """Profiles of prepared features in the units that these had before: of a logarithm the value itself, in the middle
+    of what the cluster has. Principal components stay what they are."""
+    if preparation is None or preparation.components is not None:
+        return profiles
+    features, numeric = list(profiles.features), [p for p, one in enumerate(profiles.features) if one.kind == NUMERIC]
+    here, elsewhere, spread = profiles.here.copy(), profiles.elsewhere.copy(), profiles.spread.copy()
+    # Of a mixed table those are prepared that are clustered by as numbers, and they are known by name.
+    by_name = len(numeric) < len(features) or preparation.width != len(features)
+    for place in numeric:
+        name = features[place].name
+        if by_name and name not in (preparation.names or ()):
+            continue
+        own = preparation.names.index(name) if by_name else place
+        for table in (here, elsewhere):
+            table[:, place] = preparation.undone(own, table[:, place])
+        logged = preparation.logs is not None and own in preparation.logs
+        spread[:, place] = np.nan if logged else spread[:, place] / (preparation.factor[own] or 1.0)
+        if preparation.names is not None:
+            features[place] = Feature(preparation.names[own], NUMERIC)
+    return profiles._replace(features=tuple(features), here=here, elsewhere=elsewhere, spread=spread)
+
+
+def profiles_from(features: tuple[Feature, ...], tables: Sequence[Float64Array], looked_at: int) -> Profiles:
+    here, elsewhere, spread, apart, weight = tables
+    return Profiles(features, here, elsewhere, spread, apart, weight, looked_at)
+
+
+def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[str] | None:
+    """Column names: those given, those in the model file, or those that the estimator has seen; None for none."""
+    for names in (given, getattr(model.mixture_, "feature_names", None), getattr(model, "feature_names_in_", None)):
+        if names is not None:
+            return [str(name) for name in names]
+    return None
+
+
+def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
+    """The columns' names, or their numbers from 1."""
+    if names is not None and len(names) == dim:
+        return tuple(str(name) for name in names)
+    return tuple(f"feature {number + 1}" for number in range(dim))
+
+
+def evenly_spaced(count: int, most: int) -> IntArray:
+    most = max(2, most)
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+
+
+def chunks_of(count: int) -> Iterator[slice]:
+    return (slice(begin, begin + CHUNK) for begin in range(0, count, CHUNK))
+
+
+def membership(labels: IntArray, n_clusters: int) -> Any:
+    """(K + 1, rows): which rows a cluster has; the last is for outliers."""
+    own = np.where(labels < 0, n_clusters, labels)
+    return sparse.csr_matrix((np.ones(len(own)), (own, np.arange(len(own)))), shape=(n_clusters + 1, len(own)))
+
+
+def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: tuple[Feature, ...]) -> Profiles:
+    """By means, with gaps left out."""
+    shape = (n_clusters + 1, points.shape[1])
+    present, sums, squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    # Squares of what is far from zero would lose their digits.
+    centre = np.nan_to_num(mean_of(np.asarray(points[:CHUNK], dtype=np.float64)))
+    for rows in chunks_of(len(labels)):
+        values = np.asarray(points[rows], dtype=np.float64) - centre
+        there = ~np.isnan(values)
+        values[~there] = 0.0
+        members = membership(labels[rows], n_clusters)
+        present += members @ there.astype(np.float64)
+        sums += members @ values
+        squares += members @ values**2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        here = sums / present
+        spread = np.sqrt(np.maximum(squares / present - here**2, 0.0))
+        elsewhere = (sums.sum(axis=0) - sums) / (present.sum(axis=0) - present)
+        whole = sums.sum(axis=0) / present.sum(axis=0)
+        deviation = np.sqrt(np.maximum(squares.sum(axis=0) / present.sum(axis=0) - whole**2, 0.0))
+        apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
+    tables = [table[:n_clusters] for table in (here + centre, elsewhere + centre, spread, apart)]
+    return profiles_from(features, [*tables, np.abs(tables[-1])], len(labels))
+
+
+def mean_of(values: Float64Array) -> Float64Array:
+    there = ~np.isnan(values)
+    return np.asarray(np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+
+
+def mixed_profiles(points: MixedPoints, labels: IntArray, n_clusters: int, columns: Columns | None) -> Profiles:
+    """Numeric columns by their means, categorical ones by the shares of their levels, in the order of the columns."""
+    if columns is None:
+        raise ValueError("a mixed table needs its columns")
+    places = [columns.names[place] if columns.named else f"feature {place + 1}" for place in range(len(columns.names))]
+    numeric = numeric_profiles(
+        points.numeric, labels, n_clusters, tuple(Feature(places[place], NUMERIC) for place in columns.numeric)
+    )
+    parts: dict[int, tuple[Any, ...]] = {}
+    for number, place in enumerate(columns.numeric):
+        parts[place] = (numeric.features[number : number + 1], *(t[:, number : number + 1] for t in numeric[1:6]))
+    begin = 0
+    for number, (place, levels) in enumerate(zip(columns.categorical, columns.categories, strict=True)):
+        codes = points.codes[:, number] - begin
+        parts[place] = level_tables(codes, labels, n_clusters, places[place], [str(level) for level in levels])
+        begin += len(levels)
+    ordered = [parts[place] for place in sorted(parts)]
+    features = tuple(feature for part in ordered for feature in part[0])
+    tables = [np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)]
+    return profiles_from(features, tables, len(labels))
+
+
+def level_tables(
+    codes: IntArray, labels: IntArray, n_clusters: int, name: str, levels: Sequence[str]
+) -> tuple[Any, ...]:
+    """Shares of the levels of one column; what is missing (below 0) is left out."""
+    there = codes >= 0
+    own = np.where(labels < 0, n_clusters, labels)[there].astype(np.int64)
+    width = len(levels)
+    table = np.bincount(own * width + codes[there], minlength=(n_clusters + 1) * width).astype(np.float64)
+    table = table.reshape(n_clusters + 1, width)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        here, elsewhere = shares_of(table)
+        whole = table.sum(axis=0) / table.sum()
+        deviation = np.sqrt(whole * (1 - whole))
+        apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
+    tables = [found[:n_clusters] for found in (here, elsewhere, np.full(here.shape, np.nan), apart)]
+    return (tuple(Feature(name, LEVEL, level) for level in levels), *tables, np.abs(tables[-1]))
+
+
+def shares_of(table: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Of a table (clusters, kinds): each cluster's shares, and those of all others together."""
+    others = table.sum(axis=0) - table
+    return table / table.sum(axis=1, keepdims=True), others / others.sum(axis=1, keepdims=True)
+
+
+def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
+    """By the share that a column has of all counts of a cluster.
+
+    Columns are ordered by what they add to the relative entropy: a word that is ten times as frequent but hardly
+    occurs says less than one that is three times as frequent and occurs everywhere.
+    """
+    sums = np.zeros((n_clusters + 1, points.shape[1]))
+    for rows in chunks_of(len(labels)):
+        found = membership(labels[rows], n_clusters) @ points[rows]
+        sums += found.toarray() if sparse.issparse(found) else found
+    features = tuple(Feature(name, COUNT) for name in names_for(names, points.shape[1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        here, elsewhere = shares_of(sums)
+        # Half a count more, so that what does not occur has a ratio, too.
+        smooth_here, smooth_elsewhere = shares_of(sums + 0.5)
+        apart = np.log2(smooth_here / smooth_elsewhere)
+    weight = np.abs(smooth_here * apart)
+    tables = [table[:n_clusters] for table in (here, elsewhere, np.full(here.shape, np.nan), apart, weight)]
+    return profiles_from(features, tables, len(labels))

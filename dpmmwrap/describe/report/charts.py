@@ -1,0 +1,114 @@
+"""Lines along iterations, as SVG that stands within the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpmmwrap.describe.plotting import COLOURS
+from dpmmwrap.numerics.arrays import FloatArray
+
+WIDTH, HEIGHT = 400, 150
+RIGHT, TOP, BOTTOM = 8, 10, 24
+LETTER = 7.6
+"""Of a tick, in the units of the chart: its numbers stand on the left of the lines."""
+MOST_STEPS = 300
+"""Steps of a line at most: of longer ones every so manyth is drawn, and the last."""
+MOST_LINES = 12
+
+
+class Line(NamedTuple):
+    points: str
+    """As SVG's polyline takes them."""
+    colour: str
+    last: tuple[float, float]
+
+
+class Tick(NamedTuple):
+    place: float
+    text: str
+
+
+class Chart(NamedTuple):
+    """One quantity along the iterations, a line for each chain."""
+
+    name: str
+    told: str
+    """The same in words."""
+    lines: list[Line]
+    up: list[Tick]
+    along: list[Tick]
+    left: float
+    width: int = WIDTH
+    height: int = HEIGHT
+    right: int = WIDTH - RIGHT
+    bottom: int = HEIGHT - BOTTOM
+
+
+def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) -> Chart | None:
+    """None where there is nothing to draw."""
+    found = [np.asarray(values, dtype=np.float64) for values in series][:MOST_LINES]
+    known = np.concatenate([values[np.isfinite(values)] for values in found]) if found else np.empty(0)
+    if not len(known):
+        return None
+    low, high = bounds(float(known.min()), float(known.max()), whole)
+    longest = max(len(values) for values in found)
+    marks = [(value, number(value, low, high, whole)) for value in ticks(low, high, whole)]
+    left = round(10 + LETTER * max((len(text) for _, text in marks), default=0), 1)
+
+    def across(step: float) -> float:
+        return round(left + (WIDTH - left - RIGHT) * (step - 1) / max(longest - 1, 1), 1)
+
+    def height(value: float) -> float:
+        return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low), 1)
+
+    lines = []
+    for chain, values in enumerate(found):
+        steps = [step for step in steps_of(len(values)) if math.isfinite(values[step])]
+        places = [(across(step + 1), height(values[step])) for step in steps]
+        if places:
+            points = " ".join(f"{x:g},{y:g}" for x, y in places)
+            lines.append(Line(points, COLOURS[chain % len(COLOURS)], places[-1]))
+    up = [Tick(height(value), text) for value, text in marks]
+    along = [Tick(across(step), f"{step:,}") for step in sorted({1, (1 + longest) // 2, longest})]
+    last = found[0][np.isfinite(found[0])]
+    told = (
+        f"{name} along {longest:,} iterations: between {number(float(known.min()), low, high, whole)} and "
+        f"{number(float(known.max()), low, high, whole)}"
+        + (f", at the end {number(float(last[-1]), low, high, whole)}" if len(last) and len(found) == 1 else "")
+    )
+    return Chart(name, told, lines, up, along, left)
+
+
+def steps_of(length: int) -> list[int]:
+    return sorted(set(np.linspace(0, length - 1, min(length, MOST_STEPS)).astype(int).tolist())) if length else []
+
+
+def bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
+    """A range that is not empty."""
+    if whole:
+        return low - 0.5, high + 0.5
+    room = 0.05 * (high - low) or max(abs(high), 1.0) * 1e-3
+    return low - room, high + room
+
+
+def ticks(low: float, high: float, whole: bool) -> list[float]:
+    """A few round numbers within a range."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    if whole:
+        step = max(step, 1.0)
+    for factor in (1, 2, 5, 10):
+        if (high - low) / (factor * step) <= 5:
+            step *= factor
+            break
+    first = math.ceil(low / step)
+    return [place * step for place in range(first, math.floor(high / step) + 1)]
+
+
+def number(value: float, low: float, high: float, whole: bool) -> str:
+    """With as many digits as tell ticks apart."""
+    digits = 0 if whole else max(0, -math.floor(math.log10((high - low) / 4)))
+    return f"{value:,.{digits}f}".replace("-", "−")

@@ -1,0 +1,126 @@
+"""Clusters beside labels that were known before, and where values are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.describe.plotting import is_sparse
+from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+CLUSTERS, CLASSES = 40, 12
+"""Lines and columns of the table of known labels at most; the others are taken together."""
+OFTEN = 0.1
+"""By so much more often than elsewhere a value is missing where that is worth a word."""
+
+
+class Cell(NamedTuple):
+    rows: int
+    share: float
+    """Of the rows of its line."""
+
+
+class Line(NamedTuple):
+    """A cluster, outliers (-1), or all other clusters (None), among the classes."""
+
+    cluster: int | None
+    cells: list[Cell]
+    commonest: str
+    """The class of most of its rows."""
+    share: float
+
+
+class Known(NamedTuple):
+    """Clusters by classes: how many rows they have in common."""
+
+    classes: list[str]
+    lines: list[Line]
+    other_classes: int
+    """In the last column."""
+    other_clusters: int
+    """In the last line."""
+
+
+def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clusters: int) -> Known:
+    """The largest clusters and classes first. Rows without a label (below 0) do not count."""
+    labels, truth = (np.asarray(values)[np.asarray(truth) >= 0] for values in (labels, truth))
+    counts = np.zeros((n_clusters + 1, int(truth.max(initial=-1)) + 1), np.int64)
+    # Outliers are the last line.
+    np.add.at(counts, (np.where(labels < 0, n_clusters, labels), truth), 1)
+    there = np.flatnonzero(counts.sum(axis=0))
+    columns = there[np.argsort(-counts[:, there].sum(axis=0), kind="stable")]
+    lines = np.argsort(-counts[:n_clusters].sum(axis=1), kind="stable")
+    shown, hidden = split(columns, CLASSES)
+    first, rest = split(lines, CLUSTERS)
+    called = [names[k] if k < len(names) else str(k) for k in range(counts.shape[1])]
+
+    def line(cluster: int | None, own: Any) -> Line:
+        whole, best = max(1, int(own.sum())), int(own.argmax())
+        cells = [*own[shown].tolist(), *([int(own[hidden].sum())] if len(hidden) else [])]
+        shares = [Cell(rows, round(rows / whole, 3)) for rows in cells]
+        return Line(cluster, shares, called[best], float(own[best] / whole))
+
+    found = [line(int(k), counts[k]) for k in first]
+    found += [line(None, counts[rest].sum(axis=0))] if len(rest) else []
+    found += [line(-1, counts[n_clusters])] if counts[n_clusters].any() else []
+    return Known([called[k] for k in shown], found, len(hidden), len(rest))
+
+
+def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """The first, and the others: never a single one, which could stand for itself."""
+    at = len(numbers) if len(numbers) <= most + 1 else most
+    return numbers[:at], numbers[at:]
+
+
+class Gap(NamedTuple):
+    """A column that is missing more often in a cluster than elsewhere."""
+
+    column: str
+    here: float
+    elsewhere: float
+
+
+class Gaps(NamedTuple):
+    """How often values are missing in each cluster."""
+
+    shares: Float64Array
+    """Of all values of each cluster."""
+    gaps: dict[int, Gap]
+    """Where a column is missing more often than elsewhere, the one in which that is so most."""
+
+
+def gaps_of(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str], columns: Any = None) -> Gaps | None:
+    """None where nothing is missing. A column without any value was not looked at."""
+    inside = labels >= 0
+    sizes = np.bincount(labels[inside], minlength=n_clusters)
+    counts, called = [], []
+    for name, missing in missing_values(points, names, columns):
+        if missing.all():
+            continue
+        counts.append(np.bincount(labels[inside & missing], minlength=n_clusters))
+        called.append(name)
+    if not np.any(counts):
+        return None
+    table = np.array(counts).T
+    here = table / np.maximum(sizes, 1)[:, None]
+    elsewhere = (table.sum(axis=0) - table) / np.maximum(sizes.sum() - sizes, 1)[:, None]
+    found = {}
+    for k, place in enumerate((here - elsewhere).argmax(axis=1).tolist()):
+        if here[k, place] - elsewhere[k, place] >= OFTEN:
+            found[k] = Gap(called[place], float(here[k, place]), float(elsewhere[k, place]))
+    return Gaps(here.mean(axis=1), found)
+
+
+def missing_values(points: Any, names: Sequence[str], columns: Any) -> Any:
+    """Of each column its name, and in which rows it has no value."""
+    if isinstance(points, MixedPoints):
+        for place, column in zip(columns.numeric, points.numeric.T, strict=True):
+            yield names[place], np.isnan(column)
+        for place, codes in zip(columns.categorical, points.codes.T, strict=True):
+            yield names[place], codes < 0
+    elif not is_sparse(points) and np.asarray(points).dtype.kind == "f":
+        for name, column in zip(names, points.T, strict=True):
+            yield name, np.isnan(column)

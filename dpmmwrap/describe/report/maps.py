@@ -1,0 +1,200 @@
+"""Rows on a plane: which are drawn, and the ways in which they are brought there."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.describe.plotting import GAUSSIAN, Projection, filled, is_sparse, principal_components
+from dpmmwrap.model.rows import telling
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import thread_pools
+
+SHOWN = 4_000
+"""Rows on a map at most."""
+OF_EACH = 20
+"""Rows of each cluster at least, as far as it has them, so that small clusters are seen."""
+COORDINATES = 20_000_000
+"""Numbers in the coordinates of the rows at most: of wide rows fewer are drawn."""
+REDUCED = 50
+"""Principal components that wide rows are first reduced to."""
+NEIGHBOURS = 15
+"""Of each row, for UMAP."""
+WIDTH, HEIGHT, MARGIN = 1000, 700, 24
+"""Of the drawing, in its own units."""
+FEW, ABOVE = 5, 36
+
+
+class Map(NamedTuple):
+    """The same rows on one plane."""
+
+    name: str
+    across: str
+    up: str
+    """What the two axes are, with their ranges where they are features."""
+    places: IntArray
+    """(rows, 2), in the units of the drawing."""
+    centres: list[tuple[int, int, int]]
+    """A cluster, and where its number stands."""
+
+
+def drawn_rows(labels: IntArray, wanted: IntArray, dim: int, seed: int = 0) -> IntArray:
+    """The rows on the map, in order: all, or those wanted, some of each cluster, and a random sample."""
+    labels, most = np.asarray(labels), most_rows(dim)
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(labels))
+    order = np.argsort(labels[shuffled], kind="stable")
+    _, begins, sizes = np.unique(labels[shuffled][order], return_index=True, return_counts=True)
+    each = of_each(labels, dim)
+    some = np.concatenate([shuffled[order[b : b + min(each, size)]] for b, size in zip(begins, sizes, strict=True)])
+    first = np.unique(np.concatenate([wanted.astype(np.int64), some]))[:most]
+    rest = shuffled[~np.isin(shuffled, first)][: most - len(first)]
+    return np.sort(np.concatenate([first, rest]))
+
+
+def most_rows(dim: int) -> int:
+    """Rows of so many columns that are drawn at most."""
+    return min(SHOWN, max(200, COORDINATES // max(1, dim)))
+
+
+def of_each(labels: IntArray, dim: int) -> int:
+    """Rows that are drawn of each cluster at least, as far as it has them: half of the map is for that."""
+    return max(1, min(OF_EACH, most_rows(dim) // (2 * len(np.unique(labels)))))
+
+
+def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
+    """The rows as they are where there are two features or one; else their principal components, the directions that
+    part the clusters, and UMAP where it is installed."""
+    # Many small steps: more threads than idle cores make them slower.
+    with thread_pools().limit(limits=1):
+        return all_maps(model, points, rows, names)
+
+
+def all_maps(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
+    mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
+    points, names = telling(mixture, points, names)
+    if mixture.family in GAUSSIAN:
+        coordinates: Any = filled(np.asarray(points[rows], dtype=np.float64))
+        scales = coordinates.std(axis=0)
+        standard = (coordinates - coordinates.mean(axis=0)) / np.where(scales > 0, scales, 1.0)
+        kind = "standardised features"
+    else:
+        coordinates = mixture.posterior.embedder(points)(points[rows])
+        if not is_sparse(coordinates):
+            coordinates = filled(np.asarray(coordinates, dtype=np.float64))
+        standard = coordinates
+        kind = "standardised columns and categories" if mixture.family == "mixed" else "square roots of the proportions"
+    if coordinates.shape[1] == 1:
+        return [strip(coordinates[:, 0], labels, names[0] if mixture.family in GAUSSIAN else "the only coordinate")]
+    if coordinates.shape[1] == 2 and mixture.family in GAUSSIAN:
+        ends = zip(names[:2], coordinates.min(axis=0), coordinates.max(axis=0), strict=True)
+        across, up = (ranged(*end) for end in ends)
+        return [placed("As they are", across, up, coordinates, labels)]
+    found = [principal(standard, kind, labels)]
+    parting = discriminants(standard, labels)
+    if parting is not None:
+        found.append(placed("What parts the clusters", *parting[1], parting[0], labels))
+    neighbours = umap_of(standard)
+    if neighbours is not None:
+        across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
+        found.append(placed("UMAP", across, up, neighbours, labels))
+    return found
+
+
+def principal(standard: Any, kind: str, labels: IntArray) -> Map:
+    origin, directions, shares = principal_components(standard)
+    across, up = (f"principal component {i + 1} ({shares[i]:.0%} of the variance of {kind})" for i in range(2))
+    flat = Projection(origin, directions, (across, up)).flat(standard)
+    return placed("Principal components", across, up, flat, labels)
+
+
+def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[str, str]] | None:
+    """The two directions along which clusters lie farthest apart for their width; None of fewer than three."""
+    known = labels >= 0
+    numbers, sizes = np.unique(labels[known], return_counts=True)
+    chosen = known & np.isin(labels, numbers[sizes >= 2])
+    if (sizes >= 2).sum() < 3 or standard.shape[1] < 3:
+        return None
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    reduced = reduced_to_few(standard)
+    try:
+        with warnings.catch_warnings():
+            # Columns that are sums of others.
+            warnings.simplefilter("ignore", UserWarning)
+            model = LinearDiscriminantAnalysis(n_components=2).fit(reduced[chosen], labels[chosen])
+            flat = model.transform(reduced)
+    except (ValueError, np.linalg.LinAlgError):
+        return None
+    if flat.shape[1] < 2 or not np.isfinite(flat).all():
+        return None
+    first, second = model.explained_variance_ratio_[:2]
+    told = "{} discriminant ({:.0%} of what parts the clusters)"
+    return flat, (told.format("first", first), told.format("second", second))
+
+
+def reduced_to_few(standard: Any) -> Any:
+    if standard.shape[1] <= REDUCED and not is_sparse(standard):
+        return standard
+    from sklearn.decomposition import TruncatedSVD
+
+    return TruncatedSVD(min(REDUCED, standard.shape[1] - 1), random_state=0).fit_transform(standard)
+
+
+def umap_of(standard: Any) -> Float64Array | None:
+    """None where it is not installed, or where there are few rows or columns: then it shows no more than the others."""
+    if importlib.util.find_spec("umap") is None or standard.shape[0] < 50 or standard.shape[1] < 4:
+        return None
+    from sklearn.neighbors import NearestNeighbors
+
+    with warnings.catch_warnings():
+        # That a seed means one thread is what is wanted here.
+        warnings.simplefilter("ignore")
+        from umap import UMAP
+
+        points = reduced_to_few(standard)
+        # Its own search calls a function for each pair.
+        distances, neighbours = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(points).kneighbors(points)
+        layout = UMAP(
+            n_neighbors=NEIGHBOURS,
+            n_epochs=200,
+            init="pca",
+            random_state=0,
+            precomputed_knn=(neighbours, distances.astype(np.float32)),
+        )
+        return np.asarray(layout.fit_transform(points), dtype=np.float64)
+
+
+def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
+    """One feature: across as it is, and at random heights, so that rows do not hide each other."""
+    heights = np.random.default_rng(0).random(len(values))
+    across = ranged(name, values.min(), values.max())
+    up = "nothing: the height is random, so that rows do not hide each other"
+    return placed("As they are", across, up, np.column_stack([values, heights]), labels)
+
+
+def ranged(name: str, low: float, high: float) -> str:
+    return f"{name}, from {low:.4g} to {high:.4g}".replace(" -", " −")
+
+
+def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray) -> Map:
+    """A map in the units of the drawing, with the clusters' numbers at their medians."""
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scaled = (flat - low) / np.where(high > low, high - low, 1.0)
+    room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
+    # A picture's rows run down.
+    upright = np.column_stack([scaled[:, 0], 1 - scaled[:, 1]])
+    places = np.rint(MARGIN + upright * room).astype(np.int64)
+    centres = []
+    for k in np.unique(labels[labels >= 0]):
+        members = places[labels == k]
+        x, y = np.median(members, axis=0)
+        # The number of a few rows stands above them, or it would hide them.
+        centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
+    return Map(name, across, up, places, centres)

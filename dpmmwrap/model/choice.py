@@ -1,0 +1,244 @@
+"""The model of a fit: the prior that was asked for, or the family's default, and which covariances it has.
+
+Which covariances suit the data is asked of the data: short chains with each kind, on a sample, and how probable the
+mixture that they end with makes it. All are densities of the same points, so the numbers can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.families import defaults
+from dpmmwrap.families.base import Points
+from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
+from dpmmwrap.families.ties import spread_ties, tied_steps
+from dpmmwrap.model.inputs import Read
+from dpmmwrap.numerics.arrays import FloatArray
+from dpmmwrap.numerics.cells import is_remote, kmeans_bins
+from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.starts import make_initializer
+
+SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
+"""Iterations and points of a chain that only compares."""
+CLUSTERS = 20
+"""In many dimensions full covariances are tried only where so many clusters would have more points than dimensions."""
+LARGEST_FULL_DIM = 200
+"""Beyond, they are not tried at all: an iteration would take seconds."""
+
+
+def concentration(alpha: float | str, prior: tuple[float, float] = ALPHA_PRIOR) -> dict[str, Any]:
+    """The settings of a concentration that is fixed, or learned ("auto") with a Gamma prior of this shape and rate."""
+    if isinstance(alpha, str):
+        return {"alpha": 1.0, "alpha_prior": (float(prior[0]), float(prior[1]))}
+    return {"alpha": float(alpha)}
+
+
+class Choice(NamedTuple):
+    """The points and the prior of a fit, and what there is to say about them."""
+
+    read: Read
+    prior: Any
+    reason: str
+    """Why the covariances are full, diagonal or spherical."""
+    notes: tuple[str, ...] = ()
+    hyperprior: LearnedPrior | None = None
+    """The distribution of a default prior of numeric columns; None of other priors."""
+    n_cells: int | None = None
+    """k-means cells that chains may begin with; None where they are not known."""
+    cells_are_better: Callable[[], bool] = lambda: False
+    """Whether a short chain that begins with them finds more than one from a single cluster; it is run when asked."""
+
+
+class ModelOptions(NamedTuple):
+    """What the user says of the model."""
+
+    prior: Any = None
+    family: str = "gaussian"
+    covariance_type: str = "auto"
+    alpha: float | str = "auto"
+    alpha_prior: tuple[float, float] = ALPHA_PRIOR
+    prior_kappa: float | str = "auto"
+    prior_width: float | str = "auto"
+    prior_strength: float | str = "auto"
+
+    @property
+    def fixed(self) -> defaults.Fixed:
+        """The hyperparameters that are not learned."""
+        return defaults.Fixed(number(self.prior_kappa), number(self.prior_width), number(self.prior_strength))
+
+
+def number(value: float | str) -> float | None:
+    """A number that was given; None for "auto"."""
+    return None if isinstance(value, str) else float(value)
+
+
+def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
+    """The prior that was asked for, in the coordinates of the points, or the default of the family.
+
+    With `only_full`, for a sampler that knows no others, covariances are full.
+    """
+    prior, family = options.prior, options.family
+    given = prior is not None and prior != "data" if isinstance(prior, str) else prior is not None
+    if options.fixed != defaults.Fixed() and (given or family == "multinomial"):
+        raise ValueError("prior_kappa, prior_width and prior_strength are for the default prior of numeric columns")
+    if prior is not None and not isinstance(prior, str):
+        checked = own_prior(prior, family, options.covariance_type, read.points)
+        return Choice(read, checked.shifted(read.offset), "the prior is given")
+    if prior not in (None, "data", "reference"):
+        raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
+    if prior == "reference":
+        if family != "gaussian" or options.covariance_type not in ("auto", "full"):
+            raise ValueError("the reference prior is for full covariances")
+        reference = NIW.reference(read.points.shape[1]).shifted(read.offset)
+        return Choice(read, reference, "the reference prior has full covariances")
+    if family == "multinomial":
+        from dpmmwrap.families.multinomial import Dirichlet
+
+        return Choice(read, Dirichlet.from_data(read.points), "counts are multinomial")
+    if family == "mixed":
+        return mixed_model(read, options)
+    return gaussian_model(read, options, only_full)
+
+
+def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any:
+    """A prior of the user's own, if it fits the data and the rest of the settings."""
+    kinds = {"gaussian": ("full", "diag", "spherical"), "multinomial": ("multinomial",), "mixed": ("mixed",)}[family]
+    own = getattr(prior, "family", None)
+    if own not in kinds or covariance_type not in ("auto", own):
+        wanted = family if covariance_type == "auto" else f"{family}, {covariance_type}"
+        raise ValueError(f"prior should be data, reference, or a prior of the family {wanted}, not {own or prior!r}")
+    if prior.dim != points.shape[1]:
+        raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {points.shape[1]}")
+    return prior
+
+
+def mixed_model(read: Read, options: ModelOptions) -> Choice:
+    """A mixed table: numeric columns by how wide bins are, categorical ones by their levels."""
+    from dpmmwrap.families.categorical import CategoricalDirichlet
+    from dpmmwrap.families.mixed import Mixed, MixedPoints
+
+    assert read.columns is not None
+    categories = CategoricalDirichlet.from_levels(read.columns.levels)
+    reason = "mixed tables have diagonal covariances"
+    if not read.points.numeric.shape[1]:
+        return Choice(read, Mixed(defaults.no_columns(), categories), reason)
+    numeric, scale, notes = without_ties(read.points.numeric)
+    read = read._replace(points=MixedPoints(numeric, read.points.codes))
+    choice = learned(read, scale, "diag", options, reason, notes)
+    assert isinstance(choice.hyperprior, Hyperprior)
+    return choice._replace(prior=Mixed(choice.prior, categories), hyperprior=MixedHyperprior(choice.hyperprior))
+
+
+def gaussian_model(read: Read, options: ModelOptions, only_full: bool) -> Choice:
+    points, scale, notes = without_ties(read.points)
+    read = read._replace(points=points)
+    if only_full:
+        return learned(read, scale, "full", options, "Julia's sampler has full covariances", notes)
+    if options.covariance_type != "auto":
+        chosen = Covariances(options.covariance_type, "it was asked for")
+    else:
+        chosen = choose_covariances(points, scale, read.n_missing, options)
+
+    def cells_are_better() -> bool:
+        return (chosen.run or short_run(points, scale, chosen.kind, options)).cells_were_better
+
+    choice = learned(read, scale, chosen.kind, options, chosen.reason, notes)
+    return choice._replace(n_cells=scale.start(chosen.kind, options.fixed).n_cells, cells_are_better=cells_are_better)
+
+
+def learned(
+    read: Read, scale: defaults.DataScale, kind: str, options: ModelOptions, reason: str, notes: tuple[str, ...]
+) -> Choice:
+    """A default prior to begin with, and the distribution from which it is learned."""
+    prior, hyperprior, _ = scale.start(kind, options.fixed)
+    return Choice(read, prior, reason, notes, hyperprior)
+
+
+def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
+    """The points, with columns of few values spread over their steps; their scale; and what was done."""
+    scale, steps = defaults.DataScale(points), tied_steps(points)
+    steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
+    if not steps.any():
+        return points, scale, ()
+    points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
+    note = (
+        f"{(steps > 0).sum()} of {len(steps)} columns take few values: noise of half a step was added to them, "
+        "so that no cluster has a width of zero"
+    )
+    return points, defaults.DataScale(points), (note,)
+
+
+class Covariances(NamedTuple):
+    """The kind of covariances of a fit, and why."""
+
+    kind: str
+    reason: str
+    run: ShortRun | None = None
+    """None where there was nothing to compare."""
+
+
+def choose_covariances(
+    points: FloatArray, scale: defaults.DataScale, n_missing: int, options: ModelOptions
+) -> Covariances:
+    """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
+    dim, many, kinds = scale.dim, scale.dim > defaults.MANY_DIMENSIONS, ["full", "diag", "spherical"]
+    if n_missing:
+        return Covariances("diag", "values are missing, which full covariances do not allow")
+    if dim == 1:
+        return Covariances("full", "with one feature all are the same")
+    if dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS):
+        few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
+        return Covariances("diag", f"with {dim} features {few} for full covariances")
+    if many:
+        kinds.remove("spherical")
+    runs = [short_run(points, scale, kind, options) for kind in kinds]
+    best, second, *_ = sorted(runs, key=lambda run: -run.log_evidence)
+    gain = f"{best.log_evidence - second.log_evidence:,.0f} nats in short chains"
+    return Covariances(best.kind, f"they make the data more probable than {second.kind} ones, by {gain}", best)
+
+
+class ShortRun(NamedTuple):
+    """What short chains have found with one kind of covariances."""
+
+    kind: str
+    log_evidence: float
+    cells_were_better: bool
+
+
+def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
+    """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
+    with makes it, each under the prior that is most probable for its own clusters."""
+    from dpmmwrap.model.evidence import log_evidence_of
+
+    if len(points) > SHORT_SAMPLE:
+        rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
+        points = np.ascontiguousarray(points[rows])
+    elif is_remote(points):
+        points = points[np.arange(len(points))]
+    # Where values recur a density has no bound, and one kind of covariances may be closer to that than another.
+    points = spread_ties(points, tied_steps(points))
+    prior, hyperprior, n_cells = scale.start(kind, options.fixed)
+    settings = Settings(
+        **concentration(options.alpha, options.alpha_prior), prior=prior, hyperprior=hyperprior,
+        initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
+        n_chains=1 if defaults.is_costly(kind, scale.dim) else 2,
+        other_starts=(kmeans_bins(points, n_cells, seed=0),),
+    )  # fmt: skip
+    result = short_chains(points, settings)
+    evidences = [log_evidence_of(one, points, settings) for one in result.candidates]
+    return ShortRun(kind, max(evidences), bool(np.argmax(evidences) == 1))
+
+
+def short_chains(points: Points, settings: Settings) -> Result:
+    """What chains find that only compare: after Ctrl-C there is nothing to compare."""
+    from dpmmwrap.backends.native import NativeBackend
+
+    result = NativeBackend().fit(points, settings)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result

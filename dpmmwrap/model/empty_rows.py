@@ -1,0 +1,72 @@
+"""Rows without any value: they say nothing, are left out of a fit, and have no cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.model.parameters import truth_labels
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.posterior.draws import Draws, labels_array
+
+CHUNK = 1 << 16
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def with_values(points: Any) -> BoolArray:
+    """Which rows have a value in some column. Counts always do."""
+    if isinstance(points, MixedPoints):
+        return np.asarray(with_values(points.numeric) | (points.codes >= 0).any(axis=1))
+    found = np.ones(points.shape[0], bool)
+    if getattr(points, "dtype", np.dtype(int)).kind != "f" or not isinstance(points, np.ndarray):
+        return found
+    for begin in range(0, len(found), CHUNK):
+        found[begin : begin + CHUNK] = ~np.isnan(points[begin : begin + CHUNK]).all(axis=1)
+    return found
+
+
+def absent_note(rows: int) -> str:
+    count = "1 row has" if rows == 1 else f"{rows:,} rows have"
+    return f"{count} no value in the columns that are clustered by, and therefore no cluster (label -1)"
+
+
+class Present(NamedTuple):
+    """The numbers of the rows that have values, of so many."""
+
+    rows: IntArray
+    total: int
+
+    @classmethod
+    def among(cls, points: Any) -> Present | None:
+        """None where all rows have values."""
+        there = with_values(points)
+        if there.all():
+            return None
+        if there.sum() < 2:
+            raise ValueError(f"only {there.sum()} of the {len(there):,} rows has a value in some column: 2 are needed")
+        return cls(np.flatnonzero(there), len(there))
+
+    @property
+    def note(self) -> str:
+        return absent_note(self.total - len(self.rows))
+
+    def labels(self, labels: Any, name: str) -> IntArray:
+        """Of labels of all rows those of these, as whole numbers from 0 without gaps."""
+        return truth_labels(truth_labels(labels, self.total, name)[self.rows], len(self.rows), name)
+
+    def spread(self, values: Any, fill: Any) -> Any:
+        """What is known of these rows, for all rows."""
+        every = np.full(self.total, fill, dtype=values.dtype)
+        every[self.rows] = values
+        return every
+
+    def spread_draws(self, draws: Draws | None) -> Draws | None:
+        if draws is None or draws.labels is None:
+            return draws
+        labels = labels_array((draws.n_chains, draws.n_draws, self.total))
+        labels[...] = -1
+        labels[..., self.rows] = draws.labels
+        return replace(draws, labels=labels)

@@ -1,0 +1,244 @@
+"""Data in: arrays, sparse matrices and tables, checked and stored as a family wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_non_negative, validate_data
+
+from dpmmwrap.families.base import Points
+from dpmmwrap.families.columns import Columns, table_of
+from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.model.column_kinds import sorted_out, strange_notes
+from dpmmwrap.model.empty_rows import Present
+from dpmmwrap.model.frames import by_name, is_table, word_columns
+from dpmmwrap.model.parameters import truth_labels
+from dpmmwrap.model.redundant import Extremes, Restored, find_redundant, sentence, without
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import sample_rows
+
+CHUNK = 1 << 16
+NO_GAPS = (
+    "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
+    "or leave out the rows (--skip-missing on the command line)"
+)
+TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
+
+
+class Read(NamedTuple):
+    """The data of a fit."""
+
+    points: Points
+    offset: Float64Array
+    """What was taken off the numeric features first, so that float64 data keep their digits in single precision."""
+    columns: Columns | None = None
+    """Of a mixed table: its columns."""
+    n_missing: int = 0
+    restored: Restored | None = None
+    """How to get all columns back, where some were left out."""
+    notes: tuple[str, ...] = ()
+    present: Present | None = None
+    """The rows that these points are, where others have no values."""
+
+    def labels(self, labels: Any, name: str) -> IntArray:
+        """What labels of all rows are for these points."""
+        if self.present is not None:
+            return self.present.labels(labels, name)
+        return truth_labels(labels, int(self.points.shape[0]), name)
+
+
+def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
+    """Rows of numbers. NaN is a missing value where covariances are diagonal."""
+    # Stored as it came where it can be: a memory-mapped float32 array is never copied.
+    options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
+    full = needs_all_values(covariance_type, prior)
+    try:
+        X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
+    except (TypeError, ValueError) as error:
+        refuse_words(X)
+        raise error
+    missing = has_missing(X)
+    strange = () if hasattr(estimator, "_called") else strange_notes(X, called(estimator))
+    X, restored, notes = useful_columns(X, prior, called(estimator))
+    present = Present.among(X) if missing else None
+    if present is not None:
+        X = X[present.rows]
+    missing = missing and has_missing(X)
+    if missing and full:
+        raise ValueError(NO_GAPS)
+    points, offset = as_float32(X)
+    count = int(np.isnan(points).sum()) if missing else 0
+    notes = (*strange, *notes, *gaps_notes(count, estimator, X.shape[1]))
+    return Read(points, offset, None, count, restored, with_note(present, notes), present)
+
+
+def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...]:
+    return notes if present is None else (present.note, *notes)
+
+
+def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
+    """That missing values alone have decided about the covariances, where they have."""
+    own = not (estimator.prior is None or isinstance(estimator.prior, str))
+    if not missing or own or columns == 1 or estimator.covariance_type != "auto":
+        return ()
+    count = "1 value is" if missing == 1 else f"{missing:,} values are"
+    return (
+        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: without the rows with "
+        "gaps (--skip-missing on the command line) they may have any direction, which often takes fewer clusters",
+    )
+
+
+def called(estimator: Any) -> Any:
+    """What the columns are called, by the table or by who has read them from a file and told of them; None for
+    nothing."""
+    return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
+
+
+def needs_all_values(covariance_type: str, prior: Any) -> bool:
+    """Whether full covariances were asked for, which cannot do with missing values."""
+    return covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
+
+
+class Useful(NamedTuple):
+    """The columns that say something."""
+
+    columns: FloatArray
+    restored: Restored | None = None
+    """How to get all back."""
+    notes: tuple[str, ...] = ()
+    """A sentence about those left out."""
+
+
+def useful_columns(
+    X: FloatArray, prior: Any, names: Any, all_there_is: bool = True, extremes: Extremes | None = None
+) -> Useful:
+    """The columns that say something. A prior of one's own is for all columns; and if all columns of data are constant,
+    and these are `all_there_is` of them, they stay. With `extremes`, X is a sample (`find_redundant`)."""
+    found = find_redundant(X, extremes)
+    if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
+        return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
+    if not found.columns or not (prior is None or isinstance(prior, str)):
+        return Useful(X)
+    kept, restored = without(X, found)
+    return Useful(kept, restored, (sentence(found, names),))
+
+
+def refuse_words(X: Any) -> None:
+    """Name the columns of a table that hold words where numbers should be."""
+    words = word_columns(X) if is_table(X) and not issparse(X) else []
+    if words:
+        named = ", ".join(map(repr, words))
+        which = f"the column {named} does" if len(words) == 1 else f"the columns {named} do"
+        raise ValueError(f"{which} not hold numbers: use family='mixed', or leave out what is no category")
+
+
+def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
+    """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
+    if X.dtype == np.float32:
+        return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
+    offset = offset_of(X[sample_rows(len(X), 0)])
+    points = to_float32(X, offset)
+    if np.isinf(points).any():
+        raise ValueError(TOO_WIDE)
+    return points, offset
+
+
+def offset_of(sample: FloatArray) -> Float64Array:
+    """The mean of some rows, as far as they have values: near enough to all rows, wherever these are."""
+    if sample.dtype == np.float32:
+        return np.zeros(sample.shape[1])
+    offset: Float64Array = sample.mean(axis=0)
+    if np.isnan(offset).any():
+        present = ~np.isnan(sample)
+        offset = np.where(present, sample, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    return offset
+
+
+def to_float32(X: FloatArray, offset: Float64Array) -> Float32Array:
+    """The rows less the offset, in single precision."""
+    if X.dtype == np.float32:
+        return np.asanyarray(X, dtype=np.float32)
+    points = np.empty(X.shape, np.float32)
+    for begin in range(0, len(X), CHUNK):
+        # What is too wide is infinite then.
+        with np.errstate(over="ignore"):
+            np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
+    return points
+
+
+def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
+    """Rows of counts, dense or CSR, in single precision."""
+    options: dict[str, Any] = {"ensure_min_samples": 2} if reset else {}
+    X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset, **options)
+    check_non_negative(X, "DPMM (family multinomial)")
+    if issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X.astype(np.float32, copy=False)
+
+
+def fraction_notes(counts: Any) -> tuple[str, ...]:
+    """That some counts are none, where that is so."""
+    values = counts.data if issparse(counts) else counts
+    whole = all(bool((part == np.round(part)).all()) for part in np.array_split(values, max(1, len(values) // CHUNK)))
+    return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
+
+
+def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
+    """A table of numeric and categorical columns."""
+    table, named = checked_table(estimator, X, reset=True)
+    said: tuple[str, ...] = ()
+    if categorical is None:
+        table, categorical, said = sorted_out(table, named)
+    columns = Columns.learn(table, categorical, named)
+    points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
+    if len(points) < 2:
+        raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
+    names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
+    # Of a file it has been said already.
+    said = said if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *said)
+    useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
+    present = Present.among(type(points)(useful.columns, points.codes))
+    there: Any = slice(None) if present is None else present.rows
+    numeric, offset = as_float32(useful.columns[there])
+    points = type(points)(numeric, points.codes[there])
+    n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
+    return Read(
+        points, offset, columns, n_missing, useful.restored, with_note(present, (*said, *useful.notes)), present
+    )
+
+
+def mixed_rows(estimator: Any, X: Any) -> Any:
+    """New rows of a table as the fitted mixture takes them."""
+    table, named = checked_table(estimator, X, reset=False)
+    return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
+
+
+def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:
+    """The columns of a table, after scikit-learn's checks of its shape and names."""
+    X = by_name(X)
+    # A sparse matrix by keys is a mapping, too.
+    if isinstance(X, Mapping) and not issparse(X):
+        table, named = table_of(X)
+        if reset:
+            estimator.n_features_in_, estimator.feature_names_in_ = len(table), np.array(list(table), dtype=object)
+        return table, named
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        table, named = table_of(X)
+        if not table or not len(next(iter(table.values()))):
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={getattr(X, 'shape', None)}) while a minimum of 1 is required."
+            )
+        return table, named
+    array = X if issparse(X) else np.asarray(X)
+    if getattr(array, "dtype", np.dtype(object)).kind in "OUS":
+        checked = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
+    else:
+        checked = validate_data(
+            estimator, X, dtype=[np.float32, np.float64], ensure_all_finite="allow-nan", reset=reset
+        )
+    return table_of(checked)

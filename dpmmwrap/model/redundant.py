@@ -1,0 +1,152 @@
+"""Columns that say nothing, or nothing new: constant ones, copies and sums of others. A fit leaves them out.
+
+Within a cluster a constant column would still cost what its prior says, and a copy would count twice. What is known of
+the other columns says all about them, so that a fitted mixture speaks of all columns again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import drawn_in, sample_rows
+
+CONSTANT = 3.0
+"""A column is constant if its values are no further apart than so many of their last digits."""
+UNEXPLAINED = 1e-4
+"""A column is a combination of others if they leave less than this share of its variance, a deviation of 1%."""
+ROWS_PER_COLUMN = 5
+"""With fewer rows any column would be a combination of all others: then only copies of single columns count."""
+
+
+class Restored(NamedTuple):
+    """From the columns that were kept to all of them: x = offset + matrix @ kept."""
+
+    kept: IntArray
+    matrix: Float64Array
+    offset: Float64Array
+
+    def points(self, kept: FloatArray) -> Float64Array:
+        """All columns of rows of which the kept ones are known."""
+        return np.asarray(kept @ self.matrix.T + self.offset)
+
+    def covariances(self, kept: Float64Array) -> Float64Array:
+        """Covariances (K, D, D), or variances (K, D), of all columns."""
+        if kept.ndim == 2:
+            return np.asarray(kept @ (self.matrix**2).T)
+        return np.asarray(self.matrix @ kept @ self.matrix.T)
+
+
+Extremes = Callable[[list[int]], tuple[Any, Any]]
+"""From the numbers of columns to the least and the greatest value of each."""
+
+
+class Redundant(NamedTuple):
+    """What was found: constant columns, combinations of columns before them (copies, for one), and empty ones."""
+
+    constant: list[int]
+    combined: list[int]
+    empty: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> list[int]:
+        return [*self.constant, *self.combined, *self.empty]
+
+
+def find_redundant(X: FloatArray, extremes: Extremes | None = None) -> Redundant:
+    """Constant and empty columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample.
+
+    Of rows that are elsewhere X is the sample, and `extremes` finds what columns range over.
+    """
+    some = X if extremes else X[sample_rows(len(X), 0)]
+    ranges = extremes or (lambda columns: extremes_of(X[:, columns]))
+    low, high = extremes_of(some)
+    flat = np.flatnonzero(is_constant(low, high, some.dtype)).tolist()
+    constant = [column for column in flat if is_constant(*ranges([column]), some.dtype)[0]]
+    empty = tuple(c for c in np.flatnonzero(np.isnan(low)).tolist() if np.isnan(ranges([c])[0]).all())
+    varied = np.array([column for column in range(X.shape[1]) if column not in {*constant, *empty}], np.int64)
+    rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
+    if len(rows) < 2 * ROWS_PER_COLUMN:
+        return Redundant(constant, [], empty)
+    return Redundant(constant, [int(varied[place]) for place in combinations_among(rows)], empty)
+
+
+def extremes_of(values: FloatArray) -> tuple[Any, Any]:
+    """The least and the greatest value of each column."""
+    with warnings.catch_warnings():
+        # A column without any value.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+
+
+def is_constant(lowest: Any, highest: Any, dtype: Any) -> Any:
+    """Whether each column's values are as alike as rounding leaves them, in the precision of the data: times of day in
+    double precision are no constant. A column without any value is none."""
+    lowest, highest = np.asarray(lowest, float), np.asarray(highest, float)
+    return highest - lowest <= CONSTANT * np.finfo(dtype).eps * np.maximum(abs(lowest), abs(highest))
+
+
+def usual_rows(sample: Float64Array) -> Float64Array:
+    """Rows without gaps in which no value is far out: one that is would pass for what columns have in common."""
+    return np.asarray(sample[(drawn_in(sample) == sample).all(axis=1)])
+
+
+def combinations_among(rows: Float64Array) -> list[int]:
+    """Columns that those before them explain, by Cholesky's steps on the correlations. O(D^3)."""
+    deviations = rows.std(axis=0)
+    scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
+    correlations = scaled.T @ scaled / len(rows)
+    if len(rows) < ROWS_PER_COLUMN * rows.shape[1]:
+        later, _ = np.nonzero(np.tril(1.0 - correlations**2 < UNEXPLAINED, -1))
+        return [int(place) for place in np.unique(later)]
+    found = []
+    for place in range(len(correlations)):
+        pivot = correlations[place, place]
+        if deviations[place] > 0 and pivot < UNEXPLAINED:
+            found.append(place)
+        elif pivot > 0:
+            step = correlations[place + 1 :, place]
+            correlations[place + 1 :, place + 1 :] -= np.outer(step, step) / pivot
+    return found
+
+
+def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
+    """The columns that are kept, and how to get all of them back."""
+    dim, some = X.shape[1], X[sample_rows(len(X), 0)]
+    kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
+    matrix, offset = np.zeros((dim, len(kept))), np.zeros(dim)
+    matrix[kept, np.arange(len(kept))] = 1.0
+    for column in found.constant:
+        offset[column] = np.nanmean(np.asarray(some[:, column], dtype=np.float64))
+    # Nothing is known of what never had a value.
+    offset[[*found.empty]] = np.nan
+    if found.combined:
+        varied = np.concatenate([kept, found.combined])
+        rows = usual_rows(np.asarray(some[:, varied], dtype=np.float64))
+        means, count = rows.mean(axis=0), len(kept)
+        explained = np.linalg.lstsq(rows[:, :count] - means[:count], rows[:, count:] - means[count:], rcond=None)[0].T
+        matrix[found.combined] = explained
+        offset[found.combined] = means[count:] - explained @ means[:count]
+    return np.ascontiguousarray(X[:, kept]), Restored(kept, matrix, offset)
+
+
+def sentence(found: Redundant, names: Any = None) -> str:
+    """What was left out, in one sentence: by name, or by number from 1, as options count columns."""
+
+    def listed(columns: list[int]) -> str:
+        words = [str(column + 1 if names is None else names[column]) for column in columns]
+        return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
+
+    parts, kind = [], "number " if names is None else ""
+    if found.constant:
+        parts.append(f"constant columns ({kind}{listed(found.constant)})")
+    if found.empty:
+        parts.append(f"columns without any value ({kind}{listed([*found.empty])})")
+    if found.combined:
+        parts.append(f"copies or combinations of others ({kind}{listed(found.combined)})")
+    listing = ", ".join(parts[:-2]) + (", " if parts[:-2] else "") + " and ".join(parts[-2:])
+    return f"left out, as they say nothing new: {listing}"

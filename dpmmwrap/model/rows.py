@@ -1,0 +1,38 @@
+"""Rows for a fitted model: with all columns as they came, and with those alone that tell clusters apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpmmwrap.describe.profiles import names_for
+from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.model.frames import by_name
+
+
+def all_columns(model: Any, X: Any) -> Any:
+    """Checked rows with all columns of the data: an array, a sparse matrix, or the points of a mixed table.
+
+    What a fit left out inside is still there: this is what `predict` takes.
+    """
+    rows, columns = model._rows(X), model.mixture_.columns
+    return rows if columns is None else columns.points(by_name(rows))
+
+
+class Telling(NamedTuple):
+    """Rows without the columns that a fit left out, and what the others are called."""
+
+    points: Any
+    names: tuple[str, ...]
+
+
+def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Telling:
+    """What maps are drawn of: a constant column or a copy would only take a direction from them."""
+    restored = mixture.restored
+    if isinstance(points, MixedPoints):
+        numeric = points.numeric if restored is None else points.numeric[:, restored.kept]
+        return Telling(MixedPoints(numeric, points.codes), ())
+    called = names_for(names, points.shape[1])
+    if restored is None:
+        return Telling(points, called)
+    return Telling(points[:, restored.kept], tuple(called[place] for place in restored.kept))

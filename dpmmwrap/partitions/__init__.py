@@ -1,0 +1,1 @@
+"""Priors over partitions."""

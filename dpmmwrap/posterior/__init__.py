@@ -1,0 +1,1 @@
+"""From draws to answers: averages, a representative partition, credible balls, groups, diagnostics."""

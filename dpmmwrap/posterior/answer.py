@@ -1,0 +1,313 @@
+"""From what a backend found to the answer, and what can be asked of the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dpmmwrap.backends import Result, Settings
+from dpmmwrap.families.base import Points, Prior, Statistics, take
+from dpmmwrap.families.columns import Columns
+from dpmmwrap.families.hyperprior import LearnedPrior, Summary
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import is_remote
+from dpmmwrap.partitions.dirichlet_process import log_joint_with_outliers
+from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.density import Density
+from dpmmwrap.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from dpmmwrap.posterior.credible_ball import CredibleBall
+    from dpmmwrap.posterior.diagnostics import Diagnostic
+    from dpmmwrap.posterior.groups import Groups
+
+LOSSES = ("vi", "binder")
+SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
+"""Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
+
+
+class Answer(NamedTuple):
+    """The clustering that a fit ends with."""
+
+    labels: IntArray
+    mixture: Mixture
+    log_posterior: float
+    alpha: float
+    prior: Prior
+    confidence: Float64Array | None = None
+    diagnostics: list[Diagnostic] | None = None
+    doubts: tuple[str, ...] = ()
+    """Sentences about what may be wrong with the draws."""
+
+
+def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
+    """The partition that represents the draws best; without their labels, the best that the search has met. The largest
+    cluster comes first."""
+    outliers = (settings.outlier_weight, settings.outlier_prior)
+    draws, prior = result.draws, result.prior or settings.prior
+    best, statistics = best_of_search(result, settings.outlier_prior is not None)
+
+    def found() -> Mixture:
+        """Of the best clustering that the search has met."""
+        if statistics is not None:
+            return Mixture.from_statistics(statistics, prior, *outliers, columns)
+        return Mixture.from_labels(X, best, prior, *outliers, columns)
+
+    if draws is None:
+        mixture = found()
+        log_posterior = float(result.log_posterior)
+        if np.isnan(log_posterior):
+            log_posterior = float(result.trace.log_posterior[-1])
+        return Answer(best, mixture, log_posterior, float(result.alpha), prior)
+    from dpmmwrap.posterior.diagnostics import diagnose, disagreement
+
+    alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
+    doubt = disagreement(diagnostics, draws.n_chains)
+    said = (diagnostics, () if doubt is None else (doubt,))
+    if draws.labels is None:
+        return Answer(best, found(), float(result.log_posterior), alpha, prior, None, *said)
+    from dpmmwrap.posterior.matching import confidence
+    from dpmmwrap.posterior.representative import representative
+    from dpmmwrap.posterior.singletons import claim_singletons
+
+    claimed = claim_singletons(draws.kept_labels, representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
+    labels = largest_first(claimed.labels)
+    if claimed.rows:
+        rows = (
+            "1 row that no cluster claims in most draws is"
+            if claimed.rows == 1
+            else f"{claimed.rows:,} rows that no cluster claims in most draws are"
+        )
+        said = (diagnostics, (*said[1], f"{rows} with the likeliest one: confidence_ says how unsure that is"))
+    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
+    prior = best_prior(X, labels, settings, prior)
+    mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
+    log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
+    return Answer(labels, mixture, log_posterior, alpha, prior, confidence(draws.kept_labels, labels), *said)
+
+
+def largest_first(labels: IntArray) -> IntArray:
+    """The same clusters by other numbers: 0 is the largest. Outliers (-1) stay."""
+    return renumbered(labels, by_size(np.bincount(labels[labels >= 0])))
+
+
+def by_size(sizes: Any) -> IntArray:
+    """The numbers of clusters, the largest first."""
+    return np.argsort(-sizes, kind="stable")
+
+
+def renumbered(labels: IntArray, order: IntArray) -> IntArray:
+    """Labels by the places of their clusters in an order."""
+    numbers = np.empty(len(order) + 1, labels.dtype)
+    numbers[order] = np.arange(len(order))
+    # What -1 finds.
+    numbers[-1] = -1
+    return np.asarray(numbers[labels])
+
+
+def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
+    """The best labels that the search has met, the largest cluster first, and its statistics where they are known: of
+    points that are elsewhere, as are their labels."""
+    statistics: Any = result.statistics
+    if statistics is None:
+        return largest_first(result.labels), None
+    count = len(statistics.counts) - int(outliers)
+    order = by_size(statistics.counts[:count])
+    labels: Any = result.labels
+    own = labels.map_blocks(renumbered, order, dtype=labels.dtype)
+    return own, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
+
+
+def learned_values(result: Result, hyperprior: LearnedPrior | None, first: Prior) -> Summary | None:
+    """What was learned of a default prior: what goes with the labels, or the draws' medians; of a backend that learns
+    none, what the first prior says."""
+    if hyperprior is None:
+        return None
+    if not result.draw_priors:
+        return hyperprior.summary(result.prior or first)
+    return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
+
+
+def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> Prior:
+    """The prior that is most probable given some labels."""
+    if settings.hyperprior is None:
+        return settings.prior
+    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels))
+    return prior
+
+
+def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float, prior: Prior) -> float:
+    """log p(labels, concentration, prior, X), up to a constant, of any labels."""
+    outliers = int(settings.outlier_weight > 0)
+    statistics = prior.statistics(X, labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers)
+    log_marginal = prior.log_marginal_likelihood(statistics)
+    if settings.outlier_prior is not None:
+        log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
+    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
+    return of_prior + log_joint_with_outliers(
+        alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
+    )
+
+
+def sample_of(points: Points) -> Points:
+    """Rows that a fitted model keeps; all of them if they are few."""
+    rows = kept_rows(*points.shape)
+    return points if len(rows) == points.shape[0] and not is_remote(points) else points[rows]
+
+
+def kept_rows(rows: int, columns: int) -> IntArray:
+    """The numbers of the rows that a fitted model keeps, evenly spaced."""
+    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
+    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+
+
+def generator(model: Any) -> np.random.Generator:
+    """Chance, as `random_state` has it."""
+    return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+
+
+class PosteriorMixin:
+    """What a fitted model says from its draws."""
+
+    draws_: Draws | None
+    labels_: IntArray
+    mixture_: Mixture
+    loss: str
+
+    def _draws(self) -> Draws:
+        check_is_fitted(self)
+        if self.draws_ is None:
+            raise ValueError("this needs draws from the posterior: n_draws should be above 0")
+        return self.draws_
+
+    def coclustering(self, rows: Any = None) -> Float64Array:
+        """The probability that two points share a cluster, by the draws.
+
+        Parameters
+        ----------
+        rows : list of int, default=None
+            Numbers of some rows; None for all of them, which takes N x N numbers.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n)
+            1 on the diagonal.
+        """
+        from dpmmwrap.posterior.representative import coclustering
+
+        return coclustering(self._draws().kept_labels, rows)
+
+    def density(
+        self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
+    ) -> Density:
+        """The density of Gaussian clusters at each row, and how sure that is.
+
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
+        them. Without draws the partition is `labels_`, and the bands know nothing of others.
+
+        Parameters
+        ----------
+        X : array or table, shape (n, D)
+            Rows with the columns of the fit; with `columns`, an array with just these.
+        quantiles : list of float, default=(0.05, 0.5, 0.95)
+            Of the density, over drawn mixtures.
+        columns : list of str or int, default=None
+            Of whose marginal density is asked, by name or place; None for all.
+
+        Returns
+        -------
+        Density
+            `mean`, shape (n,), and `quantiles`, shape (q, n).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> low, high = model.density([[0.0], [4.5]], quantiles=(0.05, 0.95), columns=[0]).quantiles
+        >>> bool(low[0] > high[1])
+        True
+        """
+        check_is_fitted(self)
+        rows = X if columns is not None else self._rows(X)  # type: ignore[attr-defined]
+        return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
+
+    def credible_ball(self, level: float = 0.95) -> CredibleBall:
+        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The share of the draws that the ball holds.
+
+        Returns
+        -------
+        CredibleBall
+            The radius, and the clusterings on the edge; `print` says it in a sentence.
+        """
+        from dpmmwrap.posterior.credible_ball import credible_ball
+
+        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
+
+    def groups(self, X: Any = None, *, method: str = "dip", cut: float | None = None) -> Groups:
+        """Clusters that overlap, joined step by step into a tree.
+
+        A class that is not one Gaussian is found as several clusters; joined, they are one group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D), default=None
+            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
+        method : {"dip", "demp", "entropy"}, default="dip"
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
+            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            lowers the entropy most (Baudry et al. 2010).
+        cut : float, default=None
+            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
+
+        Returns
+        -------
+        Groups
+            The tree, and where to cut it.
+
+        Examples
+        --------
+        Points on an arc are cut into several Gaussians, which overlap:
+
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> angle = np.linspace(0, 3, 400)
+        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+        >>> X += 0.05 * np.random.default_rng(0).normal(size=X.shape)
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> groups = model.groups()
+        >>> groups.suggested < model.n_clusters_
+        True
+        >>> groups.of_points(model.labels_).shape
+        (400,)
+        """
+        check_is_fitted(self)
+        if X is not None:
+            return self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
+        kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
+        return kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
+
+        Returns
+        -------
+        xarray.DataTree or arviz.InferenceData
+            n_clusters, alpha, weights, and lp among the sample statistics.
+        """
+        from dpmmwrap.posterior.arviz import to_arviz
+
+        return to_arviz(self._draws())

@@ -1,0 +1,142 @@
+"""Predictions averaged over draws: the mixtures of several draws, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families import prior_from_fields
+from dpmmwrap.families.base import Points, Prior, concatenate, take
+from dpmmwrap.families.screening import log_joint, log_sum
+from dpmmwrap.files import read_arrays
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+
+DRAWS = 30
+"""Draws that are averaged over, evenly spaced: a probability is then within .1 of all draws' as a rule."""
+PREFIX = "averaged_"
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The components of the mixtures of several draws, and the cluster of the labels that each stands for."""
+
+    posterior: Any
+    """A batch of all draws' components, draw after draw."""
+    weights: Float64Array
+    """Of each component in its draw."""
+    starts: IntArray
+    """The first component of each draw."""
+    clusters: IntArray
+    """What each component stands for; -1 for outliers."""
+
+    @classmethod
+    def of(
+        cls,
+        X: Points,
+        draws: IntArray,
+        labels: IntArray,
+        priors: Sequence[Prior],
+        outlier_weight: float,
+        outlier_prior: Any,
+    ) -> Averaged:
+        """Of evenly spaced draws (M, N), each with its prior, matched with `labels`."""
+        from dpmmwrap.posterior.matching import match
+
+        chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
+        statistics, clusters, weights, specials = [], [], [], []
+        for draw in chosen:
+            own = np.asarray(draws[draw])
+            count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
+            # Outliers as one component more, after the others.
+            found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside)
+            inside = found.counts[:count]
+            statistics.append(found)
+            clusters.append(np.append(match(own, labels), np.full(outside, -1)))
+            weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))
+            specials.append(count if outside else -1)
+        starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
+        every = concatenate(statistics)
+        posterior = priors[chosen[0]].posterior(every)
+        for begin, end, draw in zip(starts, [*starts[1:], len(every.counts)], chosen, strict=True):
+            if priors[draw] is not priors[chosen[0]]:
+                rows = np.arange(begin, end)
+                posterior = posterior.replaced(rows, priors[draw].posterior(take(every, rows)))
+        if outlier_prior is not None:
+            places = starts + np.array(specials)
+            posterior = posterior.replaced(places, outlier_prior.posterior(take(every, places)))
+        return cls(posterior, np.concatenate(weights), starts, np.concatenate(clusters))
+
+    def shifted(self, offset: FloatArray) -> Averaged:
+        """The same for data from which `offset` has been subtracted."""
+        return Averaged(self.posterior.shifted(offset), self.weights, self.starts, self.clusters)
+
+    @cached_property
+    def _columns(self) -> Float64Array:
+        """Which component counts for which cluster, the outliers' last (components, K + 1); a share of one draw."""
+        columns = np.zeros((len(self.clusters), int(self.clusters.max(initial=-1)) + 2))
+        columns[np.arange(len(self.clusters)), self.clusters] = 1 / len(self.starts)
+        return columns
+
+    @cached_property
+    def _sizes(self) -> IntArray:
+        """Components of each draw."""
+        return np.diff(np.append(self.starts, len(self.clusters)))
+
+    def _log_densities(self, points: Points) -> Float64Array:
+        """log of weight times predictive density (rows, components)."""
+        with np.errstate(divide="ignore"):
+            return log_joint(self.posterior, points, np.log(self.weights), self.starts)
+
+    def _shares(self, points: Points) -> tuple[Float64Array, Float64Array]:
+        """Each component's share of its draw's mixture (rows, components), and the mixtures' log densities (rows,
+        draws)."""
+        densities = self._log_densities(points)
+        best = np.maximum.reduceat(densities, self.starts, axis=1)
+        densities -= np.repeat(best, self._sizes, axis=1)
+        shares = np.exp(densities, out=densities)
+        sums = np.add.reduceat(shares, self.starts, axis=1)
+        shares /= np.repeat(sums, self._sizes, axis=1)
+        return shares, best + np.log(sums)
+
+    def predict_proba(self, points: Points, columns: int) -> Float64Array:
+        """The mean over draws of each cluster's probability (rows, columns), the outliers' last if there are any."""
+        shares, _ = self._shares(points)
+        means = shares @ self._columns
+        own = means.shape[1] - 1
+        found = np.zeros((len(means), columns))
+        found[:, :own] = means[:, :own]
+        if columns > own:
+            found[:, columns - 1] += means[:, own]
+        return found
+
+    def score_samples(self, points: Points) -> Float64Array:
+        """log of the mean over draws of the predictive density."""
+        return np.asarray(log_sum(self._shares(points)[1]) - np.log(len(self.starts)))
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file needs to hold."""
+        own = {"weights": self.weights, "starts": self.starts, "clusters": self.clusters}
+        fields = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
+        return {f"{PREFIX}{name}": array for name, array in (own | fields).items()}
+
+    @classmethod
+    def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> Averaged | None:
+        """From a file that has it."""
+        names = ("weights", "starts", "clusters", *fields)
+        found = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
+        if not found:
+            return None
+        if len(found) < len(names):
+            raise ValueError("the averages over draws are not whole")
+        weights, starts, clusters, *values = (found[f"{PREFIX}{name}"] for name in names)
+        if (
+            not (len(weights) == len(clusters) == len(values[-1]))
+            or (np.diff(np.append(starts, len(weights))) < 1).any()
+        ):
+            raise ValueError("its arrays do not belong together")
+        return cls(prior_from_fields(family, values), weights, starts, clusters)

@@ -1,0 +1,153 @@
+"""How sure the density is: mixtures drawn from the posterior, with their weights, means and covariances.
+
+A predictive density has all uncertainty averaged out. Its band needs mixtures one by one: the partition of a draw, and
+given it the weights, Dirichlet by the clusters' counts, and each cluster's Gaussian, by its posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.families.base import Prior
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from dpmmwrap.mixture import Mixture
+
+GAUSSIAN = ("full", "diag", "spherical")
+MIXTURES = 300
+"""Mixtures that are drawn: the ends of a band of 90% are then within a fiftieth of that share."""
+
+
+class Density(NamedTuple):
+    """A density at some points, and how far it may lie from there."""
+
+    mean: Float64Array
+    """The mean over drawn mixtures (n,): the posterior predictive."""
+    quantiles: Float64Array
+    """A row for each quantile that was asked for (q, n)."""
+
+
+class Components(NamedTuple):
+    """The components of one or several partitions, one after the other."""
+
+    posterior: Any
+    counts: Float64Array
+    """Points of each; those of outliers do not matter."""
+    outside: Float64Array
+    """The fixed weight of outlier components; 0 for clusters."""
+    starts: IntArray
+
+
+def density_of(
+    mixture: Mixture, points: FloatArray, quantiles: Sequence[float], columns: list[int] | None, rng: Generator
+) -> Density:
+    """The density at points (n, D), or of some columns at points that have only these."""
+    own = components_of(mixture)
+    rounds = -(-MIXTURES // len(own.starts))
+    found = np.concatenate([one_round(mixture, own, points, columns, rng) for _ in range(rounds)])
+    return Density(found.mean(axis=0), np.quantile(found, np.asarray(quantiles, dtype=np.float64), axis=0))
+
+
+def components_of(mixture: Mixture) -> Components:
+    """Of all partitions over which a mixture is averaged, or of the only one."""
+    total, averaged, share = mixture.counts.sum(), mixture.averaged, 1 - mixture.outlier_weight
+    starts: IntArray
+    if averaged is None:
+        weights, posterior, starts = np.exp(mixture._log_weights), mixture.posterior, np.zeros(1, np.int64)
+    else:
+        weights, posterior, starts = averaged.weights, averaged.posterior, averaged.starts
+    outside = np.zeros(len(weights))
+    if mixture.outlier_weight > 0:
+        # Outliers are the last component of a partition.
+        outside[np.append(starts[1:], len(weights)) - 1] = mixture.outlier_weight
+    return Components(posterior, np.where(outside > 0, 0.0, weights * total / share), outside, starts)
+
+
+def one_round(
+    mixture: Mixture, own: Components, points: FloatArray, columns: list[int] | None, rng: Generator
+) -> Float64Array:
+    """The densities of a mixture of each partition (partitions, n)."""
+    gammas = rng.standard_gamma(own.counts)
+    sums = np.repeat(np.add.reduceat(gammas, own.starts), np.diff(np.append(own.starts, len(gammas))))
+    weights = own.outside + (1 - mixture.outlier_weight) * gammas / sums
+    means, covariances = own.posterior.draw_gaussians(rng)
+    if columns is not None:
+        if mixture.restored is not None:
+            means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
+        means, covariances = means[:, columns], marginal(covariances, columns)
+    densities = np.exp(log_normal(points, means, covariances))
+    return np.asarray(np.add.reduceat(weights[:, None] * densities, own.starts, axis=0))
+
+
+def marginal(covariances: Float64Array, columns: list[int]) -> Float64Array:
+    """Covariances (K, D, D), or variances (K, D), of some columns."""
+    own = covariances[:, columns]
+    return own if covariances.ndim == 2 else own[:, :, columns]
+
+
+def log_normal(points: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
+    """log densities of Gaussians (K, n) by their covariances (K, D, D) or variances (K, D)."""
+    steps = np.asarray(points, dtype=np.float64) - means[:, None]
+    if covariances.ndim == 2:
+        squares = np.einsum("knd,kd->kn", steps**2, 1 / covariances)
+        halves = 0.5 * np.log(covariances).sum(axis=1)
+    else:
+        factors = np.linalg.cholesky(covariances)
+        squares = (np.linalg.solve(factors, np.swapaxes(steps, 1, 2)) ** 2).sum(axis=1)
+        halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    return np.asarray(-0.5 * (squares + means.shape[1] * math.log(2 * math.pi)) - halves[:, None])
+
+
+def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator) -> tuple[Float64Array, IntArray]:
+    """A data set from a Dirichlet process mixture of Gaussians, as the prior expects it, and its clusters.
+
+    Parameters
+    ----------
+    prior : NIW, NIG or SphericalNIG
+        Of the clusters.
+    alpha : float
+        The concentration.
+    n_samples : int
+        How many points.
+    rng : numpy.random.Generator
+        Where chance comes from.
+
+    Returns
+    -------
+    X : ndarray of float64, shape (n_samples, D)
+        The points.
+    labels : ndarray of int32, shape (n_samples,)
+        The cluster of each, by the Chinese restaurant process.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import NIW
+    >>> from dpmmwrap.posterior.density import prior_predictive
+    >>> X, labels = prior_predictive(NIW.reference(2), 1.0, 100, np.random.default_rng(0))
+    >>> X.shape, labels[0]
+    ((100, 2), np.int32(0))
+    """
+    labels = np.zeros(n_samples, np.int32)
+    for i in range(1, n_samples):
+        # Beside one of those who are there, or at a new table.
+        seat = rng.random() * (i + alpha)
+        labels[i] = labels[int(seat)] if seat < i else labels[:i].max() + 1
+    count = int(labels.max(initial=-1)) + 1
+    means, covariances = batch_of(prior, count).draw_gaussians(rng)
+    normal = rng.standard_normal(means[labels].shape)
+    if covariances.ndim == 2:
+        return means[labels] + np.sqrt(covariances)[labels] * normal, labels
+    return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], normal), labels
+
+
+def batch_of(prior: Any, count: int) -> Any:
+    """As many copies of one prior: the posteriors of clusters without points."""
+    nothing = prior.statistics(np.zeros((0, prior.dim)), np.zeros(0, np.int32), count)
+    return prior.posterior(nothing)

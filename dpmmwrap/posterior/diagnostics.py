@@ -1,0 +1,129 @@
+"""Whether the draws can be trusted: R-hat and effective sample size (Vehtari et al. 2021), computed by arviz-stats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.posterior.draws import Draws
+
+LARGEST = 3
+"""How many of the largest clusters' weights are looked at."""
+MAX_R_HAT = 1.1
+"""Vehtari et al. ask for 1.01. But R-hat^2 is about 1 + (halves of chains) / (effective sample size), so that from 1.04
+on, with four chains, too few effective draws are reported anyway. This is for chains that are elsewhere, as opposed to
+short: of 4 x 20 independent draws, the worst of six quantities exceeds 1.05 six times in ten, 1.1 once in twenty."""
+MIN_ESS = 100
+"""Draws worth fewer independent ones than this leave the ends of a 95% interval to a couple of them."""
+MIN_DRAWS = 4
+"""Of each chain, below which nothing can be said."""
+WORDS = {
+    "n_clusters": "the number of clusters",
+    "log_posterior": "the log posterior",
+    "alpha": "the concentration",
+    "weight_1": "the largest cluster's weight",
+    "weight_2": "the second largest cluster's weight",
+    "weight_3": "the third largest cluster's weight",
+}
+
+
+class Diagnostic(NamedTuple):
+    """One quantity, and how well the chains agree about it."""
+
+    name: str
+    mean: float
+    sd: float
+    r_hat: float
+    """1 where all draws are the same, infinite where each chain stays at another value, NaN of too few draws."""
+    ess_bulk: float
+    """How many independent draws would tell as much about the mean, in all chains together."""
+    ess_tail: float
+    """The same of the 5% and 95% quantiles."""
+
+
+def diagnose(draws: Draws) -> list[Diagnostic]:
+    """Diagnostics of what does not depend on clusters' numbers: how many they are, the log posterior, the
+    concentration unless it is fixed, the largest weights."""
+    quantities: dict[str, Any] = {"n_clusters": draws.n_clusters, "log_posterior": draws.log_posterior}
+    if np.ptp(draws.alpha) > 0:
+        quantities["alpha"] = draws.alpha
+    largest = decreasing_weights(draws.weights)[..., :LARGEST]
+    for rank in range(largest.shape[2]):
+        if largest[..., rank].any():
+            quantities[f"weight_{rank + 1}"] = largest[..., rank]
+    return [diagnostic(name, np.asarray(values, np.float64)) for name, values in quantities.items()]
+
+
+def decreasing_weights(weights: Float64Array) -> Float64Array:
+    """Each draw's weights from the largest to the smallest."""
+    return np.asarray(-np.sort(-weights, axis=-1))
+
+
+def diagnostic(name: str, values: Float64Array) -> Diagnostic:
+    """Of one quantity (chains, draws)."""
+    sd = float(values.std(ddof=1)) if values.size > 1 else math.nan
+    if values.shape[1] < MIN_DRAWS or not np.isfinite(values).all():
+        return Diagnostic(name, float(values.mean()), sd, math.nan, math.nan, math.nan)
+    from arviz_stats.base.array import array_stats
+
+    stats: Any = array_stats
+    bulk, tail = stats.ess(values, method="bulk"), stats.ess(values, method="tail", prob=(0.05, 0.95))
+    return Diagnostic(name, float(values.mean()), sd, r_hat(values, stats), float(bulk), float(tail))
+
+
+def r_hat(values: Float64Array, stats: Any) -> float:
+    """The rank-normalised split R-hat of (chains, draws)."""
+    half = values.shape[1] // 2
+    halves = np.concatenate([values[:, :half], values[:, -half:]])
+    if not np.ptp(halves, axis=1).any():
+        # Without any variance within chains R-hat is 0 / 0 or infinite.
+        return math.inf if np.ptp(halves) > 0 else 1.0
+    if len(values) == 1:
+        # arviz-stats wants two chains or more, which it halves once more.
+        values = halves
+    if values.shape[1] < MIN_DRAWS:
+        return math.nan
+    # Draws that lie at two values, equally far from the median, have no variance once they are folded there.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(stats.rhat(values))
+
+
+def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
+    """What is wrong with the draws and what to do about it, in one sentence; None where nothing is."""
+    if all(math.isnan(found.r_hat) for found in diagnostics):
+        return "there are too few draws to tell whether the chains agree: draw more"
+    worst = max(diagnostics, key=lambda found: -math.inf if math.isnan(found.r_hat) else found.r_hat)
+    if worst.r_hat > MAX_R_HAT:
+        who = "the chains disagree" if n_chains > 1 else "the chain has not settled"
+        value = "infinite" if math.isinf(worst.r_hat) else f"{worst.r_hat:.2f}"
+        remedies = "more draws or a longer search before them (max_iter)"
+        if n_chains == 1:
+            remedies = "more draws, a longer search before them (max_iter), or several chains"
+        return f"{who}: R-hat of {WORDS[worst.name]} is {value}, and should be below {MAX_R_HAT}: try {remedies}"
+    fewest = min(diagnostics, key=least_ess)
+    if least_ess(fewest) < MIN_ESS:
+        return (
+            f"the draws of {WORDS[fewest.name]} are worth only {least_ess(fewest):.0f} independent ones, and intervals "
+            f"need at least {MIN_ESS}: draw more"
+        )
+    return None
+
+
+def least_ess(found: Diagnostic) -> float:
+    """The smaller of a quantity's effective sample sizes; what is not known is no reason to complain."""
+    sizes = [size for size in (found.ess_bulk, found.ess_tail) if not math.isnan(size)]
+    return min(sizes, default=math.inf)
+
+
+def interval(n_clusters: IntArray | FloatArray, level: float = 0.95) -> tuple[int, int]:
+    """The equal-tailed interval that holds at least `level` of the draws, at most half of the rest on either side."""
+    if not 0 < level <= 1:
+        raise ValueError(f"level should be above 0 and at most 1, got {level}")
+    ordered = np.sort(np.ravel(n_clusters))
+    if not len(ordered):
+        raise ValueError("an interval needs at least one draw, got none")
+    outside = int(len(ordered) * (1 - level) / 2 + 1e-9)
+    return int(ordered[outside]), int(ordered[len(ordered) - 1 - outside])

@@ -1,0 +1,168 @@
+"""What was sampled: the draws of all chains from the posterior, after the search."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.files import InputError, check_writable, read_arrays, write_npz
+from dpmmwrap.files.problems import DAMAGE
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+FORMAT = "dpmmwrap draws 1"
+IN_MEMORY = 1 << 30
+"""Bytes of labels up to which they are kept in memory; more go to a file in the folder for temporary ones."""
+
+
+@dataclass(frozen=True, repr=False)
+class Draws:
+    """Draws from the posterior: every array begins with an axis of chains and one of draws.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> settings = {"init": "kmeans", "covariance_type": "full", "random_state": 0}
+    >>> draws = DPMM(n_draws=10, n_chains=2, **settings).fit(X).draws_
+    >>> draws.n_clusters.shape, draws.labels.shape
+    ((2, 10), (2, 10, 100))
+    """
+
+    n_clusters: IntArray
+    """Clusters of each draw (chains, draws)."""
+    alpha: Float64Array
+    """The concentration (chains, draws)."""
+    log_posterior: Float64Array
+    """log p(labels, concentration, prior, X), up to a constant (chains, draws)."""
+    weights: Float64Array
+    """Each cluster's share of the points (chains, draws, most clusters): entry k is of the points with label k, zero
+    where there are none. Numbers of clusters mean nothing from one draw to the next."""
+    splits: IntArray
+    splits_proposed: IntArray
+    merges: IntArray
+    merges_proposed: IntArray
+    """Moves since the draw before (chains, draws)."""
+    labels: IntArray | None = None
+    """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
+    prior_kappa: Float64Array | None = None
+    prior_width: Float64Array | None = None
+    prior_strength: Float64Array | None = None
+    """What was learned of the prior (chains, draws): its kappa, how wide clusters are (as a share of the data's
+    variance), how sure it is of that; None where it was not learned."""
+
+    def __repr__(self) -> str:
+        fewest, most = int(self.n_clusters.min()), int(self.n_clusters.max())
+        clusters = f"{fewest} to {most} clusters" if most > fewest else f"{most} cluster{'' if most == 1 else 's'}"
+        kept = "without labels" if self.labels is None else f"with the labels of {self.labels.shape[2]:,} points"
+        return f"Draws({self.n_chains} x {self.n_draws}: {clusters}, {kept})"
+
+    @property
+    def n_chains(self) -> int:
+        return int(self.n_clusters.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Of each chain."""
+        return int(self.n_clusters.shape[1])
+
+    @property
+    def kept_labels(self) -> IntArray:
+        """The labels of all chains' draws, one after the other (chains x draws, points)."""
+        if self.labels is None:
+            raise ValueError("this needs the labels of the draws, which were not kept: keep_labels should be True")
+        return self.labels.reshape(-1, self.labels.shape[2])
+
+    def save(self, path: str | Path) -> None:
+        """Write the draws as plain arrays: loading them cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file; it appears whole or not at all.
+        """
+        write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a file needs to hold."""
+        every = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in every.items() if value is not None}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Draws:
+        """Read what `save` wrote; a damaged file is refused with one sentence.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file.
+
+        Returns
+        -------
+        Draws
+            What was saved.
+        """
+        if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
+            raise InputError(f"{path} should be a {FORMAT!r} file")
+        found = cls.read(path)
+        assert found is not None
+        return found
+
+    @classmethod
+    def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
+        """From a file whose arrays' names begin with a prefix; None where it has none."""
+        required = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is MISSING)
+        optional = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is not MISSING)
+        if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
+            return None
+        found = read_arrays(path, required=required, optional=optional)
+        found = {name.removeprefix(prefix): array for name, array in found.items()}
+        shape = found["n_clusters"].shape
+        if len(shape) != 2 or any(array.shape[:2] != shape for array in found.values()):
+            raise InputError(f"{path} has damaged draws: their arrays do not belong together")
+        return cls(**found)
+
+
+def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) -> IntArray:
+    """Where the labels of draws are written: in memory, or in a file if they are many or the run has a checkpoint.
+
+    Beside a checkpoint the file stays and is gone on with; a temporary one goes with the array.
+    """
+    size = 4 * int(np.prod(shape))
+    if checkpoint is not None:
+        path = labels_file(checkpoint)
+        found = stored_labels(path)
+        if found is not None and found.shape == shape and found.dtype == np.int32:
+            return found
+        check_writable(path, needed=size)
+        return np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    if size <= IN_MEMORY:
+        return np.empty(shape, np.int32)
+    with tempfile.NamedTemporaryFile(prefix="dpmmwrap-draws-", suffix=".npy", delete=False) as file:
+        path = Path(file.name)
+    try:
+        check_writable(path, needed=size)
+        array = np.lib.format.open_memmap(path, "w+", np.int32, shape)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    weakref.finalize(array, path.unlink, missing_ok=True)
+    return array
+
+
+def stored_labels(path: Path) -> IntArray | None:
+    """The array in a file, not read but mapped; None where there is no such file, or a damaged one."""
+    try:
+        return np.load(path, mmap_mode="r+", allow_pickle=False) if path.exists() else None
+    except (OSError, *DAMAGE):
+        return None
+
+
+def labels_file(checkpoint: Path) -> Path:
+    """The file of the labels of draws beside a checkpoint."""
+    return checkpoint.with_name(f"{checkpoint.name}.labels.npy")

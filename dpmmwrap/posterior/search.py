@@ -1,0 +1,293 @@
+"""The greedy search for the partition of least expected loss, in the manner of SALSO (Dahl, Johnson and Mueller 2022).
+
+A candidate's clusters are compared with the clusters of all draws at once, in one table of overlaps. A point that
+joins a cluster of n points adds f(n + 1) - f(n) to a sum of f, so what a move changes is read off the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.special import compiled, compiled_float64
+from dpmmwrap.posterior.matching import numbered
+
+MIN_DRAWS, MAX_DRAWS = 16, 400
+"""The search looks at so many draws, evenly spaced; where there are fewer, at all."""
+MAX_WORK = 1e9
+"""Points x clusters x draws: fewer draws where these are many, 43 of a million points in 23 clusters."""
+CACHED_CELLS = 4_000_000
+"""Clusters x clusters x draws: the same, so that tables stay where they are quick to read."""
+MAX_CELLS = 24_000_000
+"""Of the table of overlaps, of 12 bytes each: fewer clusters of the candidate where a draw has thousands."""
+CANDIDATES = 32
+"""Draws that are tried as they are."""
+MIN_STARTS, MAX_STARTS, STARTS_WORK = 4, 16, 150_000_000
+"""How many of the best draws are refined, and as many partitions that are built point by point: the more the smaller
+points x clusters x draws, as seeds differ in the fourth digit of the loss with 4 and hardly with 16."""
+FIRST_SWEEPS, SWEEPS = 4, 30
+"""Of each start, and of the best of them."""
+TOLERANCE = 1e-9
+"""What may be rounding and is no reason to move a point."""
+
+
+class SearchData(NamedTuple):
+    """The draws that the search looks at."""
+
+    draws: IntArray
+    """Their numbers (S,)."""
+    classes: Any
+    """Each point's cluster in each of them, without gaps (N, S): a point's entries are neighbours in memory."""
+    first: IntArray
+    """The table's row of each draw's first cluster, then how many rows there are (S + 1,)."""
+    outliers: IntArray
+    """The table's rows of outliers."""
+    capacity: int
+    """The most clusters that a candidate may have on the way."""
+    limit: int
+    """The most that it may have in the end: as many as a draw has."""
+    beyond: IntArray
+    """A few of the draws that have more."""
+    values: Float64Array
+    """f(0), ..., f(N)."""
+    steps: Float64Array
+    """f(n + 1) - f(n), for n = 0, ..., N."""
+
+
+class Candidate(NamedTuple):
+    """A partition and its table of overlaps. Changed in place."""
+
+    labels: IntArray
+    """(N,), -1 for points that have no cluster yet."""
+    sizes: IntArray
+    """Of its clusters, 0 where a number is free (capacity,)."""
+    counts: IntArray
+    """How many points each of the draws' clusters shares with each of its clusters (all draws' clusters, capacity)."""
+    gains: Float64Array
+    """f(n + 1) - f(n) of each of these counts."""
+
+
+def search(data: SearchData, seed: int) -> Candidate:
+    """The best candidate found, from the best of the draws and from partitions that are built in random order."""
+    rng = np.random.default_rng(seed)
+    nobody = np.full(len(data.classes), -1, np.int32)
+    found = []
+    affordable = STARTS_WORK // (len(data.classes) * int(data.first[-1]))
+    n_starts = min(max(affordable, MIN_STARTS), MAX_STARTS)
+    for start in best_draws(data, n_starts) + [nobody.copy() for _ in range(n_starts)]:
+        labels = limited(refine(new_candidate(start, data), data, rng, FIRST_SWEEPS), data)
+        candidate = new_candidate(labels, data)
+        found.append((total_loss(candidate, data), labels))
+    # Tables are large: one at a time.
+    best = min(found, key=lambda run: run[0])[1]
+    data = data._replace(capacity=max(data.limit, int(best.max()) + 1))
+    return refine(new_candidate(best, data), data, rng, SWEEPS)
+
+
+def limited(candidate: Candidate, data: SearchData) -> IntArray:
+    """A candidate's labels from 0 without gaps, after as many merges as the limit asks for. In place.
+
+    Draws that come from several modes would else be represented by all the pieces that their clusters have in common,
+    more of them than any draw has clusters.
+    """
+    while np.count_nonzero(candidate.sizes) > data.limit:
+        merge(candidate, data, best_pair(candidate, data))
+    return np.unique(candidate.labels, return_inverse=True)[1].astype(np.int32)
+
+
+def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> SearchData:
+    """Evenly spaced draws, one at a time. O(N) a draw."""
+    points = draws.shape[1]
+    most = max(len(numbered(draws[draw])[1]) for draw in evenly_spaced(len(draws), MIN_DRAWS))
+    affordable = min(MAX_WORK / (points * most), CACHED_CELLS / most**2)
+    chosen = evenly_spaced(len(draws), int(min(max(affordable, MIN_DRAWS), MAX_DRAWS)))
+    classes: Any = np.empty((points, len(chosen)), np.uint16)
+    first, outliers = [0], []
+    for place, draw in enumerate(chosen):
+        numbers, found = numbered(draws[draw])
+        if found[0] < 0:
+            outliers.append(first[-1])
+        if len(found) > np.iinfo(np.uint16).max:
+            classes = classes.astype(np.int32, copy=False)
+        classes[:, place] = numbers
+        first.append(first[-1] + len(found))
+    most = int(np.diff(first).max())
+    capacity = min(most + max(8, most // 2), points, max(MAX_CELLS // first[-1], 2))
+    beyond = chosen[np.diff(first) > capacity]
+    beyond = beyond[evenly_spaced(len(beyond), MIN_STARTS)] if len(beyond) else beyond
+    sizes = (capacity, min(most, capacity))
+    return SearchData(chosen, classes, np.array(first), np.array(outliers, int), *sizes, beyond, values, steps)
+
+
+def evenly_spaced(available: int, wanted: int) -> IntArray:
+    """At most so many of the numbers from 0, the first and the last among them."""
+    return np.unique(np.linspace(0, available - 1, min(available, wanted)).round().astype(int))
+
+
+def best_draws(data: SearchData, wanted: int) -> list[IntArray]:
+    """Labels of the draws of least expected loss, among some that are evenly spaced."""
+    found: dict[float, IntArray] = {}
+    for draw in evenly_spaced(len(data.draws), CANDIDATES):
+        if data.first[draw + 1] - data.first[draw] <= data.capacity:
+            labels = data.classes[:, draw].astype(np.int32)
+            # Draws of the same loss are nearly always the same partition.
+            found[round(total_loss(new_candidate(labels, data), data), 6)] = labels
+    return [found[loss] for loss in sorted(found)[:wanted]]
+
+
+def new_candidate(labels: IntArray, data: SearchData) -> Candidate:
+    """Count a partition's overlaps with all draws. O(N S)."""
+    counts = np.zeros((data.first[-1], data.capacity), np.int32)
+    count_overlaps(data.classes, data.first, labels, counts)
+    sizes = np.bincount(labels[labels >= 0], minlength=data.capacity).astype(np.int32)
+    return Candidate(labels, sizes, counts, data.steps[counts])
+
+
+def total_loss(candidate: Candidate, data: SearchData) -> float:
+    """What a candidate changes in the expected loss: the sum of f(n_k), less twice the draws' mean of f(n_kl)."""
+    overlaps = float(data.values[candidate.counts].sum())
+    return float(data.values[candidate.sizes].sum()) - 2 * overlaps / len(data.draws)
+
+
+def refine(candidate: Candidate, data: SearchData, rng: Generator, sweeps: int) -> Candidate:
+    """Move points and merge clusters until nothing lowers the expected loss, or for so many sweeps. In place."""
+    for _ in range(sweeps):
+        order = rng.permutation(len(data.classes)).astype(np.int32)
+        moves = sweep(order, data.classes, data.first, *candidate, data.steps)
+        merges = merge_clusters(candidate, data)
+        if not moves and not merges:
+            break
+    return candidate
+
+
+class Pair(NamedTuple):
+    """Two clusters, what their union would change in the expected loss, and what is little beside it."""
+
+    kept: int
+    gone: int
+    change: float
+    scale: float
+
+
+def merge_clusters(candidate: Candidate, data: SearchData) -> int:
+    """Merge pairs of clusters while that lowers the expected loss, the best first; how many. In place."""
+    merges = 0
+    while np.count_nonzero(candidate.sizes) > 1:
+        pair = best_pair(candidate, data)
+        if pair.change >= -TOLERANCE * max(1.0, pair.scale):
+            break
+        merge(candidate, data, pair)
+        merges += 1
+    return merges
+
+
+def best_pair(candidate: Candidate, data: SearchData) -> Pair:
+    """The pair whose union is best, or least bad."""
+    labels, sizes, counts, _ = candidate
+    clusters = np.flatnonzero(sizes)
+    # A cluster and itself, on the diagonal, may be more than all points; only what is above it is looked at.
+    both = data.values[np.minimum(sizes[clusters, None] + sizes[clusters], len(labels))]
+    alone = data.values[sizes[clusters]]
+    change = both - alone[:, None] - alone - 2 / len(data.draws) * merged_overlaps(counts[:, clusters], data.values)
+    change[np.tril_indices(len(clusters))] = np.inf
+    one, other = np.unravel_index(change.argmin(), change.shape)
+    return Pair(int(clusters[one]), int(clusters[other]), float(change[one, other]), float(both[one, other]))
+
+
+def merge(candidate: Candidate, data: SearchData, pair: Pair) -> None:
+    """Put a cluster into another. In place."""
+    labels, sizes, counts, gains = candidate
+    labels[labels == pair.gone] = pair.kept
+    for array in (sizes, counts):
+        array[..., pair.kept] += array[..., pair.gone]
+        array[..., pair.gone] = 0
+    columns = [pair.kept, pair.gone]
+    gains[:, columns] = data.steps[counts[:, columns]]
+
+
+@compiled
+def count_overlaps(classes: Any, first: Any, labels: Any, counts: Any) -> None:
+    """Add each point to the cells of its draws' clusters and its own cluster. O(N S)."""
+    for i in range(len(labels)):
+        if labels[i] >= 0:
+            for draw in range(classes.shape[1]):
+                counts[first[draw] + classes[i, draw], labels[i]] += 1
+
+
+@compiled_float64
+def merged_overlaps(counts: Any, values: Any) -> Any:
+    """The sum over the table's rows of f(a + b) - f(a) - f(b), for each pair of columns. O(cells x clusters) at worst:
+    only overlaps that are not empty count, and each of the draws' clusters overlaps with few."""
+    total = np.zeros((counts.shape[1], counts.shape[1]))
+    present = np.empty(counts.shape[1], np.int32)
+    for row in range(len(counts)):
+        found = 0
+        for k in range(counts.shape[1]):
+            if counts[row, k] > 0:
+                present[found] = k
+                found += 1
+        for one in range(found):
+            a = counts[row, present[one]]
+            for other in range(one + 1, found):
+                b = counts[row, present[other]]
+                total[present[one], present[other]] += values[a + b] - values[a] - values[b]
+    return total
+
+
+@compiled_float64
+def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts: Any, gains: Any, steps: Any) -> Any:
+    """Let each point go where the expected loss is least: to a cluster or to a new one; how many moved. O(N S K)."""
+    n_draws, used, moves = classes.shape[1], 0, 0
+    joining, rows = np.empty(len(sizes)), np.empty(n_draws, np.int32)
+    for k in range(len(sizes)):
+        if sizes[k] > 0:
+            used = k + 1
+    for place in range(len(order)):
+        i = order[place]
+        own = labels[i]
+        joining[:used] = 0.0
+        for draw in range(n_draws):
+            row = first[draw] + classes[i, draw]
+            rows[draw] = row
+            for k in range(used):
+                joining[k] += gains[row, k]
+        # Without the point, its own cluster and its overlaps are smaller by one.
+        least = np.inf
+        if own >= 0:
+            overlaps = 0.0
+            for draw in range(n_draws):
+                overlaps += steps[counts[rows[draw], own] - 1]
+            least = steps[sizes[own] - 1] - 2.0 / n_draws * overlaps
+            least -= TOLERANCE * max(1.0, abs(least))
+        best, free = own, -1
+        for k in range(used):
+            if sizes[k] == 0:
+                free = k if free < 0 else free
+            elif k != own:
+                change = steps[sizes[k]] - 2.0 / n_draws * joining[k]
+                if change < least:
+                    best, least = k, change
+        if free < 0 and used < len(sizes):
+            free = used
+        # A cluster of its own costs the same wherever it is, so that a point that is alone stays (see TOLERANCE).
+        if free >= 0 and steps[0] < least:
+            best = free
+        if best == own:
+            continue
+        for draw in range(n_draws):
+            row = rows[draw]
+            if own >= 0:
+                counts[row, own] -= 1
+                gains[row, own] = steps[counts[row, own]]
+            counts[row, best] += 1
+            gains[row, best] = steps[counts[row, best]]
+        if own >= 0:
+            sizes[own] -= 1
+        sizes[best] += 1
+        labels[i] = best
+        used = max(used, best + 1)
+        moves += 1
+    return moves

@@ -1,0 +1,148 @@
+"""What happened in each iteration, whichever backend ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+if TYPE_CHECKING:
+    import pandas
+
+
+WINDOW, SHORTEST_WINDOW = 30, 5
+"""Iterations whose log posteriors are compared with those of as many before them; of a short search fewer."""
+TINY = 1e-5
+"""A rise by this share of the log posterior does not count."""
+GREEDY_STEPS = 5
+"""The last iterations of a search make no splits or merges and take the most likely label, as the reference's do; not
+before draws are made."""
+
+
+class Iteration(NamedTuple):
+    """One iteration of the chain: counts of moves, and the state it ended in."""
+
+    n_clusters: int
+    log_posterior: float
+    seconds: float
+    splits: int
+    splits_proposed: int
+    merges: int
+    merges_proposed: int
+    nmi: float = float("nan")
+    """Normalised mutual information with the truth; not a number when there is none."""
+    alpha: float = float("nan")
+    """The concentration; not a number where the backend does not say."""
+
+
+COLUMNS = Iteration._fields
+
+
+class Trace:
+    """The iterations of a fit; each column is an attribute and an array with one entry per iteration."""
+
+    n_clusters: IntArray
+    log_posterior: Float64Array
+    seconds: Float64Array
+    splits: IntArray
+    splits_proposed: IntArray
+    merges: IntArray
+    merges_proposed: IntArray
+    nmi: Float64Array
+    alpha: Float64Array
+    converted_from: str | None = None
+    """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
+
+    def __init__(self, iterations: list[Iteration] | None = None) -> None:
+        self.iterations: list[Iteration] = list(iterations or [])
+
+    def append(self, iteration: Iteration) -> None:
+        self.iterations.append(iteration)
+
+    def __len__(self) -> int:
+        return len(self.iterations)
+
+    def __getitem__(self, column: str) -> Any:
+        if column not in COLUMNS:
+            raise KeyError(f"a trace has the columns {', '.join(COLUMNS)}, not {column!r}")
+        values = [getattr(iteration, column) for iteration in self.iterations]
+        kind = np.float64 if column in ("log_posterior", "seconds", "nmi", "alpha") else np.int64
+        return np.array(values, dtype=kind)
+
+    def __getattr__(self, column: str) -> Any:
+        if column in COLUMNS:
+            return self[column]
+        raise AttributeError(f"a trace has no {column!r}; its columns are {', '.join(COLUMNS)}")
+
+    def is_flat(self) -> bool:
+        """Whether the log posterior has not risen by more than it varies anyway for a while, and not by a nat or by a
+        hundred-thousandth of it."""
+        return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
+
+    def still_rising(self) -> bool:
+        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what
+        the last, greedy steps brought aside."""
+        end = len(self) - GREEDY_STEPS
+        window = WINDOW if end >= 2 * WINDOW else end // 4
+        if window < SHORTEST_WINDOW or not self._rises(window, end):
+            return False
+        values = self.log_posterior
+        return bool(values[end - window : end].max() >= values[: end - window].max() + 1.0)
+
+    def _rises(self, window: int, end: int) -> bool:
+        """Whether the mean of so many log posteriors is above that of as many before."""
+        last = np.array([iteration.log_posterior for iteration in self.iterations[end - 2 * window : end]])
+        before, now = last[:window], last[window:]
+        return bool(now.mean() - before.mean() >= max(1.0, float(now.std()), TINY * abs(float(now.mean()))))
+
+    def stopped_by(self, most: int, stop_when_flat: bool) -> str:
+        """What has ended a search that was not interrupted: it was "flat", at the "limit" of a search that ends when it
+        is flat, or it had its "max_iter" iterations."""
+        if not stop_when_flat:
+            return "max_iter"
+        return "flat" if len(self) < most else "limit"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {column: self[column] for column in COLUMNS}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The trace as a data frame, indexed by iteration (from 1). Needs pandas."""
+        import pandas
+
+        index = pandas.RangeIndex(1, len(self) + 1, name="iteration")
+        return pandas.DataFrame(self.iterations, columns=COLUMNS, index=index)
+
+    def __repr__(self) -> str:
+        converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""
+        return f"Trace({len(self)} iterations{converted})"
+
+
+def told_length(iterations: int, stopped_by: str, chains: int = 1) -> str:
+    """How long a search was and why it has ended, in words; of several chains, the best one."""
+    count = f"{iterations:,} iteration{'' if iterations == 1 else 's'}"
+    several = f"{chains} chains, the best " if chains > 1 else ""
+    if stopped_by == "flat":
+        return f"{several}flat after {count}"
+    if stopped_by == "limit":
+        return f"{several}not flat after {count}, the limit"
+    return f"{chains} chains of {count}" if chains > 1 else count
+
+
+def entropy(counts: Float64Array) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def nmi_of_table(table: IntArray) -> float:
+    """Normalised mutual information (arithmetic mean) from a contingency table.
+
+    The same number as scikit-learn's, without its passes over the labels: a trace wants it every iteration.
+    """
+    counts = np.asarray(table, dtype=np.float64)
+    rows, columns = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
+    if rows == 0 and columns == 0:
+        return 1.0
+    shared = rows + columns - entropy(counts.ravel())
+    return max(0.0, 2 * shared / (rows + columns))
