@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmmwrap.backends.julia.workers import julia_workers
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.families.diagonal import NIG
-    from dpmmwrap.families.gaussian import NIW
-    from dpmmwrap.families.multinomial import Dirichlet
-    from dpmmwrap.families.spherical import SphericalNIG
+    from dpmmwrap.families.diagonal.prior import NIG
+    from dpmmwrap.families.diagonal.spherical import SphericalNIG
+    from dpmmwrap.families.full.prior import NIW
+    from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.mixture import load
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
@@ -33,10 +33,10 @@ __all__ = [
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
-    "Dirichlet": "dpmmwrap.families.multinomial",
-    "NIG": "dpmmwrap.families.diagonal",
-    "NIW": "dpmmwrap.families.gaussian",
-    "SphericalNIG": "dpmmwrap.families.spherical",
+    "Dirichlet": "dpmmwrap.families.multinomial.prior",
+    "NIG": "dpmmwrap.families.diagonal.prior",
+    "NIW": "dpmmwrap.families.full.prior",
+    "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
     "load": "dpmmwrap.mixture",

@@ -34,7 +34,7 @@ from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
-from dpmmwrap.families.defaults import is_costly
+from dpmmwrap.families.gaussian.defaults import is_costly
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice, ModelOptions, choose_model, concentration
 from dpmmwrap.model.empty_rows import with_values

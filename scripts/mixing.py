@@ -17,7 +17,7 @@ from arviz_stats.base import array_stats
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.model.choice import concentration
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import sampling

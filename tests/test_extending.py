@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.starts import Initializer, make_initializer
 

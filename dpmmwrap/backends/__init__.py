@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.posterior.draws import Draws
 from dpmmwrap.sampler.trace import Iteration, Trace

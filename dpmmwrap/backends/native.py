@@ -11,7 +11,7 @@ import numpy as np
 
 from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.hyperprior import LearnedPrior, Summary
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.posterior.draws import Draws, labels_array

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpmmwrap.backends import Result
-from dpmmwrap.families.defaults import parameters
+from dpmmwrap.families.gaussian.defaults import parameters
 from dpmmwrap.mixture import Mixture
 
 AGREEMENT = 0.8

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.model.choice import short_chains
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.starts import make_initializer
