@@ -25,6 +25,7 @@ from dpmmwrap.posterior.draws import Draws
 if TYPE_CHECKING:
     from dpmmwrap.posterior.credible_ball import CredibleBall
     from dpmmwrap.posterior.diagnostics import Diagnostic
+    from dpmmwrap.posterior.fit_check import FitCheck
     from dpmmwrap.posterior.groups import Groups
 
 LOSSES = ("vi", "binder")
@@ -256,7 +257,28 @@ class PosteriorMixin:
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
-    def groups(self, X: Any = None, *, method: str = "dip", cut: float | None = None) -> Groups:
+    def fit_check(self) -> FitCheck:
+        """Whether the data may well follow the model: Gaussian clusters, for one.
+
+        Rows that were left out are compared with points drawn from the model, by their log densities.
+
+        Returns
+        -------
+        FitCheck
+            `p_value`, `distance`, `fits`; `print` says it in a sentence.
+        """
+        from dpmmwrap.posterior.fit_check import can_check, fit_check
+
+        check_is_fitted(self)
+        prior: Prior = self._prior  # type: ignore[attr-defined]
+        if not can_check(prior) or self.mixture_.outlier_weight:
+            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
+        points: Points = self._some_points  # type: ignore[attr-defined]
+        kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))  # type: ignore[attr-defined]
+        return fit_check(points, kept.predict_proba(points), prior, self._hyperprior, seed)  # type: ignore[attr-defined]
+
+    def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
         A class that is not one Gaussian is found as several clusters; joined, they are one group.
@@ -265,13 +287,16 @@ class PosteriorMixin:
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
-        method : {"dip", "demp", "entropy"}, default="dip"
+        method : {"auto", "dip", "demp", "entropy"}, default="auto"
+            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
+            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
             "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
             mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
             lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
             What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
+            for "entropy", and nothing is checked.
 
         Returns
         -------
@@ -294,11 +319,23 @@ class PosteriorMixin:
         >>> groups.of_points(model.labels_).shape
         (400,)
         """
+        from dpmmwrap.posterior.fit_check import can_check
+
         check_is_fitted(self)
+        check = None
+        if method == "auto":
+            checked = can_check(self._prior) and not self.mixture_.outlier_weight  # type: ignore[attr-defined]
+            method = "entropy" if checked else "dip"
+            if checked and cut is None and self.mixture_.n_clusters > 1:
+                check = self.fit_check()
         if X is not None:
-            return self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
-        kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
-        return kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
+            found = self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
+        else:
+            kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
+            found = kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
+        if check is None:
+            return found
+        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
