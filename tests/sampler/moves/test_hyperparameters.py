@@ -92,7 +92,7 @@ def distance(kind: str, cells: float | None = None, outliers: bool = False, draw
 
 CLOSE, FAR = 0.2, 0.25
 SURE = 4.5
-"""Standard errors. Of a correct chain no difference is as large; what is broken badly is that far off after 500 draws."""
+"""Standard errors: a correct chain has no larger difference, and a badly broken one has after 500 draws."""
 
 
 @pytest.mark.parametrize(
