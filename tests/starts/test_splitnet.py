@@ -15,11 +15,11 @@ from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.gaussian.defaults import DataScale
 from dpmmwrap.sampler.checkpoint import start_identity
-from dpmmwrap.splitnet.context import Context
+from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.proposals import looks_clumped, looks_gaussian, two_means_candidates
 from dpmmwrap.splitnet.search import find_splits, network_points
-from dpmmwrap.splitnet.side_models import make_side_model
+from dpmmwrap.splitnet.subcluster_models import make_subcluster_model
 from dpmmwrap.splitnet.weights_io import save_weights, shipped_path
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 from dpmmwrap.starts import splitnet as module
@@ -148,7 +148,7 @@ def test_a_larger_cluster_is_judged_by_no_more_points(monkeypatch: pytest.Monkey
     """Apart from labelling its members once, the size of a cluster costs nothing."""
     seen = []
 
-    def search(context: Context, *rest: Any) -> Any:
+    def search(context: SplitContext, *rest: Any) -> Any:
         seen.append(context.n)
         return find_splits(context, *rest)
 
@@ -207,13 +207,13 @@ def test_weights_are_shipped_and_small() -> None:
     assert shipped_path().stat().st_size < 4e6
 
 
-def context_of(X: np.ndarray) -> Context:
+def context_of(X: np.ndarray) -> SplitContext:
     """Sets (B, n, D), each all of a cluster."""
     points = torch.from_numpy(np.asarray(X, dtype=np.float64))
     present = torch.ones(points.shape[:2], dtype=torch.bool)
-    model = make_side_model(NIW.reference(X.shape[2]), points, present, None)
+    model = make_subcluster_model(NIW.reference(X.shape[2]), points, present, None)
     Z, sizes = model.to_frame(points - model.centre), torch.full((len(X),), X.shape[1])
-    return Context(model, Z, present, sizes, None, model.view(Z), (points - model.centre).float())
+    return SplitContext(model, Z, present, sizes, None, model.view(Z), (points - model.centre).float())
 
 
 @pytest.mark.parametrize(("dim", "clusters", "spread"), [(2, 40, 50), (10, 60, 10)])
