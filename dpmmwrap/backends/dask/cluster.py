@@ -24,7 +24,7 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
 from dpmmwrap.backends.dask.records import Log, LostAgain, Overdue, Saved, Traffic, is_loss, ping, remove_worker
 from dpmmwrap.backends.dask.worker import Lost, Request
-from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.numerics.chunks import Stretch
 
 logger = logging.getLogger(__name__)
 
