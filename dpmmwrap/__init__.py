@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.mixture import load
+    from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
 
@@ -23,6 +24,9 @@ __all__ = [
     "NIG",
     "NIW",
     "Dirichlet",
+    "DirichletProcess",
+    "FiniteMixture",
+    "PitmanYor",
     "SphericalNIG",
     "SplitNet",
     "__version__",
@@ -37,6 +41,9 @@ _HOMES = {
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",
     "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
+    "DirichletProcess": "dpmmwrap.partitions",
+    "FiniteMixture": "dpmmwrap.partitions",
+    "PitmanYor": "dpmmwrap.partitions",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
     "load": "dpmmwrap.mixture",

@@ -36,7 +36,7 @@ from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.families.gaussian.defaults import is_costly
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.model.choice import Choice, ModelOptions, choose_model, concentration
+from dpmmwrap.model.choice import Choice, ModelOptions, choose_model
 from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.inputs import NO_GAPS, Read, fraction_notes, mixed_rows, read_counts, read_mixed, read_numeric
 from dpmmwrap.model.parameters import check_among, check_number, check_whole
@@ -44,6 +44,7 @@ from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.partitions import PartitionPrior, partition_prior
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.answer import (
     LOSSES,
@@ -81,6 +82,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     alpha_prior : (float, float), default=(1, 1)
         Shape and rate of the Gamma prior of a concentration that is learned. The default expects few clusters, and is
         soon outweighed by data that have many.
+    partition_prior : {"dirichlet", "pitman-yor", "finite"} or a prior such as PitmanYor(1.0, 0.3), default="dirichlet"
+        The prior over partitions: a Dirichlet process, by `alpha` and `alpha_prior`; a Pitman-Yor process, for many
+        small clusters; a finite mixture of an unknown number of components. See docs/partitions.md.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
@@ -182,7 +186,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     covariance_reason_ : str
         Why it was chosen.
     alpha_ : float
-        The concentration that goes with the labels; with draws, its mean.
+        The concentration that goes with the labels (gamma of a finite mixture); with draws, its mean.
+    partition_prior_ : DirichletProcess, PitmanYor or FiniteMixture
+        The prior over partitions, with the parameters that go with the labels in `values`.
     prior_kappa_, prior_width_, prior_strength_ : float or None
         Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
@@ -261,6 +267,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self,
         alpha: float | str = "auto",
         alpha_prior: tuple[float, float] = ALPHA_PRIOR,
+        partition_prior: str | PartitionPrior = "dirichlet",
         init: Start | Initializer = "auto",
         max_iter: int | str = "auto",
         prior: Any = None,
@@ -297,6 +304,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ) -> None:
         self.alpha = alpha
         self.alpha_prior = alpha_prior
+        self.partition_prior = partition_prior
         self.init = init
         self.max_iter = max_iter
         self.prior = prior
@@ -393,9 +401,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
             prepare(read.points, self._loops(read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = ModelOptions(
-            self.prior, self.family, self.covariance_type, self.alpha, self.alpha_prior, *self._hyperparameters
-        )
+        partition_prior = self._partition_prior(backend.name, ratio)
+        options = ModelOptions(self.prior, self.family, self.covariance_type, partition_prior, *self._hyperparameters)
         choice = choose_model(options, read, only_full=backend.name == "julia")
         read, prior = choice.read, choice.prior
         outlier_prior = self._outlier_prior(read, prior)
@@ -403,8 +410,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         initializer, notes = self._initializer(prior, full_ratio)
         choice = choice._replace(notes=(*choice.notes, *notes))
         settings = Settings(
-            **self._concentration(backend.name, ratio),
-            prior=prior,
+            partition_prior,
+            prior,
             # Julia's sampler learns no prior.
             hyperprior=None if backend.name == "julia" else choice.hyperprior,
             initializer=initializer,
@@ -494,7 +501,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.interrupted_ = result.interrupted
         self.backend_, self.backend_reason_ = backend.name, backend.reason
         self.startup_seconds_ = result.startup_seconds
-        self.alpha_ = answer.alpha if self.alpha == "auto" else float(self.alpha)
+        self.partition_prior_ = answer.partition_prior
+        self.alpha_ = answer.partition_prior.alpha
         values = learned_values(result, choice.hyperprior, choice.prior)
         self.prior_kappa_, self.prior_width_, self.prior_strength_ = (None, None, None) if values is None else values
         self.draws_ = result.draws
@@ -665,7 +673,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         labels = self._labels_of_some()
         inside = labels >= 0
         return log_evidence_at_best(
-            self._prior, self._hyperprior, self._some_points[inside], labels[inside], float(self.alpha_)
+            self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_
         )
 
     def sensitivity(self) -> list[AtSetting]:
@@ -686,7 +694,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             raise ValueError("sensitivity is about the default prior of numeric columns, and this model has another")
         points, labels = self._some_points, self._labels_of_some()
         outliers = (float(self.outlier_weight), self._outliers)
-        return sensitivity_of(FittedPrior(points, labels, self._prior, self._hyperprior, float(self.alpha_), *outliers))
+        priors = (self._prior, self._hyperprior, self.partition_prior_)
+        return sensitivity_of(FittedPrior(points, labels, *priors, *outliers))
 
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""
@@ -711,6 +720,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             raise ValueError(f"alpha_prior should be two numbers, a shape and a rate, not {self.alpha_prior!r}")
         for name, number in zip(("shape", "rate"), self.alpha_prior, strict=True):
             check_number(f"alpha_prior's {name}", number, above=0.0)
+        asked = partition_prior(self.partition_prior, self.alpha, self.alpha_prior)
         for name in ("prior_kappa", "prior_width", "prior_strength"):
             if not (isinstance(getattr(self, name), str) and getattr(self, name) == "auto"):
                 check_number(name, getattr(self, name), above=0.0)
@@ -729,6 +739,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         if not isinstance(weight, numbers.Real) or not 0 <= float(weight) < 1:
             raise ValueError(f"outlier_weight should be a number from 0 up to, not including, 1, not {weight!r}")
         check_among("acceptance_ratio", given["acceptance_ratio"], ACCEPTANCE_RATIOS)
+        if given["acceptance_ratio"] == "reference" and asked.name != "dirichlet":
+            raise ValueError(f"the acceptance ratio reference is for the Dirichlet process, not for {asked.name}")
         check_among("family", self.family, FAMILIES)
         check_among("loss", self.loss, LOSSES)
         check_among("covariance_type", self.covariance_type, COVARIANCE_TYPES)
@@ -759,6 +771,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             sparse=issparse(read.points),
             sampling=self.n_draws > 0 or self.n_chains not in ("auto", 1),
             found_out=self._found_out(read),
+            partition_prior=partition_prior(self.partition_prior, self.alpha, self.alpha_prior).name,
         )
 
     def _found_out(self, read: Read) -> str | None:
@@ -780,9 +793,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         plain = self.max_iter == "auto" and self._plain_reference(backend, ratio)
         return search_length(JULIA_ITERATIONS if plain else self.max_iter)
 
-    def _concentration(self, backend: str, ratio: str) -> dict[str, Any]:
-        plain = self.alpha == "auto" and self._plain_reference(backend, ratio)
-        return concentration(JULIA_ALPHA if plain else self.alpha, self.alpha_prior)
+    def _partition_prior(self, backend: str, ratio: str) -> PartitionPrior:
+        asked = partition_prior(self.partition_prior, self.alpha, self.alpha_prior)
+        return asked.at((JULIA_ALPHA,)).fixed() if asked.learned and self._plain_reference(backend, ratio) else asked
 
     def _started(self, chosen: Any, progress: Progress | None) -> Any:
         """The chosen backend, ready to run."""

@@ -36,7 +36,7 @@ __all__ = ["command", "word_or_number"]
 
 SAME_NAME = (
     *("backend", "min_cluster_age", "init_clusters", "max_clusters", "outlier_weight", "acceptance_ratio"),
-    *("thin", "loss", "keep_labels", "prior_kappa", "prior_width", "prior_strength", "alpha_prior"),
+    *("thin", "loss", "keep_labels", "prior_kappa", "prior_width", "prior_strength", "alpha_prior", "partition_prior"),
     *("n_jobs", "device", "checkpoint", "checkpoint_every", "workers", "machines"),
 )
 """Options that the estimator calls by the same names."""
