@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma, new_array
+from dpmmwrap.numerics.special import log_gamma
 from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas, uniform
 
 ALPHA_PRIOR = (1.0, 1.0)
@@ -26,7 +26,7 @@ def draw_alpha(key: Any, alpha: Any, clusters: Any, points: Any, prior: Any) -> 
     """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
     N), alpha is one of two Gamma variables."""
     shape = prior[0] + clusters
-    shapes = new_array(4)
+    shapes = np.empty(4)
     shapes[0], shapes[1], shapes[2], shapes[3] = alpha + 1.0, np.float64(points), shape, shape - 1.0
     gammas = standard_gammas(key, shapes)
     rate = prior[1] - math.log(gammas[0] / (gammas[0] + gammas[1]))
@@ -106,7 +106,7 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
     # A variable of a small shape may come out as zero.
     smallest = 1e-300
     first, total = len(masses) - 2 * clusters, 0.0
-    weights, subweights = new_array(first - 1), new_array((clusters, 2))
+    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
     for k in range(first):
         total += masses[k]
     for k in range(first - 1):
@@ -121,7 +121,7 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
 @compiled
 def draw_weights(key: Any, alpha: Any, counts: Any, sides: Any) -> Any:
     """Draws of log weights ~ Dir(N_1, ..., N_K, alpha) and (K, 2) log subweights."""
-    shapes = new_array(len(counts) + 1 + 2 * len(sides))
+    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
     fill_weight_shapes(shapes, alpha, counts, sides)
     return log_weights_of(standard_gammas(key, shapes), len(sides))
 
@@ -140,7 +140,7 @@ def split_ratios(alpha: Any, sides: Any, log_marginal: Any) -> Any:
     infinity where a side is empty.
     """
     count = len(sides)
-    ratios = new_array(count)
+    ratios = np.empty(count)
     for k in range(count):
         ratios[k] = -np.inf
         left, right = sides[k, 0], sides[k, 1]
@@ -169,7 +169,7 @@ def log_merge_ratio(alpha: Any, n1: Any, n2: Any, gain: Any, printed: Any) -> An
 @compiled
 def merge_ratios(alpha: Any, counts: Any, one: Any, other: Any, gains: Any, printed: Any) -> Any:
     """log H of merging pairs of clusters."""
-    ratios = new_array(len(one))
+    ratios = np.empty(len(one))
     for pair in range(len(one)):
         ratios[pair] = log_merge_ratio(alpha, counts[one[pair]], counts[other[pair]], gains[pair], printed)
     return ratios

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled, new_array
+from dpmmwrap.numerics.special import compiled
 from dpmmwrap.partitions.dirichlet_process import split_ratios
 
 
@@ -50,7 +50,7 @@ def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, s
     With the full ratio the probability of the proposed sublabels is counted. O(K).
     """
     ratios = split_ratios(rules.alpha, sides, log_marginal)
-    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
+    splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
     found, others, proposed, empty = 0, 0, 0, 0
     for k in range(rules.outliers, len(counts)):
         empty += counts[k] == 0.0
