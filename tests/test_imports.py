@@ -78,7 +78,7 @@ def test_a_bad_option_is_told_without_slow_imports() -> None:
         ("pyarrow", r"files/arrow\.py"),
         ("openpyxl", r"files/excel\.py"),
         ("pandas", r"sampler/trace\.py"),
-        ("jinja2", r"describe/report/page\.py"),
+        ("jinja2", r"describe/report/engine\.py"),
         ("tqdm", r"describe/progress\.py"),
         ("arviz", r"posterior/arviz\.py"),
         ("arviz_stats", r"posterior/diagnostics\.py"),

@@ -11,6 +11,7 @@ from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.backends import Settings, has_few_numbers
 from dpmmwrap.families.base import Model, Points, Prior
+from dpmmwrap.numerics.agreement import nmi_of_table
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import Embedder, is_remote
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -23,7 +24,7 @@ from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
 from dpmmwrap.sampler.state import RECORD, Best, State, generator, next_key
-from dpmmwrap.sampler.trace import GREEDY_STEPS, Iteration, Trace, nmi_of_table
+from dpmmwrap.sampler.trace import GREEDY_STEPS, Iteration, Trace
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""
