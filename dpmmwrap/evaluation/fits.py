@@ -6,24 +6,21 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.base import Points
+from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.trace import GREEDY_STEPS
-
-if TYPE_CHECKING:
-    from dpmmwrap.families.base import Points, Prior
 
 
 def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> float:
     """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
     statistics = prior.statistics(X, np.unique(labels, return_inverse=True)[1])
-    return float(log_joint(alpha, statistics.counts, prior.log_marginal_likelihood(statistics)))
+    return DirichletProcess(alpha).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
 
 
 def classes_in(truth: IntArray) -> int:
