@@ -15,20 +15,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpmmwrap.backends import (
-    ACCEPTANCE_RATIOS,
-    FULL_RATIOS,
-    Chosen,
-    Progress,
-    Result,
-    Settings,
-    Wanted,
-    chain_count,
-    choose_backend,
-    search_length,
-    started,
-    told_of,
-)
+from dpmmwrap.backends import Chosen, Wanted, choose_backend, started, told_of
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
@@ -54,6 +41,16 @@ from dpmmwrap.posterior.answer import (
     learned_values,
     sample_of,
 )
+from dpmmwrap.sampler.settings import (
+    ACCEPTANCE_RATIOS,
+    FULL_RATIOS,
+    Progress,
+    Result,
+    Settings,
+    chain_count,
+    search_length,
+)
+from dpmmwrap.sampler.stopping import stopped_by
 from dpmmwrap.starts import Initializer, NetworkUnavailable, Start, check_torch, make_initializer
 
 if TYPE_CHECKING:
@@ -433,8 +430,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = backend.fit(read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
         answer = answer_of(result, read.points, settings, self.loss, read.columns)
-        stopped_by = result.trace.stopped_by(settings.max_iter, settings.stop_when_flat)
-        self.stopped_by_ = "interrupt" if result.interrupted else stopped_by
+        ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
+        self.stopped_by_ = "interrupt" if result.interrupted else ended_by
         self._outliers = outlier_prior
         self._keep(answer, result, chosen, choice)
 

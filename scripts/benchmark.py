@@ -30,11 +30,11 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 SIZES = ((2, 20, 50), (5, 20, 10), (10, 20, 10), (20, 20, 10))

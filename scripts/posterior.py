@@ -23,13 +23,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.diagnostics import diagnostic
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 from exactness import enumeration as exact
 from exactness import joint

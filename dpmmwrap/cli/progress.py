@@ -37,7 +37,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, model: DPMM, points: int, columns: int = 1) -> Plan:
-        from dpmmwrap.backends import Settings, chain_count, search_length
+        from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
         nothing: Any = None
         # Only its lengths are asked for.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.sampler.trace import GREEDY_STEPS
+from dpmmwrap.sampler.stopping import GREEDY_STEPS
 
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Points, Prior

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends import Backend, Progress, Result, Settings
+from dpmmwrap.backends import Backend
 from dpmmwrap.backends.native import result_of
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.metrics import ari_of_table
 from dpmmwrap.numerics.arrays import Float32Array
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.labels import contingency
+from dpmmwrap.sampler.settings import Progress, Result, Settings
 from dpmmwrap.sampler.trace import Iteration
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.families import defaults
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
@@ -21,6 +20,7 @@ from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
 
 SHORT_CHAIN, SHORT_SAMPLE = 30, 3000

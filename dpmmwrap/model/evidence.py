@@ -18,7 +18,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions.dirichlet_process import log_alpha_prior, log_joint
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends import Settings
+    from dpmmwrap.sampler.settings import Settings
     from dpmmwrap.sampler.state import Best
 
 LABELLED = 10_000

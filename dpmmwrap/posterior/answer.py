@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.columns import Columns
 from dpmmwrap.families.hyperprior import LearnedPrior, Summary
@@ -21,6 +20,7 @@ from dpmmwrap.partitions.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import Averaged
 from dpmmwrap.posterior.density import Density
 from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.settings import Result, Settings
 
 if TYPE_CHECKING:
     from dpmmwrap.posterior.credible_ball import CredibleBall

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.partitions.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Model
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.rules import Rows, Rule, sides_by
 from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.labels import LabelOrder
@@ -27,7 +28,6 @@ from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups, total_of
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import Best, ClusterPosteriors, Model, State
-from dpmmwrap.starts.rules import Rows, Rule, sides_by
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""

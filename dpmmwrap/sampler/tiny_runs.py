@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
 from dpmmwrap.families.gaussian import NIW
@@ -33,6 +32,7 @@ from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, Subclus
 from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 ROWS, DIM, GROUPS = 60, 2, 3

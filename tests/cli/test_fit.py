@@ -160,7 +160,7 @@ def test_the_files_are_written_though_the_reader_of_the_table_has_left(data: Pat
 
 def test_all_ratios_can_be_chosen() -> None:
     """Named twice, because asking the samplers' room for them would make --help slow."""
-    from dpmmwrap.backends import ACCEPTANCE_RATIOS
+    from dpmmwrap.sampler.settings import ACCEPTANCE_RATIOS
 
     (option,) = (option for option in fit_module.command.params if option.name == "acceptance_ratio")
     assert tuple(option.type.choices) == ACCEPTANCE_RATIOS  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import make_data
 from dpmmwrap.sampler.context import Context
@@ -18,6 +17,7 @@ from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_point
 from dpmmwrap.sampler.moves.single_points import NO_FOUNDERS, Founders
 from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Model, next_key
 from dpmmwrap.starts import make_initializer
 from exactness.enumeration import AlphaPrior, Expected

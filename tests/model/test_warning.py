@@ -57,8 +57,8 @@ def test_new_points_are_of_the_draws(sampled: DPMM) -> None:
 
 
 def test_a_search_that_was_flat_is_not_said_to_rise() -> None:
-    from dpmmwrap.backends import Result
     from dpmmwrap.describe.notes import doubts_about
+    from dpmmwrap.sampler.settings import Result
     from dpmmwrap.sampler.trace import Iteration, Trace
 
     values = [*np.linspace(-900, -100, 64), *[-90.0] * 5]

@@ -18,7 +18,6 @@ from scipy import stats
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
 from dpmmwrap.families import wishart
@@ -33,6 +32,7 @@ from dpmmwrap.partitions.dirichlet_process import split_ratios
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.pairs import kernel_tables
 from dpmmwrap.sampler.moves import subclusters
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.sampler.sweep import SweepInfo
 from dpmmwrap.starts import SplitCriterion, make_initializer

@@ -12,7 +12,6 @@ from innerloops import called
 from scipy import sparse, stats
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.categorical import CategoricalDirichlet
 from dpmmwrap.families.diagonal import NIG
@@ -26,6 +25,7 @@ from dpmmwrap.sampler import checkpoint
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.kernels.pairs import Rules
 from dpmmwrap.sampler.linear import WEIGHTS_KEY, LinearData, Tables, pairs_to_try, parts_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import RECORD, Model, State
 from dpmmwrap.starts import make_initializer
 

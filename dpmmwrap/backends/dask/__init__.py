@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.backends import Result, Settings, has_few_numbers
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 
 if TYPE_CHECKING:
     from dpmmwrap.model.inputs import Read

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
@@ -24,12 +23,13 @@ from dpmmwrap.families.base import Points, Prior, Statistics, put
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import total_of
 from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best, ClusterPosteriors, Model, State
-from dpmmwrap.starts.rules import Given, OrElse, Rule
 
 STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
 

@@ -17,12 +17,12 @@ from dpmmwrap.families.gaussian import NIW, plain_sums
 from dpmmwrap.families.ties import spread_ties
 from dpmmwrap.model.inputs import to_float32
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.sampler.data import Data, Stretch
 from dpmmwrap.sampler.digests import digest
 from dpmmwrap.sampler.kernels import pairs
 from dpmmwrap.sampler.kernels.labels import LabelOrder
 from dpmmwrap.sampler.ordered_sums import Nodes, merge_nodes, reduce_groups
-from dpmmwrap.starts.rules import Rule
 
 Command = tuple[str, tuple[Any, ...]]
 """What to do, by name, and with what."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 from scipy.sparse import issparse
 
-from dpmmwrap.backends import Result, Settings, Wanted, refused_by_julia
+from dpmmwrap.backends import Wanted, refused_by_julia
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia import workers as julia_workers
 from dpmmwrap.backends.julia.placing import Placing, placing_of
@@ -27,6 +27,8 @@ from dpmmwrap.files import InputError
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float32Array, IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.stopping import is_flat
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts.random import RandomStart
 
@@ -316,5 +318,5 @@ class Callbacks:
                 self.settings.progress(number, iteration)
             if self.interrupt.requested:
                 self.control[0] = STOP
-            elif self.settings.stop_when_flat and self.trace.is_flat():
+            elif self.settings.stop_when_flat and is_flat(self.trace):
                 self.control[0] = SETTLE

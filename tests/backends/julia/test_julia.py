@@ -22,8 +22,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import dpmmwrap
 from dpmmwrap import DPMM, cli, load
-from dpmmwrap.backends import Result, Settings, make_backend
 from dpmmwrap.backends import julia as backend
+from dpmmwrap.backends import make_backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia.placing import placing_of
@@ -34,6 +34,7 @@ from dpmmwrap.families.multinomial import Dirichlet
 from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
 SEED, ALPHA = 1, 10.0
