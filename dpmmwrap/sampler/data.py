@@ -27,7 +27,7 @@ from dpmmwrap.sampler.kernels.labels import LabelOrder
 from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups, total_of
 from dpmmwrap.sampler.partition import Partition
-from dpmmwrap.sampler.state import Best, ClusterPosteriors, Model, State
+from dpmmwrap.sampler.state import Best, ClusterPosteriors, LabelStore, Model, State, SublabelStore
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
@@ -115,7 +115,7 @@ class Data:
         """Weights and parameters of clusters and subclusters drawn from their posteriors, as the kernels take them."""
         raise NotImplementedError
 
-    def sweep_groups(self, state: State, tables: Any, key: Any, greedy: bool) -> Nodes:
+    def sweep_groups(self, state: SublabelStore, tables: Any, key: Any, greedy: bool) -> Nodes:
         """Draw all labels and sublabels; what is summed over the points."""
         raise NotImplementedError
 
@@ -124,12 +124,16 @@ class Data:
         sublabels came up."""
         raise NotImplementedError
 
-    def pair_groups(self, state: State, tables: Any, one: IntArray, other: IntArray, margins: Float64Array) -> Nodes:
+    def pair_groups(
+        self, state: LabelStore, tables: Any, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Nodes:
         """log probability of the last sweep's labels within pairs of its clusters; sums that are surely below -margin
         are not gone on with, and minus infinity."""
         raise NotImplementedError
 
-    def side_groups(self, state: State, members: list[IntArray], sides: list[UInt8Array], origins: Any) -> Nodes:
+    def side_groups(
+        self, state: SublabelStore, members: list[IntArray], sides: list[UInt8Array], origins: Any
+    ) -> Nodes:
         """Write the sublabels of whole clusters; sums of their subclusters about the clusters' origins."""
         raise NotImplementedError
 
@@ -175,7 +179,7 @@ class Data:
         """Weights and parameters of clusters drawn from their posteriors, as the kernels take them."""
         raise NotImplementedError
 
-    def label_groups(self, partition: Partition, tables: Any, key: Any) -> Nodes:
+    def label_groups(self, partition: LabelStore, tables: Any, key: Any) -> Nodes:
         """Draw all labels; what is summed over the points."""
         raise NotImplementedError
 
@@ -236,7 +240,7 @@ class Data:
         sides = [sides_by(rule, self.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return self.set_sublabels(state, list(members), sides)
 
-    def rows_of(self, state: Any, rows: IntArray) -> Rows:
+    def rows_of(self, state: SublabelStore, rows: IntArray) -> Rows:
         """Some rows as rules look at them."""
         return Rows(self.X, rows, self.stretch.first_row, state.sublabels, state.before)
 
@@ -280,7 +284,7 @@ class Data:
         edges: IntArray = self.bounds[self.stretch.groups]
         return edges
 
-    def sort(self, state: Any, count: int | None = None) -> LabelOrder:
+    def sort(self, state: LabelStore, count: int | None = None) -> LabelOrder:
         """Each chunk's rows in order of their labels, of which there are `count`; the last sweep may have left them."""
         if state.by_label is None:
             chunks = len(self.bounds) - 1
@@ -295,7 +299,7 @@ class Data:
         order: LabelOrder = state.by_label
         return order
 
-    def begin_labels(self, state: State, first: Any, key: Any) -> IntArray:
+    def begin_labels(self, state: LabelStore, first: Any, key: Any) -> IntArray:
         """First labels: a number of clusters to draw from, labels, or a rule that gives them; how often each occurs."""
         if isinstance(first, (int, np.integer)):
             label_loops.random_labels(key, self.stretch.first_row, int(first), state.labels)
@@ -304,12 +308,12 @@ class Data:
         state.by_label = None
         return np.bincount(state.labels)
 
-    def relabel(self, state: State, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+    def relabel(self, state: SublabelStore, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         """Give each point the label and sublabel that its old pair maps to."""
         label_loops.relabel(state.labels, state.sublabels, to_label, to_sublabel)
         state.by_label = None
 
-    def map_labels(self, state: State | Partition, to_label: IntArray) -> None:
+    def map_labels(self, state: LabelStore, to_label: IntArray) -> None:
         """Give each point the label that its old one maps to, unless all stay."""
         state.by_label = None
         if not np.array_equal(to_label, np.arange(len(to_label))):
@@ -320,7 +324,7 @@ class Data:
         """Of row numbers: loops over them are compiled once."""
         return np.int32 if self.n_rows < 2**31 else np.int64
 
-    def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[IntArray]:
+    def members(self, state: LabelStore, clusters: IntArray, count: int | None = None) -> list[IntArray]:
         """The row numbers of each of these clusters, in order; `count` is the number of all clusters, if the state's is
         another."""
         by_label = self.sort(state, count)
@@ -330,11 +334,11 @@ class Data:
         label_loops.collect_members(by_label.rows, by_label.starts, self.bounds, clusters, ends[1:], rows)
         return [rows[begin:end] for begin, end in itertools.pairwise(ends.tolist())]
 
-    def remember(self, state: State | Partition) -> None:
+    def remember(self, state: LabelStore) -> None:
         """Keep the labels as they are, to be compared with what becomes of them."""
         state.before = state.labels.copy()
 
-    def changes(self, state: State, were: int, are: int) -> IntArray:
+    def changes(self, state: LabelStore, were: int, are: int) -> IntArray:
         """How many points had each label when they were remembered, and have each now."""
         table = np.zeros((were, are), np.int64)
         label_loops.contingency(state.before, state.labels, table)

@@ -26,7 +26,7 @@ from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules, accept_splits
 from dpmmwrap.sampler.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.parts import make_parts, parts_of
-from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
+from dpmmwrap.sampler.state import ClusterPosteriors, LabelStore, Model, State, SublabelStore
 from dpmmwrap.sampler.whitened import side_by_side, with_outlier_weight
 
 PAIRS_PER_CLUSTER = 8
@@ -124,7 +124,7 @@ class LinearData(Data):
         log_peaks = (with_outlier_weight(model, log_weights) + constants).astype(np.float32)
         return Tables(log_peaks, np.empty(0, np.float32), tuple(tables))
 
-    def label_groups(self, partition: Partition, tables: Tables, key: Any) -> Nodes:
+    def label_groups(self, partition: LabelStore, tables: Tables, key: Any) -> Nodes:
         count, groups = len(tables.log_peaks), self.stretch.groups
         by_label, its_key = self.sort(partition), derived_key(key, self.stretch.first_row)
 
@@ -148,7 +148,7 @@ class LinearData(Data):
         return LinearStatistics(*total)
 
     def _draw_chunk_labels(
-        self, state: State | Partition, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
+        self, state: LabelStore, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
     ) -> None:
         begin, end = self.bounds[chunk], self.bounds[chunk + 1]
         scores = work.scores[: end - begin]
@@ -211,7 +211,7 @@ class LinearData(Data):
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
-    def sweep_groups(self, state: State, tables: Tables, key: Any, greedy: bool) -> Nodes:
+    def sweep_groups(self, state: SublabelStore, tables: Tables, key: Any, greedy: bool) -> Nodes:
         count, groups = len(tables.log_peaks), self.stretch.groups
         by_label, its_key = self.sort(state), derived_key(key, self.stretch.first_row)
 
@@ -230,7 +230,7 @@ class LinearData(Data):
         return LinearStatistics(*total[:2]), total[2]
 
     def _sweep_chunk(
-        self, state: State, tables: Tables, key: Any, greedy: bool, chunk: int, by_label: Any, work: Workspace,
+        self, state: SublabelStore, tables: Tables, key: Any, greedy: bool, chunk: int, by_label: Any, work: Workspace,
         counts: Float64Array, sums: Float64Array, log_probs: Float64Array,
     ) -> None:  # fmt: skip
         begin, end = self.bounds[chunk], self.bounds[chunk + 1]
@@ -249,7 +249,9 @@ class LinearData(Data):
         for part, place in zip(self.parts, self.slices, strict=True):
             part.add_statistics(begin, end, work.rows, work.side_starts, sums[:, place])
 
-    def pair_groups(self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array) -> Nodes:
+    def pair_groups(
+        self, state: LabelStore, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Nodes:
         found = np.zeros((len(self.stretch.groups) - 1, len(one)))
 
         def look_at(begin: int, end: int) -> None:
@@ -260,7 +262,7 @@ class LinearData(Data):
         self.run(look_at, len(one), len(one))
         return reduce_groups(self.stretch.first_group, (found,))
 
-    def _pair_log_probs(self, state: State, tables: Tables, one: int, other: int, margin: float) -> Float64Array:
+    def _pair_log_probs(self, state: LabelStore, tables: Tables, one: int, other: int, margin: float) -> Float64Array:
         """For each group, the log probability that its points of two clusters got the one of these two labels that they
         have; once it is surely below -margin it is minus infinity, and no more is looked at."""
         edges = self.group_rows()
@@ -281,7 +283,9 @@ class LinearData(Data):
             before += found[group]
         return found
 
-    def side_groups(self, state: State, members: list[IntArray], sides: list[UInt8Array], origins: Any) -> Nodes:
+    def side_groups(
+        self, state: SublabelStore, members: list[IntArray], sides: list[UInt8Array], origins: Any
+    ) -> Nodes:
         edges = self.group_rows()
         blocks = list(itertools.pairwise(self.blocks(2 * (self.width + 1))))
         tasks = [(cluster, *block) for cluster in range(len(members)) for block in blocks]

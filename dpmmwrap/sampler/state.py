@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import SFC64, Generator
@@ -59,6 +59,23 @@ class ClusterPosteriors(NamedTuple):
         """Number of points left and right: (K, 2)."""
         sides: Float64Array = self.subclusters.counts.reshape(-1, 2)
         return sides
+
+
+class LabelStore(Protocol):
+    """The labels of some rows, as the loops over points take them: a chain's, or those of a part of its rows."""
+
+    labels: IntArray
+    by_label: LabelOrder | None
+    before: IntArray | None
+
+    @property
+    def n_clusters(self) -> int: ...
+
+
+class SublabelStore(LabelStore, Protocol):
+    """The same, with sublabels."""
+
+    sublabels: UInt8Array
 
 
 @dataclass

@@ -23,7 +23,7 @@ from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, Sums, Tables
 from dpmmwrap.sampler.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.sampler.partition import Partition
-from dpmmwrap.sampler.state import ClusterPosteriors, Model, State
+from dpmmwrap.sampler.state import ClusterPosteriors, LabelStore, Model, State, SublabelStore
 
 
 class WhitenedData(Data):
@@ -106,7 +106,7 @@ class WhitenedData(Data):
             with_outlier_weight(model, log_weights), drawn.means, drawn.precision_factors, drawn.log_peak_densities
         )  # fmt: skip
 
-    def label_groups(self, partition: Partition, tables: tuple[ClusterTables, Neighbours], key: Any) -> Nodes:
+    def label_groups(self, partition: LabelStore, tables: tuple[ClusterTables, Neighbours], key: Any) -> Nodes:
         count, dim = tables[1].origins.shape
         by_label, groups, its_key = self.sort(partition), self.stretch.groups, derived_key(key, self.stretch.first_row)
 
@@ -161,7 +161,7 @@ class WhitenedData(Data):
         )
         return with_outlier_weight(model, log_weights), log_subweights, gaussians
 
-    def sweep_groups(self, state: State, tables: Tables, key: Any, greedy: bool) -> Nodes:
+    def sweep_groups(self, state: SublabelStore, tables: Tables, key: Any, greedy: bool) -> Nodes:
         count, dim = tables.neighbours.origins.shape
         by_label, groups, its_key = self.sort(state), self.stretch.groups, derived_key(key, self.stretch.first_row)
 
@@ -179,7 +179,9 @@ class WhitenedData(Data):
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[Statistics, Float64Array]:
         return statistics_from(total[:3], tables.neighbours.origins), total[3]
 
-    def pair_groups(self, state: State, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array) -> Nodes:
+    def pair_groups(
+        self, state: LabelStore, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Nodes:
         by_label = self.sort(state)
         found = np.zeros((len(one), len(self.stretch.groups) - 1))
 
@@ -196,7 +198,7 @@ class WhitenedData(Data):
         return np.array([self.X[rows[0]] if len(rows) else self.X[0] for rows in members])
 
     def side_groups(
-        self, state: State, members: list[IntArray], sides: list[UInt8Array], origins: Float32Array
+        self, state: SublabelStore, members: list[IntArray], sides: list[UInt8Array], origins: Float32Array
     ) -> Nodes:
         dim, edges = self.X.shape[1], self.group_rows()
         blocks = list(itertools.pairwise(self.blocks(2 * (dim * dim + dim + 1))))

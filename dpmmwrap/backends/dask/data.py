@@ -29,7 +29,7 @@ from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.ordered_sums import total_of
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import Best, ClusterPosteriors, Model, State
+from dpmmwrap.sampler.state import Best, ClusterPosteriors, LabelStore, Model, State, SublabelStore
 
 STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
 
@@ -198,7 +198,7 @@ class RemoteData(Data):
         (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
         return np.asarray(margins + total)
 
-    def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[Any]:
+    def members(self, state: LabelStore, clusters: IntArray, count: int | None = None) -> list[Any]:
         count = state.n_clusters if count is None else count
         found = self.ask("sizes", clusters, count)
         members = []
@@ -232,7 +232,7 @@ class RemoteData(Data):
 
     # Labels.
 
-    def begin_labels(self, state: State, first: Any, key: Any) -> IntArray:
+    def begin_labels(self, state: LabelStore, first: Any, key: Any) -> IntArray:
         if isinstance(first, np.ndarray):
             self.X.give("first labels", first)
             first = "first labels"
@@ -242,17 +242,17 @@ class RemoteData(Data):
             counts[: len(its_counts)] += its_counts
         return counts
 
-    def relabel(self, state: State, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+    def relabel(self, state: SublabelStore, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         self.tell("relabel", to_label, to_sublabel)
 
-    def map_labels(self, state: State | Partition, to_label: IntArray) -> None:
+    def map_labels(self, state: LabelStore, to_label: IntArray) -> None:
         if not np.array_equal(to_label, np.arange(len(to_label))):
             self.tell("map_labels", to_label)
 
-    def remember(self, state: State | Partition) -> None:
+    def remember(self, state: LabelStore) -> None:
         self.tell("remember")
 
-    def changes(self, state: State, were: int, are: int) -> IntArray:
+    def changes(self, state: LabelStore, were: int, are: int) -> IntArray:
         return np.asarray(sum(self.ask("changes", were, are).values()))
 
     def refuse_to_empty(self, partition: Partition, outliers: int) -> Any:

@@ -210,32 +210,32 @@ class Part:
 
     def do_begin(self, state: Labels, first: Any, key: Any) -> IntArray:
         given = self.given[first] if isinstance(first, str) else first
-        return self.known_data.begin_labels(state, given, key)  # type: ignore[arg-type]
+        return self.known_data.begin_labels(state, given, key)
 
     def do_sweep(self, state: Labels, sent: Any, key: Any, greedy: bool) -> Nodes:
         tables = tables_of(sent)
         state.n_clusters = n_clusters_of(sent)
-        return packed(merge_nodes(self.known_data.sweep_groups(state, tables, key, greedy)))  # type: ignore[arg-type]
+        return packed(merge_nodes(self.known_data.sweep_groups(state, tables, key, greedy)))
 
     def do_sweep_labels(self, state: Labels, sent: Any, key: Any) -> Nodes:
         tables = cluster_tables_of(sent)
         state.n_clusters = n_clusters_of(sent)
-        return packed(merge_nodes(self.known_data.label_groups(state, tables, key)))  # type: ignore[arg-type]
+        return packed(merge_nodes(self.known_data.label_groups(state, tables, key)))
 
     def do_divide(self, state: Labels, clusters: IntArray, count: int, rules: list[Rule], origins: Any) -> Nodes:
         data = self.known_data
-        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = data.members(state, clusters, count)
         sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
-        return packed(merge_nodes(data.side_groups(state, members, sides, origins)))  # type: ignore[arg-type]
+        return packed(merge_nodes(data.side_groups(state, members, sides, origins)))
 
     def do_relabel(self, state: Labels, to_label: IntArray, to_sublabel: UInt8Array) -> None:
-        self.known_data.relabel(state, to_label, to_sublabel)  # type: ignore[arg-type]
+        self.known_data.relabel(state, to_label, to_sublabel)
 
     def do_map_labels(self, state: Labels, to_label: IntArray) -> None:
-        self.known_data.map_labels(state, to_label)  # type: ignore[arg-type]
+        self.known_data.map_labels(state, to_label)
 
     def do_remember(self, state: Labels) -> None:
-        self.known_data.remember(state)  # type: ignore[arg-type]
+        self.known_data.remember(state)
 
     def do_keep_best(self, state: Labels) -> None:
         state.best_labels, state.best_sublabels = state.labels.copy(), state.sublabels.copy()
@@ -250,20 +250,20 @@ class Part:
     def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
         """How many points of these clusters are here, and one point of each, or None."""
         data = self.known_data
-        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = data.members(state, clusters, count)
         return np.array([len(rows) for rows in members], np.int64), data.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
         """The numbers of some rows of a cluster, by their places among those that are here."""
-        (rows,) = self.known_data.members(state, np.array([cluster]), count)  # type: ignore[arg-type]
+        (rows,) = self.known_data.members(state, np.array([cluster]), count)
         return rows[places[self.number]].astype(np.int64) + self.stretch.first_row
 
     def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
         state.n_clusters = n_clusters_of(sent)
-        return merge_nodes(self.known_data.pair_groups(state, tables_of(sent), one, other, margins))  # type: ignore[arg-type]
+        return merge_nodes(self.known_data.pair_groups(state, tables_of(sent), one, other, margins))
 
     def ask_changes(self, state: Labels, were: int, are: int) -> IntArray:
-        return self.known_data.changes(state, were, are)  # type: ignore[arg-type]
+        return self.known_data.changes(state, were, are)
 
     def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
         """How many points have each pair of the user's label and of the chain's."""
@@ -292,7 +292,7 @@ class Part:
 
     def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
         """Row numbers, points and labels of whole clusters."""
-        members = self.known_data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = self.known_data.members(state, clusters, count)
         return [(rows.astype(np.int64) + self.stretch.first_row, self.points[rows]) for rows in members]
 
     def ask_deserted(self, state: Labels, count: int) -> tuple[IntArray, IntArray]:
