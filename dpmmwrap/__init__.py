@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmmwrap.backends import Dask, Julia, Native
     from dpmmwrap.backends.julia.workers import julia_workers
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.families.diagonal import NIG
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.multinomial import Dirichlet
     from dpmmwrap.families.spherical import SphericalNIG
     from dpmmwrap.mixture import load
+    from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
 
@@ -22,7 +24,11 @@ __all__ = [
     "DPMM",
     "NIG",
     "NIW",
+    "Dask",
+    "DataPrior",
     "Dirichlet",
+    "Julia",
+    "Native",
     "SphericalNIG",
     "SplitNet",
     "__version__",
@@ -33,9 +39,13 @@ __all__ = [
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
+    "Dask": "dpmmwrap.backends",
+    "DataPrior": "dpmmwrap.model.data_prior",
     "Dirichlet": "dpmmwrap.families.multinomial",
+    "Julia": "dpmmwrap.backends",
     "NIG": "dpmmwrap.families.diagonal",
     "NIW": "dpmmwrap.families.gaussian",
+    "Native": "dpmmwrap.backends",
     "SphericalNIG": "dpmmwrap.families.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",

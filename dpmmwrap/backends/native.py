@@ -23,8 +23,6 @@ from dpmmwrap.sampler.state import Best
 class NativeBackend:
     """The built-in sampler."""
 
-    name = "native"
-
     def fit(self, X: Points, settings: Settings) -> Result:
         settings.bind(X, settings.full_ratio)
         chains, labels = settings.n_chains, None

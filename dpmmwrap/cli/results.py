@@ -156,7 +156,9 @@ def learned(model: DPMM) -> list[str]:
     """Which of the default prior's numbers were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
         return []
-    return [name for name in ("kappa", "width", "strength") if getattr(model, f"prior_{name}") == "auto"]
+    from dpmmwrap.model.data_prior import learned_names
+
+    return learned_names(model.prior)
 
 
 def components(task: Task) -> int | None:

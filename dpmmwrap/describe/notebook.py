@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.families.mixed import MixedPoints
 from dpmmwrap.files.checks import class_names
-from dpmmwrap.model.empty_rows import with_values
-from dpmmwrap.model.parameters import truth_labels
+from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import sample_of

@@ -16,6 +16,7 @@ from dpmmwrap.families.base import Points
 from dpmmwrap.families.gaussian import NIW
 from dpmmwrap.families.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
 from dpmmwrap.families.ties import spread_ties, tied_steps
+from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins
@@ -62,19 +63,14 @@ class ModelOptions(NamedTuple):
     covariance_type: str = "auto"
     alpha: float | str = "auto"
     alpha_prior: tuple[float, float] = ALPHA_PRIOR
-    prior_kappa: float | str = "auto"
-    prior_width: float | str = "auto"
-    prior_strength: float | str = "auto"
 
     @property
     def fixed(self) -> defaults.Fixed:
         """The hyperparameters that are not learned."""
-        return defaults.Fixed(number(self.prior_kappa), number(self.prior_width), number(self.prior_strength))
-
-
-def number(value: float | str) -> float | None:
-    """A number that was given; None for "auto"."""
-    return None if isinstance(value, str) else float(value)
+        if not isinstance(self.prior, DataPrior):
+            return defaults.Fixed()
+        values = (self.prior.kappa, self.prior.width, self.prior.strength)
+        return defaults.Fixed(*(None if isinstance(value, str) else float(value) for value in values))
 
 
 def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
@@ -83,15 +79,14 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
     prior, family = options.prior, options.family
-    given = prior is not None and prior != "data" if isinstance(prior, str) else prior is not None
-    if options.fixed != defaults.Fixed() and (given or family == "multinomial"):
-        raise ValueError("prior_kappa, prior_width and prior_strength are for the default prior of numeric columns")
-    if prior is not None and not isinstance(prior, str):
+    if isinstance(prior, DataPrior) and family == "multinomial":
+        raise ValueError("a DataPrior is for numeric columns, and the family multinomial has counts")
+    if is_given(prior):
         checked = own_prior(prior, family, options.covariance_type, read.points)
         return Choice(read, checked.shifted(read.offset), "the prior is given")
-    if prior not in (None, "data", "reference"):
+    if not is_default(prior) and prior != "reference":
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
-    if prior == "reference":
+    if isinstance(prior, str) and prior == "reference":
         if family != "gaussian" or options.covariance_type not in ("auto", "full"):
             raise ValueError("the reference prior is for full covariances")
         reference = NIW.reference(read.points.shape[1]).shifted(read.offset)

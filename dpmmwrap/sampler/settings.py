@@ -82,10 +82,6 @@ class Settings:
     progress: Progress | None = None
     checkpoint: Path | None = None
     checkpoint_every: int = 50
-    workers: int = 0
-    """Worker processes of the Julia backend."""
-    machines: Path | None = None
-    """A file of machines for the Julia backend (see `julia_workers.read_machines`)."""
 
     @property
     def full_ratio(self) -> bool:

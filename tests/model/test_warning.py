@@ -25,9 +25,6 @@ def test_warnings_point_at_the_callers_line() -> None:
             warnings.simplefilter("always")
             call(DPMM(**QUICK, n_chains=1, max_iter=25, alpha=1e-9))
         assert heard and {warning.filename for warning in heard} == {__file__}
-    with pytest.warns(DeprecationWarning, match="burnout is now called") as told:
-        DPMM(**QUICK, n_chains=1, max_iter=5, burnout=2).fit(X)
-    assert told[0].filename == __file__
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
     workers : int, default=0
         Processes on this machine.
     machines : str or Path, default=None
-        A file of further machines, as the parameter `machines` of `DPMM`.
+        A file of further machines, as in `Julia`.
 
     Examples
     --------

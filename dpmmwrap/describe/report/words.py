@@ -12,6 +12,7 @@ from dpmmwrap.describe.profiles import COUNT, LEVEL, Trait
 from dpmmwrap.describe.report.certainty import Certainty
 from dpmmwrap.describe.report.known import Gap
 from dpmmwrap.describe.report.subject import Subject
+from dpmmwrap.model.data_prior import learned_names
 from dpmmwrap.posterior.diagnostics import interval
 from dpmmwrap.sampler.trace import told_length
 
@@ -220,15 +221,12 @@ def prior(model: Any) -> str:
     """The hyperparameters of the default prior."""
     told = []
     for name in ("width", "strength", "kappa"):
-        learned = ", learned" if getattr(model, f"prior_{name}") == "auto" else ""
+        learned = ", learned" if name in learned_names(model.prior) else ""
         told.append(f"{name} {number(getattr(model, f'prior_{name}_'))}{learned}")
     return "; ".join(told)
 
 
-SHOWN_ANYWAY = {
-    *("family", "alpha", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"),
-    *("prior_kappa", "prior_width", "prior_strength"),
-}
+SHOWN_ANYWAY = {"family", "alpha", "random_state", "verbose", "max_iter", "n_draws"}
 
 
 def changed(model: Any) -> list[tuple[str, str]]:
@@ -236,7 +234,7 @@ def changed(model: Any) -> list[tuple[str, str]]:
     defaults = type(model)().get_params()
     found = []
     for name, value in model.get_params(deep=False).items():
-        if name in SHOWN_ANYWAY or same(value, defaults[name]):
+        if name in SHOWN_ANYWAY or same(value, defaults[name]) or (name == "backend" and isinstance(value, str)):
             continue
         plain = isinstance(value, (str, int, float, bool)) or value is None
         text = str(value) if plain else " ".join(repr(value).split())

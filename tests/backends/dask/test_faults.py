@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Dask
 from dpmmwrap.backends.dask import ClusterError
 from dpmmwrap.backends.dask import cluster as clusters
 
@@ -53,7 +53,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(
     def stop() -> None:
         raise Stop
 
-    saved = {"checkpoint": tmp_path / "saved", "checkpoint_every": 5}
+    saved = {"backend": Dask(checkpoint=tmp_path / "saved", checkpoint_every=5)}
     with pytest.raises(Stop):
         DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=at({13: stop}))
     seen: list[int] = []
@@ -65,7 +65,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(
             DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X + 1))
         (tmp_path / "a file").touch()
         with pytest.raises(ValueError, match="on Dask a checkpoint is a folder"):
-            DPMM(**SETTINGS, checkpoint=tmp_path / "a file").fit(daskfits.lazy(X))
+            DPMM(**SETTINGS, backend=Dask(checkpoint=tmp_path / "a file")).fit(daskfits.lazy(X))
 
 
 def test_workers_with_other_versions_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def broken(block: Any) -> Any:
 @pytest.mark.slow
 def test_a_lost_scheduler_is_one_sentence_and_a_checkpoint_goes_on(tmp_path: Path) -> None:
     X, _ = daskfits.points()
-    saved = {"checkpoint": tmp_path / "saved", "checkpoint_every": 5}
+    saved = {"backend": Dask(checkpoint=tmp_path / "saved", checkpoint_every=5)}
     with contextlib.ExitStack() as stack:
         scheduler, address = stack.enter_context(daskfits.scheduler_process(tmp_path))
         for _ in range(2):
