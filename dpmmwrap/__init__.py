@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from dpmmwrap.backends import Dask, Julia, Native
     from dpmmwrap.backends.julia.workers import julia_workers
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.families.diagonal import NIG
-    from dpmmwrap.families.gaussian import NIW
-    from dpmmwrap.families.multinomial import Dirichlet
-    from dpmmwrap.families.spherical import SphericalNIG
+    from dpmmwrap.families.diagonal.prior import NIG
+    from dpmmwrap.families.diagonal.spherical import SphericalNIG
+    from dpmmwrap.families.full.prior import NIW
+    from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.mixture import load
     from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.splitnet.network import SplitNet
@@ -41,12 +41,12 @@ _HOMES = {
     "DPMM": "dpmmwrap.estimator",
     "Dask": "dpmmwrap.backends",
     "DataPrior": "dpmmwrap.model.data_prior",
-    "Dirichlet": "dpmmwrap.families.multinomial",
     "Julia": "dpmmwrap.backends",
-    "NIG": "dpmmwrap.families.diagonal",
-    "NIW": "dpmmwrap.families.gaussian",
     "Native": "dpmmwrap.backends",
-    "SphericalNIG": "dpmmwrap.families.spherical",
+    "Dirichlet": "dpmmwrap.families.multinomial.prior",
+    "NIG": "dpmmwrap.families.diagonal.prior",
+    "NIW": "dpmmwrap.families.full.prior",
+    "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
     "load": "dpmmwrap.mixture",

@@ -14,8 +14,8 @@ from scipy.sparse import issparse
 
 from dpmmwrap.families import prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.columns import Columns, place_of, table_of
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.columns import Columns, place_of, table_of
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.files.selection import listed, numbered

@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer

@@ -12,9 +12,9 @@ from benchmark import Row, fastest
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.averaging import Averaged
 

@@ -16,7 +16,7 @@ import numpy as np
 from arviz_stats.base import array_stats
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.model.choice import concentration
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import sampling

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.diagnostics import diagnostic

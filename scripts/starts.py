@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
 STARTS = ("kmeans", "splitnet")

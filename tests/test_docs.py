@@ -20,14 +20,18 @@ from dpmmwrap.posterior.groups import Groups
 ROOT = Path(__file__).parents[1]
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
 OTHERS = [path for path in (ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md") if path.exists()]
-PUBLIC_MODULES = ["posterior.draws", "estimator", "families.diagonal", "families.gaussian", "families.multinomial"]
-PUBLIC_MODULES += [
-    "families.spherical",
+PUBLIC_MODULES = [
+    "estimator",
+    "families.diagonal.prior",
+    "families.diagonal.spherical",
+    "families.full.prior",
+    "families.multinomial.prior",
     "mixture",
     "posterior.answer",
+    "posterior.draws",
+    "posterior.groups",
     "splitnet.network",
     "starts",
-    "posterior.groups",
 ]
 OPTIONS = doctest.NORMALIZE_WHITESPACE
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.mixture import load
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import Initializer, make_initializer

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import dpmmwrap
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.mixed.columns import Columns
+from dpmmwrap.families.mixed.prior import Mixed
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.averaging import Averaged
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.mixture import MOST_ROWS, Mixture, load
 from dpmmwrap.model.preparation import Preparation

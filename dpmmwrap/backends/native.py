@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.hyperprior import LearnedPrior, Summary
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.posterior.draws import Draws, labels_array

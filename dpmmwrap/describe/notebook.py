@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.files.checks import class_names
 from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns

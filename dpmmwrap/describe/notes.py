@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpmmwrap.families.defaults import parameters
+from dpmmwrap.families.gaussian.defaults import parameters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.sampler.settings import Result
 from dpmmwrap.sampler.stopping import still_rising

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.columns import Columns
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CHUNK = 1 << 15

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.evaluation.metrics import log_posterior
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 

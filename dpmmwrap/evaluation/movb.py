@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 BATCHES = 10

@@ -14,7 +14,7 @@ from dpmmwrap.backends import Julia, Native
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, Method, finish, numbered
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import IntArray
 
 TRUTH = "truth"

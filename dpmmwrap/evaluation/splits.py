@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
 from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_sets, split_log_hastings
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer

@@ -14,8 +14,8 @@ from dpmmwrap.backends import Native, Runner, Tell
 from dpmmwrap.backends.native import result_of
 from dpmmwrap.evaluation.metrics import ari_of_table
 from dpmmwrap.numerics.arrays import Float32Array
+from dpmmwrap.numerics.labels import contingency
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.kernels.labels import contingency
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.trace import Iteration
 

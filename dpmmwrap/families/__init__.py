@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 HOMES = {
-    "full": ("gaussian", "NIW"),
-    "diag": ("diagonal", "NIG"),
-    "spherical": ("spherical", "SphericalNIG"),
-    "multinomial": ("multinomial", "Dirichlet"),
-    "mixed": ("mixed", "Mixed"),
+    "full": ("full.prior", "NIW"),
+    "diag": ("diagonal.prior", "NIG"),
+    "spherical": ("diagonal.spherical", "SphericalNIG"),
+    "multinomial": ("multinomial.prior", "Dirichlet"),
+    "mixed": ("mixed.prior", "Mixed"),
 }
 """Where each family's prior is, by the name that files and summaries call it; what is not used is not imported."""
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families import defaults
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
-from dpmmwrap.families.ties import spread_ties, tied_steps
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.gaussian import defaults
+from dpmmwrap.families.gaussian.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
+from dpmmwrap.families.gaussian.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
@@ -92,7 +92,7 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
         reference = NIW.reference(read.points.shape[1]).shifted(read.offset)
         return Choice(read, reference, "the reference prior has full covariances")
     if family == "multinomial":
-        from dpmmwrap.families.multinomial import Dirichlet
+        from dpmmwrap.families.multinomial.prior import Dirichlet
 
         return Choice(read, Dirichlet.from_data(read.points), "counts are multinomial")
     if family == "mixed":
@@ -114,8 +114,8 @@ def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any
 
 def mixed_model(read: Read, options: ModelOptions) -> Choice:
     """A mixed table: numeric columns by how wide bins are, categorical ones by their levels."""
-    from dpmmwrap.families.categorical import CategoricalDirichlet
-    from dpmmwrap.families.mixed import Mixed, MixedPoints
+    from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+    from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 
     assert read.columns is not None
     categories = CategoricalDirichlet.from_levels(read.columns.levels)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.draws import Draws, labels_array
 

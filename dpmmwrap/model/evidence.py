@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions.dirichlet_process import log_alpha_prior, log_joint
 

@@ -10,8 +10,8 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from dpmmwrap.families.base import Points
-from dpmmwrap.families.columns import Columns, table_of
-from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.families.diagonal.prior import has_missing
+from dpmmwrap.families.mixed.columns import Columns, table_of
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.empty_rows import Present, truth_labels, with_values

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dpmmwrap.describe.profiles import names_for
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.model.frames import by_name
 
 

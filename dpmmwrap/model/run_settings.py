@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.backends import Auto
 from dpmmwrap.backends.choosing import Needs
-from dpmmwrap.families.defaults import is_costly
+from dpmmwrap.families.gaussian.defaults import is_costly
 from dpmmwrap.model.choice import Choice, concentration
 from dpmmwrap.model.data_prior import is_default, learned_names
 from dpmmwrap.model.inputs import Read

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.model.choice import short_chains
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.sampler.settings import Settings

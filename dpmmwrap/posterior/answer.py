@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior, Statistics, take
-from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.hyperprior import LearnedPrior, Summary
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
+from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import is_remote

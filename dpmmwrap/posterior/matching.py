@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.sampler.kernels.labels import contingency
+from dpmmwrap.numerics.labels import contingency
 
 MANY_LABELS = 1000
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import Embedder, is_remote
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -298,9 +298,9 @@ class ChainResult(NamedTuple):
 def make_data(X: Points, settings: Settings) -> Data:
     """The points with the loops of their family; what a family does not use is not even imported."""
     if isinstance(settings.prior, NIW):
-        from dpmmwrap.sampler.whitened import WhitenedData
+        from dpmmwrap.families.full.points import WhitenedData
 
         return WhitenedData(X, settings.n_jobs)
-    from dpmmwrap.sampler.linear import LinearData
+    from dpmmwrap.families.linear.points import LinearData
 
     return LinearData(X, settings.prior, settings.n_jobs)

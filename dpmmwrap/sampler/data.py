@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior, Statistics
+from dpmmwrap.families.full.pairs import MoveCandidates, Rules
+from dpmmwrap.numerics import labels as label_loops
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups, total_of
 from dpmmwrap.numerics.rules import Rows, Rule, sides_by
-from dpmmwrap.sampler.kernels import labels as label_loops
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
-from dpmmwrap.sampler.kernels.labels import LabelOrder
-from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
-from dpmmwrap.sampler.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups, total_of
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.state import Best, ClusterPosteriors, LabelStore, Model, State, SublabelStore
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.families.base import Statistics
+from dpmmwrap.families.collapsed import copy_cluster, copy_clusters
 from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.sampler.kernels.collapsed import copy_cluster, copy_clusters
-from dpmmwrap.sampler.kernels.labels import LabelOrder
+from dpmmwrap.numerics.labels import LabelOrder
 
 if TYPE_CHECKING:
     from dpmmwrap.sampler.context import Context

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.hyperprior import LearnedPrior
+from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion

@@ -11,7 +11,7 @@ from numpy.random import SFC64, Generator
 
 from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.sampler.kernels.labels import LabelOrder
+from dpmmwrap.numerics.labels import LabelOrder
 
 RECORD = np.dtype(
     [

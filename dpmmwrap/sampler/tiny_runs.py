@@ -14,21 +14,22 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full import kernels as whitened_loops
+from dpmmwrap.families.full import pairs
+from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.numerics.labels import LabelOrder, contingency
 from dpmmwrap.numerics.row_loops import nearest_centres, project
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels import exact, pairs
-from dpmmwrap.sampler.kernels import whitened as whitened_loops
-from dpmmwrap.sampler.kernels.labels import LabelOrder, contingency
-from dpmmwrap.sampler.kernels.whitened import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
+from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools
 from dpmmwrap.sampler.partition import Partition, partition_of

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.numerics.rules import ByFeature, Rows
 from dpmmwrap.splitnet.features import Features, StoredFeatures

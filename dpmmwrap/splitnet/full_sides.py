@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.numerics.rules import Quadratic, Rows
 from dpmmwrap.splitnet.features import (

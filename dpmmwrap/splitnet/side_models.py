@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from dpmmwrap.families.base import Prior
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import UInt8Array
 from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.splitnet.features import Features

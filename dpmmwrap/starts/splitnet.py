@@ -16,7 +16,7 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from dpmmwrap.families.diagonal import has_missing
+from dpmmwrap.families.diagonal.prior import has_missing
 from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import is_remote, sample_rows
 from dpmmwrap.numerics.rules import Coin, Given, OrElse, Rows, Rule, sides_by

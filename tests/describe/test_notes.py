@@ -10,8 +10,8 @@ import pytest
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.cli.fit import in_options
 from dpmmwrap.describe.notes import doubts_about, no_split
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.sampler.settings import Result
 from dpmmwrap.sampler.trace import Iteration, Trace

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from dpmmwrap.families.base import Moments
-from dpmmwrap.families.hyperprior import Hyperprior
+from dpmmwrap.families.gaussian.hyperprior import Hyperprior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.hyperprior import NARROW, Hyperparameters, Hyperprior
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.gaussian.hyperprior import NARROW, Hyperparameters, Hyperprior
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import hyperparameters

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.defaults import DataScale
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import Dirichlet
 
 FAMILIES = ("full", "diag", "diag, missing values", "spherical", "counts", "sparse counts", "mixed")
 

@@ -11,14 +11,14 @@ from scipy import sparse
 from scipy.special import gammaln
 
 from dpmmwrap.families.base import concatenate, put, take
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.columns import Columns
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.linear import union, with_unions
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.linear.statistics import union, with_unions
+from dpmmwrap.families.mixed.columns import Columns
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture, load
 
 ROWS, CLUSTERS = 24, 3

@@ -12,12 +12,12 @@ from scipy.special import gammaln, logsumexp
 
 from dpmmwrap import mixture
 from dpmmwrap.families import screening
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import STEPS, Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import STEPS, Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.averaging import Averaged
 

@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 from dpmmwrap.evaluation.images import read_idx
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import Selection, read_data, read_labels, read_names
 from dpmmwrap.mixture import Mixture, load
 from dpmmwrap.model.preparation import Preparation

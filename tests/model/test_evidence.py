@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from dpmmwrap import NIW
-from dpmmwrap.families.diagonal import NIG
+from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.model.evidence import log_evidence
 from dpmmwrap.partitions.dirichlet_process import log_joint
 

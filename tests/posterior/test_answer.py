@@ -12,8 +12,8 @@ from scipy.special import gammaln
 from scipy.stats import gamma
 
 from dpmmwrap import DPMM, Native, load
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.matching import match
 from dpmmwrap.posterior.representative import expected_loss

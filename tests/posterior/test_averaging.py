@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 from scipy.special import logsumexp
 
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import write_npz
 from dpmmwrap.mixture import Mixture, load
 from dpmmwrap.posterior import averaging

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from dpmmwrap import DPMM
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.redundant import Restored
 from dpmmwrap.posterior.averaging import Averaged

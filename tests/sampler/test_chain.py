@@ -20,17 +20,17 @@ from scipy.special import gammaln
 
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
-from dpmmwrap.families import wishart
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full import wishart
+from dpmmwrap.families.full.pairs import kernel_tables
+from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.partitions.dirichlet_process import split_ratios
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.kernels.pairs import kernel_tables
 from dpmmwrap.sampler.moves import subclusters
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import next_key

@@ -16,12 +16,12 @@ import scipy.sparse
 
 from dpmmwrap.backends.native import NativeBackend, draws_of
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.categorical import CategoricalDirichlet
-from dpmmwrap.families.defaults import DataScale
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.mixed import Mixed, MixedPoints
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.posterior import draws as draws_module
 from dpmmwrap.posterior.draws import labels_file

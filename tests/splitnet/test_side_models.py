@@ -11,9 +11,9 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal, norm
 from sklearn.mixture import GaussianMixture
 
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.spherical import SphericalNIG
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.row_loops import label_members_by_feature
 from dpmmwrap.splitnet import refine
 from dpmmwrap.splitnet.context import Context

@@ -13,8 +13,8 @@ from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.defaults import DataScale
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.gaussian.defaults import DataScale
 from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet.context import Context
 from dpmmwrap.splitnet.network import SplitNet, architecture

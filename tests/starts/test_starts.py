@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 
 

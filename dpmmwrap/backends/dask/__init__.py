@@ -169,10 +169,10 @@ def rand_index(table: Any) -> float:
 def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     """The statistics of the clusters of the best labels, outliers last."""
     from dpmmwrap.families.base import take
-    from dpmmwrap.families.gaussian import NIW, statistics_from_sums
-    from dpmmwrap.families.linear import LinearStatistics
+    from dpmmwrap.families.full.prior import NIW, statistics_from_sums
+    from dpmmwrap.families.linear.statistics import LinearStatistics
     from dpmmwrap.numerics.cells import sample_rows
-    from dpmmwrap.sampler.ordered_sums import total_of
+    from dpmmwrap.numerics.ordered_sums import total_of
 
     labels: Any = result.labels
     count = count_of(X, labels.chain)

@@ -20,13 +20,13 @@ from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
 from dpmmwrap.backends.dask.records import Log, Saved
 from dpmmwrap.families.base import Points, Prior, Statistics, put
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.pairs import MoveCandidates, Rules
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.ordered_sums import total_of
 from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
-from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
-from dpmmwrap.sampler.ordered_sums import total_of
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best, ClusterPosteriors, LabelStore, Model, State, SublabelStore
@@ -92,10 +92,10 @@ class RemoteData(Data):
     def data_of(self, points: Points, settings: Settings) -> Data:
         """The family's loops over some points that are here."""
         if isinstance(settings.prior, NIW):
-            from dpmmwrap.sampler.whitened import WhitenedData
+            from dpmmwrap.families.full.points import WhitenedData
 
             return WhitenedData(points, 1)
-        from dpmmwrap.sampler.linear import LinearData
+        from dpmmwrap.families.linear.points import LinearData
 
         return LinearData(points, settings.prior, 1, missing=self.X.missing)
 
@@ -174,7 +174,7 @@ class RemoteData(Data):
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Sent:
         twin: Any = self.twin
         if hasattr(twin, "drawn_clusters"):
-            from dpmmwrap.sampler.whitened import cluster_tables
+            from dpmmwrap.families.full.points import cluster_tables
 
             drawn = twin.drawn_clusters(model, partition, key)
             return Sent(drawn, cluster_tables(*drawn))

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.gaussian import NIW, plain_sums
-from dpmmwrap.families.ties import spread_ties
+from dpmmwrap.families.full import pairs
+from dpmmwrap.families.full.prior import NIW, plain_sums
+from dpmmwrap.families.gaussian.ties import spread_ties
 from dpmmwrap.model.inputs import to_float32
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.digests import digest
+from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.ordered_sums import Nodes, merge_nodes, reduce_groups
 from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.sampler.data import Data, Stretch
-from dpmmwrap.sampler.digests import digest
-from dpmmwrap.sampler.kernels import pairs
-from dpmmwrap.sampler.kernels.labels import LabelOrder
-from dpmmwrap.sampler.ordered_sums import Nodes, merge_nodes, reduce_groups
 
 Command = tuple[str, tuple[Any, ...]]
 """What to do, by name, and with what."""
@@ -128,11 +128,11 @@ class Part:
     def make_data(self, prior: Any, missing: bool) -> None:
         """With the loops of a family."""
         if isinstance(prior, NIW):
-            from dpmmwrap.sampler.whitened import WhitenedData
+            from dpmmwrap.families.full.points import WhitenedData
 
             self.data = WhitenedData(self.points, self.n_jobs, self.stretch)
         else:
-            from dpmmwrap.sampler.linear import LinearData
+            from dpmmwrap.families.linear.points import LinearData
 
             self.data = LinearData(self.points, prior, self.n_jobs, self.stretch, missing)
 
@@ -368,7 +368,7 @@ def tables_of(sent: Any) -> Any:
 
 
 def cluster_tables_of(sent: Any) -> Any:
-    from dpmmwrap.sampler.whitened import cluster_tables
+    from dpmmwrap.families.full.points import cluster_tables
 
     return cluster_tables(*sent) if is_drawn(sent) else sent
 

@@ -22,8 +22,8 @@ from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia import workers as julia_workers
 from dpmmwrap.backends.julia.placing import Placing, placing_of
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float32Array, IntArray

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Prior
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array
 
 CHUNK = 1 << 16

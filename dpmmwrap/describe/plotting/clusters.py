@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, counted, new_figure, number_ticks, style
-from dpmmwrap.families.columns import place_of
+from dpmmwrap.families.mixed.columns import place_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.density import marginal
 

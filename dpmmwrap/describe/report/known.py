@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.describe.plotting import is_sparse
-from dpmmwrap.families.mixed import MixedPoints
+from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CLUSTERS, CLASSES = 40, 12

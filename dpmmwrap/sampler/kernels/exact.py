@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled_float64 as compiled
-from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import new_array, new_zeros
-from dpmmwrap.numerics.variates import random_bits
-from dpmmwrap.partitions.dirichlet_process import log_split_prior
-from dpmmwrap.sampler.kernels.collapsed import (
+from dpmmwrap.families.collapsed import (
     add_cluster,
     add_point,
     add_rows,
@@ -25,6 +20,11 @@ from dpmmwrap.sampler.kernels.collapsed import (
     log_predictive,
     prepare,
 )
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import new_array, new_zeros
+from dpmmwrap.numerics.variates import random_bits
+from dpmmwrap.partitions.dirichlet_process import log_split_prior
 
 SIDE_STRENGTH = 1.0
 """Added to a side's number of points when the next ones choose a side."""

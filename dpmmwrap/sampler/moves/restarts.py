@@ -9,10 +9,10 @@ from numpy.random import Generator
 
 from dpmmwrap.families.base import Statistics
 from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.labels import find_stalled
 from dpmmwrap.numerics.rules import Rule, Together, rules_of
 from dpmmwrap.partitions.dirichlet_process import split_ratios
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.labels import find_stalled
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpmmwrap.families.collapsed import clear, copy_cluster
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder, thread_pools
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
@@ -20,7 +21,6 @@ from dpmmwrap.partitions.dirichlet_process import log_split_prior
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data, Unions
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.kernels.collapsed import clear, copy_cluster
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
 

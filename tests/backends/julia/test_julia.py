@@ -28,9 +28,9 @@ from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia.placing import placing_of
 from dpmmwrap.datasets import generate
-from dpmmwrap.families.diagonal import NIG
-from dpmmwrap.families.gaussian import NIW
-from dpmmwrap.families.multinomial import Dirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios

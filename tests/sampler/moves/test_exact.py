@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.families.gaussian import NIW
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import split_merge

@@ -10,14 +10,14 @@ from innerloops import called
 from scipy import stats
 from scipy.special import gammaln
 
-from dpmmwrap.families import wishart
-from dpmmwrap.families.gaussian import NIW, covariances_of, statistics_of
-from dpmmwrap.families.wishart import Gaussians, Statistics
+from dpmmwrap.families.full import wishart
+from dpmmwrap.families.full.pairs import MoveCandidates, Rules
+from dpmmwrap.families.full.points import WhitenedData
+from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
+from dpmmwrap.families.full.wishart import Gaussians, Statistics
 from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
-from dpmmwrap.sampler.kernels.pairs import MoveCandidates, Rules
 from dpmmwrap.sampler.moves.subclusters import disjoint
 from dpmmwrap.sampler.state import RECORD, ClusterPosteriors, Model, State, next_key
-from dpmmwrap.sampler.whitened import WhitenedData
 
 ALPHA = 7.0
 

@@ -1,0 +1,1 @@
+"""Categorical columns: Dirichlet priors."""

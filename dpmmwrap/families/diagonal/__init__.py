@@ -1,0 +1,1 @@
+"""Gaussians with a variance per feature, or one for all: normal-inverse-gamma priors."""

@@ -1,0 +1,122 @@
+"""The loops of the normal-inverse-gamma, compiled by numba: a variance per feature, or one that all features share.
+
+`diagonal.py` and `spherical.py` say what it means. Sums of features are x, then x^2, then (where values are missing)
+how many were observed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families.diagonal.prior import NumericTables, Posteriors
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
+
+# What the loops take and give is theirs, too, but it is there without numba.
+__all__ = ["NumericTables", "Posteriors"]
+
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+@inner
+def fill_posterior(prior: Any, n_all: Any, sums: Any, tied: Any, means: Any, strengths: Any, scales: Any) -> Any:
+    """Write one cluster's posterior means, strengths and scales; its log marginal likelihood and the number of values.
+
+    The scatter about the prior's mean: the one about the sample's, and what the two means are apart. O(D).
+    """
+    dim = len(prior.means)
+    counted = len(sums) == 3 * dim
+    total, pooled, values, last, last_terms = 0.0, 0.0, 0.0, -1.0, 0.0
+    for j in range(dim):
+        n = sums[2 * dim + j] if counted else n_all
+        strength_n = prior.strengths[0] + n
+        middle = sums[j] / max(n, 1e-300) if n > 0.0 else prior.means[j]
+        gap = middle - prior.means[j]
+        scatter = max(sums[dim + j] - sums[j] * middle, 0.0) + prior.strengths[0] * n / strength_n * gap * gap
+        means[j] = prior.means[j] + n / strength_n * gap
+        if counted or j == 0:
+            strengths[j] = strength_n
+        values += n
+        # The terms of n alone are the same for most features: gamma functions only where it changes.
+        if n != last:
+            last = n
+            last_terms = 0.5 * (math.log(prior.strengths[0]) - math.log(strength_n)) - 0.5 * n * math.log(math.pi)
+            if not tied:
+                last_terms += log_gamma(0.5 * (prior.freedoms[0] + n)) - log_gamma(0.5 * prior.freedoms[0])
+        total += last_terms
+        if tied:
+            pooled += scatter
+        else:
+            scales[j] = prior.scales[j] + scatter
+            ratio = math.log(prior.scales[j]) * prior.freedoms[0] - math.log(scales[j]) * (prior.freedoms[0] + n)
+            total += 0.5 * ratio
+    if tied:
+        freedom, scale = prior.freedoms[0], prior.scales[0]
+        scales[0] = scale + pooled
+        total += log_gamma(0.5 * (freedom + values)) - log_gamma(0.5 * freedom)
+        total += 0.5 * freedom * math.log(scale) - 0.5 * (freedom + values) * math.log(scales[0])
+    return total, values
+
+
+@compiled
+def posteriors(prior: Any, tied: Any, counts: Any, sums: Any) -> Any:
+    """The posterior and the log marginal likelihood of each cluster. O(K D)."""
+    count, dim = len(counts), len(prior.means)
+    counted = sums.shape[1] == 3 * dim
+    means, strengths = new_array((count, dim)), new_array((count, dim if counted else 1))
+    scales = new_array((count, 1 if tied else dim))
+    freedoms = new_array((count, dim if counted and not tied else 1))
+    log_marginal = new_array(count)
+    for k in range(count):
+        log_marginal[k], values = fill_posterior(prior, counts[k], sums[k], tied, means[k], strengths[k], scales[k])
+        for j in range(freedoms.shape[1]):
+            n = sums[k, 2 * dim + j] if counted else counts[k]
+            freedoms[k, j] = prior.freedoms[0] + (values if tied else n)
+    return Posteriors(means, strengths, scales, freedoms), log_marginal
+
+
+@compiled
+def union_log_marginals(prior: Any, tied: Any, counts: Any, sums: Any, one: Any, other: Any) -> Any:
+    """log marginal likelihoods of the unions of pairs of clusters. O(D) a pair."""
+    dim = len(prior.means)
+    total, found = new_array(sums.shape[1]), new_array(len(one))
+    means, strengths, scales = new_array(dim), new_array(dim), new_array(dim)
+    for pair in range(len(one)):
+        i, j = one[pair], other[pair]
+        for f in range(sums.shape[1]):
+            total[f] = sums[i, f] + sums[j, f]
+        found[pair], _ = fill_posterior(prior, counts[i] + counts[j], total, tied, means, strengths, scales)
+    return found
+
+
+@compiled
+def draw(key: Any, posterior: Any) -> Any:
+    """A precision and a mean for every cluster and feature: factors (the precision's roots), offsets (mean times
+    factor) and the terms log factor - log(2 pi) / 2, all (K, D) in float32, and the terms' sums in float64."""
+    count, dim = posterior.means.shape
+    shared, one_strength = posterior.scales.shape[1] == 1, posterior.strengths.shape[1] == 1
+    one_freedom = posterior.freedoms.shape[1] == 1
+    width = posterior.scales.shape[1]
+    shapes = new_array(count * width)
+    for k in range(count):
+        for j in range(width):
+            shapes[k * width + j] = 0.5 * posterior.freedoms[k, 0 if one_freedom else j]
+    gammas = standard_gammas(key, shapes)
+    normals = standard_normals(key_from(key, 1 << 40), count * dim)
+    factors, offsets = new_array((count, dim), np.float32), new_array((count, dim), np.float32)
+    terms, totals = new_array((count, dim), np.float32), new_zeros(count)
+    for k in range(count):
+        for j in range(dim):
+            at = 0 if shared else j
+            factor = math.sqrt(2.0 * gammas[k * width + at] / posterior.scales[k, at])
+            step = np.float64(normals[k * dim + j]) / math.sqrt(posterior.strengths[k, 0 if one_strength else j])
+            factors[k, j] = factor
+            offsets[k, j] = posterior.means[k, j] * factor + step
+            terms[k, j] = math.log(factor) - HALF_LOG_2_PI
+            totals[k] += terms[k, j]
+    return factors, offsets, terms, totals

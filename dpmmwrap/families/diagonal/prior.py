@@ -1,0 +1,325 @@
+"""The diagonal Gaussian: every feature has a mean and a variance of its own, with a normal-inverse-gamma prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import digamma, gammaln
+
+from dpmmwrap.families.base import Moments, put_rows
+from dpmmwrap.families.linear.statistics import Computed, LinearStatistics, grouped
+from dpmmwrap.families.screening import bounding_table, in_blocks, powers
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.loops import Loops
+
+inverse_gamma = Loops("dpmmwrap.families.diagonal.inverse_gamma")
+CHUNK_ROWS = 1 << 14
+LEAST_TOUCHING = 1e-6
+"""Below it the differences of a bound's coefficients lose their digits."""
+
+
+class Posteriors(NamedTuple):
+    """A distribution of mean and variance for each cluster and feature; (K, D), and (K, 1) where features share it."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+
+
+class NumericTables(NamedTuple):
+    """Drawn Gaussians as the kernels take them: a point is (w x - offset) deviations from the mean."""
+
+    factors: Any
+    offsets: Any
+    missing: Any
+    """What the log density has for a feature beside half the squared distance, for missing values; None without."""
+
+
+class Student(NamedTuple):
+    """Student's t for each distribution and feature: constants - powers log(1 + precisions (x - means)^2)."""
+
+    means: Float64Array
+    precisions: Float64Array
+    powers: Float64Array
+    constants: Float64Array
+    totals: Float64Array
+    """The constants of all features."""
+
+
+class Frame(NamedTuple):
+    """Units in which values are about 1, so that their powers are, too."""
+
+    centre: Float64Array
+    widths: Float64Array
+    means: Float64Array
+
+
+@dataclass(frozen=True)
+class NIG:
+    """Normal-inverse-gamma, feature by feature: the prior of clusters with diagonal covariances.
+
+    variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~ N(mean, variance / mean_strength). For one
+    feature it is the `NIW` of the same fields.
+
+    Parameters
+    ----------
+    mean : array, shape (D,)
+        Where clusters are expected.
+    mean_strength : float
+        kappa: how sure of that the prior is, in points.
+    scale : array, shape (D,)
+        Over the degrees of freedom it is about the variance that is expected of each feature.
+    degrees_of_freedom : float
+        nu, above 0: how sure of that the prior is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, NIG
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> prior = NIG(mean=np.zeros(2), mean_strength=0.1, scale=np.full(2, 3.0), degrees_of_freedom=3.0)
+    >>> DPMM(prior=prior, init="kmeans", n_chains=1, random_state=0).fit(X).covariance_type_
+    'diag'
+    """
+
+    mean: Float64Array
+    mean_strength: float | Float64Array
+    scale: Float64Array
+    degrees_of_freedom: float | Float64Array
+    family: ClassVar[str] = "diag"
+    tied: ClassVar[bool] = False
+    """Whether all features share one variance."""
+    FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
+
+    def __post_init__(self) -> None:
+        mean, scale = (np.ascontiguousarray(value, dtype=np.float64) for value in (self.mean, self.scale))
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "scale", scale)
+        if mean.shape == (0,):
+            raise ValueError(f"a prior needs a mean of D numbers, not one of shape {mean.shape}")
+        if mean.ndim == 1 and scale.shape != self._scale_shape():
+            raise ValueError(f"the prior's scale should have the shape {self._scale_shape()}, not {scale.shape}")
+        for name in ("mean_strength", "scale", "degrees_of_freedom"):
+            if not np.all(np.asarray(getattr(self, name)) > 0):
+                raise ValueError(f"the prior's {name} should be positive, not {getattr(self, name)}")
+
+    def _scale_shape(self) -> tuple[int, ...]:
+        return (self.dim,)
+
+    @property
+    def dim(self) -> int:
+        return int(self.mean.shape[-1])
+
+    @cached_property
+    def batch(self) -> Posteriors:
+        """As the compiled loops take it, with a leading axis even for one distribution."""
+        if self.mean.ndim > 1:
+            return Posteriors(self.mean, self.mean_strength, self.scale, self.degrees_of_freedom)
+        rows = (np.reshape(np.asarray(value, dtype=np.float64), (1, -1)) for value in self._values())
+        return Posteriors(*rows)
+
+    def _values(self) -> tuple[Any, ...]:
+        return self.mean, self.mean_strength, self.scale, self.degrees_of_freedom
+
+    @cached_property
+    def fields(self) -> Posteriors:
+        """Of one distribution, as the compiled loops take it."""
+        return Posteriors(*(rows[0] for rows in self.batch))
+
+    @classmethod
+    def _unchecked(cls, batch: Posteriors) -> Any:
+        made = object.__new__(cls)
+        made.__dict__.update(
+            mean=batch.means, mean_strength=batch.strengths, scale=batch.scales, degrees_of_freedom=batch.freedoms,
+            batch=batch,
+        )  # fmt: skip
+        return made
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+        batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
+        return Computed(self._unchecked(Posteriors(*batch)), log_marginal)
+
+    def posterior(self, statistics: LinearStatistics) -> Any:
+        return self.compute(statistics).posterior
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        return self.compute(statistics).log_marginal
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        """log marginal likelihoods of the unions of pairs of clusters."""
+        found: Float64Array = inverse_gamma.union_log_marginals(
+            self.fields, self.tied, statistics.counts, statistics.sums, one, other
+        )
+        return found
+
+    def draw_tables(self, key: Any, missing: bool) -> tuple[NumericTables, Float64Array]:
+        """A draw of each distribution of the batch as the kernels take it, and the log densities at the means."""
+        factors, offsets, terms, totals = inverse_gamma.draw(key, self.batch)
+        return NumericTables(factors, offsets, terms if missing else None), totals
+
+    def log_predictive(self, X: FloatArray) -> Float64Array:
+        """log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
+        return np.stack([self.log_predictive_of(X, k) for k in range(len(self.batch.means))])
+
+    def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return in_blocks(self._log_student, X, self.dim, None, k)
+
+    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row, pair by pair."""
+        return in_blocks(self._log_student, X, self.dim, rows, components)
+
+    @cached_property
+    def student(self) -> Student:
+        """The predictives."""
+        means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
+        spread = scales * (strengths + 1) / strengths
+        constants = gammaln((freedoms + 1) / 2) - gammaln(freedoms / 2) - 0.5 * np.log(math.pi * spread)
+        return Student(means, 1 / spread, 0.5 * (freedoms + 1), constants, constants.sum(axis=1))
+
+    def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
+        """log densities at rows: each under a distribution of its own, or all under one."""
+        student = self.student
+        logs = rows - student.means[k]
+        logs *= logs
+        logs *= student.precisions[k]
+        np.log1p(logs, out=logs)
+        found = student.totals[k] - np.einsum("...d,...d->...", student.powers[k], logs)
+        if len(gaps := np.flatnonzero(np.isnan(found))):
+            constants, powers = (np.broadcast_to(v[k], logs.shape)[gaps] for v in (student.constants, student.powers))
+            found[gaps] = np.nansum(constants - powers * logs[gaps], axis=1)
+        return np.asarray(found)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The middle of all distributions, how far values are from it, and the means from there."""
+        means, _, scales, freedoms = self.batch
+        centre = means.mean(axis=0)
+        widths = np.sqrt((scales / freedoms).mean(axis=0) + means.var(axis=0))
+        return Frame(centre, widths, (means - centre) / widths)
+
+    @cached_property
+    def bounding(self) -> Float32Array:
+        """Coefficients of upper bounds of the log predictives: polynomials of degree 4.
+
+        a u - b u^2 is below log(1 + u) everywhere if it touches it at 0 and at some u0: the difference is
+        f'''(v) / 6 u (u - u0)^2 for some v, and the third derivative of log(1 + u) is positive. u0 is what u is on
+        the average over all clusters.
+        """
+        student, (_, widths, means) = self.student, self.frame
+        precisions = student.precisions * widths**2
+        touching = np.maximum(precisions * (1 + means**2), LEAST_TOUCHING)
+        slope = np.log1p(touching) / touching
+        second = (slope - 1 / (1 + touching)) / touching
+        square = -student.powers * (slope + second * touching) * precisions
+        fourth = student.powers * second * precisions**2
+        first = -2 * square * means - 4 * fourth * means**3
+        coefficients = np.stack([first, square + 6 * fourth * means**2, -4 * fourth * means, fourth])
+        return bounding_table(coefficients, student.totals + (square * means**2 + fourth * means**4).sum(axis=1))
+
+    def upper_bounds(self, X: FloatArray) -> Float32Array:
+        """At least the log density of each distribution's predictive at each row (N, K); NaN where a value is
+        missing."""
+        return powers((X - self.frame.centre) / self.frame.widths, 4) @ self.bounding
+
+    def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
+        """Of a draw of (mean, variance) from each distribution."""
+        means, variances = self.draw_gaussians(rng)
+        return moments_of(means - origin, 1 / variances, np.log(variances))
+
+    def expected_moments(self, origin: Float64Array) -> Moments:
+        """Expectations of what `drawn_moments` draws."""
+        means, strengths, scales, freedoms = self.batch
+        found = moments_of(means - origin, freedoms / scales, np.log(scales / 2) - digamma(freedoms / 2))
+        return found._replace(square=found.square + float(np.broadcast_to(1 / strengths, means.shape).sum()))
+
+    def sample(self, components: IntArray, rng: Generator) -> Float64Array:
+        """A new point from the predictive of each of these distributions."""
+        means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
+        spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
+        return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
+
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means and variances (K, D) drawn from each distribution of the batch."""
+        means, strengths, scales, freedoms = self.batch
+        variances = scales / (2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)))
+        steps = np.sqrt(variances / strengths) * rng.standard_normal(means.shape)
+        return means + steps, np.broadcast_to(variances, means.shape)
+
+    @staticmethod
+    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+        return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
+
+    def replaced(self, rows: IntArray, other: Any) -> Any:
+        fields = (put_rows(mine, rows, theirs) for mine, theirs in zip(self.batch, other.batch, strict=True))
+        return self._unchecked(Posteriors(*fields))
+
+    def shifted(self, offset: FloatArray) -> Any:
+        return type(self)(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
+
+    def mean_covariance(self) -> Float64Array:
+        """The expected variances of each distribution (K, D) (the scale over nu where the mean does not exist)."""
+        _, _, scales, freedoms = self.batch
+        divisor = np.where(freedoms > 2, freedoms - 2, freedoms)
+        return np.array(np.broadcast_to(scales / divisor, self.batch.means.shape))
+
+    def embedder(self, X: FloatArray) -> Embedder:
+        """Each feature by its deviation over the data."""
+        return standardiser(X[sample_rows(len(X), 0)])
+
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> Any:
+        """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
+        whole = numeric_statistics(X, None, 1, missing=True)
+        n, total, squares = (whole.sums[0, i * self.dim : (i + 1) * self.dim] for i in (2, 0, 1))
+        means = total / np.maximum(n, 1)
+        variances = np.maximum(squares / np.maximum(n, 1) - means**2, 1e-6 * np.broadcast_to(self.scale, self.dim))
+        strength = float(n_rows or len(X))
+        return type(self)(means, strength, self.pooled(4 * strength * variances), strength + 2)
+
+    @staticmethod
+    def pooled(scales: Float64Array) -> Float64Array:
+        """Scales of the features as this family has them."""
+        return scales
+
+
+def moments_of(means: Float64Array, precisions: Float64Array, log_variances: Float64Array) -> Moments:
+    """Sums over Gaussians with these means (K, D), precisions and log variances, (K, D) or (K, 1)."""
+    precisions, log_variances = (np.broadcast_to(values, means.shape) for values in (precisions, log_variances))
+    pulls = precisions * means
+    sums = precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum())
+    return Moments(len(means), *sums, float(log_variances.sum()))
+
+
+def has_missing(X: FloatArray) -> bool:
+    """Whether any value is missing; NaN stands for it. Points that are elsewhere know it of themselves."""
+    known = getattr(X, "missing", None)
+    if known is not None:
+        return bool(known)
+    return any(bool(np.isnan(X[begin : begin + CHUNK_ROWS]).any()) for begin in range(0, len(X), CHUNK_ROWS))
+
+
+def numeric_statistics(
+    X: FloatArray, labels: IntArray | None, n_clusters: int | None, missing: bool
+) -> LinearStatistics:
+    """Sums of x, of x^2 and, where values are missing, of observed values, by label."""
+    rows, dim = X.shape
+    labels, count = grouped(labels, rows, n_clusters)
+    counts, sums = np.zeros(count), np.zeros((count, (3 if missing else 2) * dim))
+    for begin in range(0, rows, CHUNK_ROWS):
+        part = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64)
+        its_labels = labels[begin : begin + CHUNK_ROWS]
+        present = np.nan_to_num(part) if missing else part
+        features = [present, present * present, ~np.isnan(part)] if missing else [present, present * present]
+        for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
+            members = its_labels == k
+            counts[k] += members.sum()
+            sums[k] += np.concatenate([feature[members].sum(axis=0) for feature in features])
+    return LinearStatistics(counts, sums)

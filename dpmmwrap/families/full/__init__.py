@@ -1,0 +1,1 @@
+"""Gaussians with full covariances: a normal-inverse-Wishart prior."""

@@ -1,0 +1,348 @@
+"""The loops over points, compiled by numba, block by block (`blocks`).
+
+One sweep draws every point's label and sublabel and sums the statistics, reading the data once:
+
+- Points are taken in chunks that fit a core's second-level cache. Within a chunk they are put in order of
+  their label, so that a block of LANES points has one current cluster and nearly the same competitors.
+- A block is laid out feature by feature, points along the vector lanes, relative to its cluster's mean.
+- For each cluster its neighbours are sorted by the distance at which they begin to matter
+  (`pairs.neighbour_tables`). A block looks at its neighbours in that order and stops at the first that cannot matter to
+  any of its points, so the cost follows the number of overlapping clusters, not the number of clusters.
+
+A cluster whose probability is below e^-CUTOFF of the best is left out. A uniform number here has 24 bits, so
+such a cluster could not have been drawn anyway: labels are those of the full sum.
+
+All sums over points run in an order that depends on the data's shape alone, never on the threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.full.blocks import (
+    BUFFER,
+    CUTOFF,
+    LANES,
+    add_points,
+    draw,
+    draw_uniforms,
+    gather,
+    log_densities,
+    new_block,
+    proposal_log_prob,
+    set_aside,
+)
+from dpmmwrap.families.full.wishart import Statistics
+from dpmmwrap.numerics.labels import sort_by_label
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
+from dpmmwrap.numerics.variates import key_from
+
+
+class ClusterTables(NamedTuple):
+    """Drawn parameters of the clusters as the kernels take them, filled up with zeros to whole blocks."""
+
+    factors: Any
+    """Lower triangular W (K, D, D), with W'W the precision."""
+    log_peaks: Any
+    """log of weight times density at the mean (K,)."""
+
+
+class Neighbours(NamedTuple):
+    """What the points of each cluster need to know of the others."""
+
+    origins: Any
+    """float32 means (K, D), to which points are taken relative."""
+    offsets: Any
+    """W_k (m_k - origin_c), (K, K, D)."""
+    order: Any
+    """Each cluster's neighbours, the nearest first (K, K)."""
+    radii: Any
+    """The squared radius about c up to which k cannot matter (K, K)."""
+
+
+class SubclusterTables(NamedTuple):
+    """The same of each cluster's two subclusters: (K, 2, ...)."""
+
+    factors: Any
+    offsets: Any
+    log_peaks: Any
+
+
+class Tables(NamedTuple):
+    """All drawn parameters of a sweep."""
+
+    clusters: ClusterTables
+    neighbours: Neighbours
+    subclusters: SubclusterTables
+
+
+class Sums(NamedTuple):
+    """What a sweep adds up for each group of chunks, cluster and side, relative to the clusters' origins."""
+
+    counts: Any
+    sums: Any
+    squares: Any
+    proposal_log_probs: Any
+    """log probability with which each cluster's sublabels came up."""
+
+
+class Workspace(NamedTuple):
+    """Arrays that are written anew for every block."""
+
+    rows: Any
+    block: Any
+    flat: Any
+    z: Any
+    logs: Any
+    uniforms: Any
+    log_likelihoods: Any
+    total: Any
+    chosen: Any
+    survivors: Any
+    lanes: Any
+    points: Any
+
+
+@inner
+def new_workspace(count: Any, dim: Any) -> Any:
+    block, flat = new_block(dim)
+    return Workspace(
+        new_array(LANES, np.uint64), block, flat, new_array(4 * LANES, np.float32), new_array((2, LANES), np.float32),
+        new_array(LANES, np.float32), new_array((count + 1, LANES), np.float32), new_array(LANES, np.float32),
+        new_array(LANES, np.int32), new_array(count + 1, np.int32), new_array((2, LANES), np.uint64),
+        new_array((2, dim, BUFFER)),
+    )  # fmt: skip
+
+
+@inner
+def _draw_labels(
+    X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any
+) -> None:
+    """New labels for the rows of a chunk that are in order of their old ones."""
+    factors, log_peaks = clusters.factors, clusters.log_peaks
+    origins, offsets, order, radii = neighbours.origins, neighbours.offsets, neighbours.order, neighbours.radii
+    rows, block, flat, z, uniforms = work.rows, work.block, work.flat, work.z, work.uniforms
+    log_likelihoods, best, total = work.log_likelihoods, work.logs[0], work.total
+    chosen, survivors = work.chosen, work.survivors
+    count = len(log_peaks)
+    for c in range(count):
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            # A cluster comes first among its own neighbours, with a radius below zero; then those that its farthest
+            # point is far enough out to see.
+            farthest = np.float32(0)
+            found = 0
+            rank = 0
+            while rank < count and not radii[c, order[c, rank]] > farthest:
+                k = order[c, rank]
+                value = log_likelihoods[found]
+                log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, value)
+                margin = np.float32(0)
+                if rank == 0:
+                    lowest = np.float32(np.inf)
+                    for b in range(LANES):
+                        best[b] = value[b]
+                        lowest = min(lowest, value[b])
+                    farthest = np.float32(2) * (log_peaks[k] - lowest)
+                else:
+                    margin = np.float32(-np.inf)
+                    for b in range(LANES):
+                        margin = max(margin, value[b] - best[b])
+                        best[b] = max(best[b], value[b])
+                if margin > np.float32(-CUTOFF):
+                    survivors[found] = k
+                    found += 1
+                rank += 1
+            if found == 1:
+                continue
+            if greedy:
+                for b in range(LANES):
+                    chosen[b] = 0
+                for s in range(1, found):
+                    for b in range(LANES):
+                        if log_likelihoods[s, b] == best[b]:
+                            chosen[b] = s
+            else:
+                draw_uniforms(key, rows, np.uint64(40), uniforms)
+                draw(log_likelihoods, best, found, uniforms, total, chosen)
+            for b in range(n):
+                labels[rows[b]] = survivors[chosen[b]]
+
+
+@inner
+def _draw_sublabels(
+    X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
+    work: Any, own: Any,
+) -> None:  # fmt: skip
+    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels.
+
+    The log probability with which each cluster's sublabels came up is added to its entry of proposal_log_probs.
+    """
+    factors, offsets, log_peaks = subclusters.factors, subclusters.offsets, subclusters.log_peaks
+    counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
+    rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
+    uniforms, lanes, points = work.uniforms, work.lanes, work.points
+    filled = new_zeros(2, np.int64)
+    found = new_zeros(2, np.int64)
+    for c in range(len(origins)):
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            for side in range(2):
+                log_densities(factors[c, side], offsets[c, side], log_peaks[c, side], flat, z, logs[side])
+            if greedy:
+                for b in range(LANES):
+                    uniforms[b] = np.float32(0.5)
+            else:
+                draw_uniforms(key, rows, np.uint64(0), uniforms)
+            for b in range(LANES):
+                # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
+                t = logs[1, b] - logs[0, b]
+                odds = exp_float32(-abs(t))
+                share = np.float32(1) if t > np.float32(0) else odds
+                uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
+                logs[0, b] = t
+                logs[1, b] = np.float32(1) + odds
+            proposal_log_probs[c] += proposal_log_prob(uniforms, logs[0], logs[1], n)
+            right: Any = 0
+            for b in range(n):
+                # Written to both lists, counted in one: no branch, and no counter that waits for memory.
+                lanes[0, b - right] = b
+                lanes[1, right] = b
+                is_right = np.int64(uniforms[b] > np.float32(0))
+                sublabels[rows[b]] = is_right
+                right += is_right
+            found[0], found[1] = n - right, right
+            for side in range(2):
+                set_aside(block, lanes[side], found[side], points[side], filled[side])
+                filled[side] += found[side]
+                if filled[side] > BUFFER - LANES:
+                    add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+                    filled[side] = 0
+        for side in range(2):
+            add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+            filled[side] = 0
+
+
+@compiled
+def sweep(
+    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any, greedy: Any,
+    sums: Any,
+) -> None:  # fmt: skip
+    """Labels, sublabels and statistics of groups of chunks, one after the other.
+
+    Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group adds
+    up sums of its own. `by_label` is the order by label, of the old labels and then of the new.
+    """
+    clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
+    count, dim = neighbours.origins.shape
+    work = new_workspace(count, dim)
+    for group in range(len(groups) - 1):
+        own = Sums(sums.counts[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
+            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
+            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work)
+            sort_by_label(its_labels, its_starts, its_rows)
+            _draw_sublabels(
+                part, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key, greedy, work, own
+            )
+
+
+@inner
+def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
+    """The statistics of the rows of a chunk that are in order of their labels."""
+    rows, block, points, everyone = work.rows, work.block, work.points[0], work.lanes[0]
+    for lane in range(LANES):
+        everyone[lane] = lane
+    counts, sums, squares = own
+    for c in range(len(origins)):
+        filled: Any = np.int64(0)
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            set_aside(block, everyone, n, points, filled)
+            filled += n
+            if filled > BUFFER - LANES:
+                add_points(points, filled, counts[c], sums[c], squares[c], 0)
+                filled = np.int64(0)
+        add_points(points, filled, counts[c], sums[c], squares[c], 0)
+
+
+@compiled
+def sweep_labels(
+    X: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any, counts: Any,
+    sums: Any, squares: Any,
+) -> None:  # fmt: skip
+    """Labels and statistics of groups of chunks, as `sweep`, but without subclusters."""
+    count, dim = neighbours.origins.shape
+    work = new_workspace(count, dim)
+    for group in range(len(groups) - 1):
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
+            its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
+            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
+            sort_by_label(its_labels, its_starts, its_rows)
+            own = (counts[group], sums[group], squares[group])
+            _sum_clusters(part, its_starts, its_rows, neighbours.origins, work, own)
+
+
+@compiled
+def start_subclusters(
+    X: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any, squares: Any
+) -> None:
+    """Write the sublabels of whole clusters, and sum the statistics of their subclusters. O(n D^2).
+
+    Cluster c has the rows and sides bounds[c] to bounds[c + 1].
+    """
+    dim = origins.shape[1]
+    places, lanes, points = (
+        new_array(LANES, np.uint64),
+        new_array(LANES, np.uint64),
+        new_array((dim, LANES)),
+    )
+    block, _ = new_block(dim)
+    for c in range(len(origins)):
+        for first in range(bounds[c], bounds[c + 1], LANES):
+            n = min(LANES, bounds[c + 1] - first)
+            gather(X, rows, first, n, origins[c], places, block)
+            for b in range(n):
+                sublabels[places[b]] = sides[first + b]
+            for side in range(2):
+                found = np.int64(0)
+                for b in range(n):
+                    # Written every time, counted when it is so: no branch that a coin decides.
+                    lanes[found] = b
+                    found += sides[first + b] == side
+                set_aside(block, lanes, found, points, np.int64(0))
+                add_points(points, found, counts[c], sums[c], squares[c], side)
+
+
+@compiled
+def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> Any:
+    """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
+    O(G K D^2)."""
+    groups, clusters, sides, dim = sums.shape
+    total = new_zeros(sides * clusters)
+    means = new_zeros((sides * clusters, dim))
+    scatters = new_zeros((sides * clusters, dim, dim))
+    for k in range(sides * clusters):
+        c, side = k // sides, k % sides
+        for group in range(groups):
+            total[k] += counts[group, c, side]
+            for i in range(dim):
+                means[k, i] += sums[group, c, side, i]
+                for j in range(i + 1):
+                    scatters[k, i, j] += squares[group, c, side, i, j]
+        for i in range(dim):
+            for j in range(i + 1):
+                scatters[k, i, j] -= means[k, i] * means[k, j] / max(total[k], 1.0)
+                scatters[k, j, i] = scatters[k, i, j]
+        for i in range(dim):
+            means[k, i] = means[k, i] / max(total[k], 1.0) + np.float64(origins[c, i])
+    return Statistics(total, means, scatters)

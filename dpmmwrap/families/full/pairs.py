@@ -1,0 +1,338 @@
+"""The loops over pairs of clusters, compiled by numba: who is whose neighbour, and who could merge with whom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.full.blocks import (
+    CUTOFF,
+    LANES,
+    gather,
+    log_densities,
+    new_block,
+    padded,
+    proposal_log_prob,
+)
+from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
+from dpmmwrap.families.full.wishart import compute_posteriors, log_normaliser
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
+from dpmmwrap.partitions.dirichlet_process import log_merge_ratio, split_ratios
+
+
+@compiled
+def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any) -> Any:
+    """Precision factors and log peaks of the clusters, and what each one's points need to know of the others.
+
+    That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
+    matter. Factors and offsets are filled up with zeros to the rows that a block has. O(K^2 D^2).
+
+    A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
+    distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
+    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + log_peak_k - log_peak_c, up to the
+    smaller root in r.
+    """
+    count, dim = len(log_weights), means.shape[1]
+    own, log_peaks = new_zeros((count, padded(dim), padded(dim)), np.float32), new_array(count, np.float32)
+    origins = new_array((count, dim), np.float32)
+    # Clusters along the last axis, as in `wishart`: one step of the arithmetic serves all neighbours.
+    centres, factors = new_array((dim, count)), new_array((dim, dim, count))
+    for k in range(count):
+        log_peaks[k] = log_weights[k] + log_peak_densities[k]
+        for i in range(dim):
+            origins[k, i] = means[k, i]
+            centres[i, k] = means[k, i]
+            for j in range(i + 1):
+                own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
+    offsets = new_zeros((count, count, padded(dim)), np.float32)
+    radii = new_array((count, count), np.float32)
+    gap, pull = new_array((dim, count)), new_array((dim, count))
+    total, delta2, sigma2 = new_array(count), new_array(count), new_array(count)
+    for c in range(count):
+        for k in range(count):
+            delta2[k] = sigma2[k] = 0.0
+        for i in range(dim):
+            for k in range(count):
+                gap[i, k] = centres[i, k] - np.float64(origins[c, i])
+                pull[i, k] = total[k] = 0.0
+            for j in range(i + 1):
+                for k in range(count):
+                    total[k] += factors[i, j, k] * gap[j, k]
+            for k in range(count):
+                offsets[c, k, i] = total[k]
+                delta2[k] += total[k] * total[k]
+            for j in range(i + 1):
+                for k in range(count):
+                    pull[j, k] += factors[i, j, k] * total[k]
+        # W_c' x = pull, from the last row back: what is found takes the place of pull.
+        for i in range(dim - 1, -1, -1):
+            for j in range(i + 1, dim):
+                for k in range(count):
+                    pull[i, k] -= precision_factors[c, j, i] * pull[j, k]
+            for k in range(count):
+                pull[i, k] /= precision_factors[c, i, i]
+                sigma2[k] += pull[i, k] * pull[i, k]
+        for k in range(count):
+            needed = 2.0 * (CUTOFF + log_peaks[k] - log_peaks[c])
+            radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
+        radii[c, c] = -1.0
+    return ClusterTables(own, log_peaks), origins, offsets, radii
+
+
+@inner
+def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
+    """The squared radius within which a neighbour is below the cutoff; see `neighbour_tables`."""
+    if delta2 <= needed:
+        return 0.0
+    delta, sigma = np.sqrt(delta2), np.sqrt(sigma2)
+    radius = delta / max(sigma, 1e-30)
+    discriminant = delta2 + needed * (sigma2 - 1.0)
+    if discriminant >= 0.0:
+        radius = min(radius, (delta2 - needed) / (delta * sigma + np.sqrt(discriminant)))
+    # The distances that are compared with this are float32.
+    return 0.998 * radius * radius
+
+
+@compiled
+def subcluster_tables(
+    log_subweights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, origins: Any
+) -> Any:
+    """Precision factors, offsets W (m - origin) and log peaks of each cluster's two subclusters. O(K D^2).
+
+    Filled up with zeros as the clusters' are.
+    """
+    count, dim = origins.shape
+    factors = new_zeros((count, 2, padded(dim), padded(dim)), np.float32)
+    offsets = new_zeros((count, 2, padded(dim)), np.float32)
+    log_peaks = new_array((count, 2), np.float32)
+    for c in range(count):
+        for side in range(2):
+            k = count + 2 * c + side
+            log_peaks[c, side] = log_subweights[c, side] + log_peak_densities[k]
+            for i in range(dim):
+                total = 0.0
+                for j in range(dim):
+                    factors[c, side, i, j] = precision_factors[k, i, j]
+                    total += precision_factors[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
+                offsets[c, side, i] = total
+    return SubclusterTables(factors, offsets, log_peaks)
+
+
+def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any) -> Tables:
+    """The drawn parameters (`wishart.Gaussians`) as the kernels take them."""
+    clusters, origins, offsets, radii = neighbour_tables(
+        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities
+    )
+    subclusters = subcluster_tables(
+        log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, origins
+    )
+    return Tables(clusters, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii), subclusters)
+
+
+@compiled
+def reverse_proposal_log_prob(
+    X: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any, found: Any
+) -> None:
+    """For each pair and each group of chunks, the log probability that the points of the two clusters got the one of
+    these two labels that they have.
+
+    By the sweep's own parameters and order. A sum that has surely fallen below -margin, whatever rounding and the other
+    groups do, is not gone on with, and minus infinity. O(n D^2) a pair.
+    """
+    factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
+    origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
+    rows_in_order, starts = by_label.rows, by_label.starts
+    dim = origins.shape[1]
+    rows, z = new_array(LANES, np.uint64), new_array(4 * LANES, np.float32)
+    block, flat = new_block(dim)
+    logs = new_array((2, LANES), np.float32)
+    # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
+    shown = new_zeros(LANES, np.float32)
+    for pair in range(len(one)):
+        least = -margin[pair] - 1e-6 * (1.0 + abs(margin[pair]))
+        before = 0.0
+        for group in range(len(groups) - 1):
+            total = 0.0
+            for step in range(2 * groups[group], 2 * groups[group + 1]):
+                chunk = step // 2
+                c = one[pair] if step % 2 == 0 else other[pair]
+                rival = one[pair] + other[pair] - c
+                part = X[bounds[chunk] : bounds[chunk + 1]]
+                its_rows = rows_in_order[bounds[chunk] : bounds[chunk + 1]]
+                for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
+                    if before + total < least:
+                        break
+                    n = min(LANES, starts[chunk, c + 1] - first)
+                    gather(part, its_rows, first, n, origins[c], rows, block)
+                    for side in range(2):
+                        k = rival if side else c
+                        log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, logs[side])
+                    for b in range(LANES):
+                        t = logs[1, b] - logs[0, b]
+                        logs[0, b] = t
+                        logs[1, b] = np.float32(1) + exp_float32(-abs(t))
+                    total += proposal_log_prob(shown, logs[0], logs[1], n)
+            before += total
+            found[pair, group] = total
+            if before < least:
+                found[pair, group] = -np.inf
+                break
+
+
+@inner
+def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
+    """A bound above on what `log_normaliser` has beside the determinant: the log gamma function is convex, so its D
+    values are bounded by the outer two."""
+    outer = log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1))
+    return 0.5 * dim * (outer - math.log(strength))
+
+
+class Rules(NamedTuple):
+    """How moves are accepted."""
+
+    outliers: Any
+    """How many of the first clusters are outlier components, which do not move."""
+    alpha: Any
+    printed: Any
+    """Whether the merge ratio is the inverse of the split's, not the reference package's."""
+    full: Any
+    """Whether the probability of the proposed sublabels is counted."""
+    latest: Any
+    """Clusters that have been as they are since this iteration may move."""
+
+
+class MoveCandidates(NamedTuple):
+    """The moves that their own statistics accept."""
+
+    split_ratios: Any
+    """log H of splitting each cluster; minus infinity where a side is empty."""
+    splits: Any
+    """The clusters that split."""
+    splits_proposed: Any
+    one: Any
+    other: Any
+    """The pairs that may merge."""
+    margins: Any
+    """By how much their log H is above -neg_log_uniform, the probability of the reverse proposal left out."""
+    merges_proposed: Any
+    empty: Any
+    """How many clusters have no points."""
+
+
+@compiled
+def merge_ratios(
+    candidates: Any, alpha: Any, printed: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any,
+    log_marginal: Any,
+) -> Any:  # fmt: skip
+    """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much.
+
+    Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
+
+    The merged scale is scale_1 + scatter_2 + w d d', d the second mean seen from the first's posterior. Its Cholesky
+    factor is made row by row. It exceeds both clusters' own scales, hence so does each of its pivots: what is found
+    so far plus what the own factors still have is a bound below on its determinant, and a pair is dropped as soon as
+    that is too large. Pairs that are far apart cost a row or two, others O(D^3).
+
+    All of log H but the determinant is a sum of what is each cluster's own and of a convex function of their number
+    of points. So it is at most the mean of what it would be for either cluster with its own double (`doubles`): no
+    gamma function for the pairs that two rows can tell apart.
+    """
+    counts, means, scatters = clusters.counts, clusters.means, clusters.scatters
+    strengths, centres = posterior.strengths, posterior.means
+    scales, factors = posterior.scales, posterior.factors
+    count, dim = means.shape
+    rest, doubles = new_zeros((count, dim + 1)), new_array(count)
+    constant = 0.5 * dim * math.log(math.pi)
+    for k in candidates:
+        for r in range(dim - 1, -1, -1):
+            rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
+        gain = log_gammas(prior.freedom + 2 * counts[k], prior.strength + 2 * counts[k], dim)
+        gain -= prior.log_normaliser + 2 * (constant * counts[k] + log_marginal[k])
+        doubles[k] = log_merge_ratio(alpha, counts[k], counts[k], gain, printed)
+    factor, gap = new_array((dim, dim)), new_array(dim)
+    most_pairs = len(candidates) * (len(candidates) - 1) // 2
+    first, second, margins = (
+        new_array(most_pairs, np.int64),
+        new_array(most_pairs, np.int64),
+        new_array(most_pairs),
+    )
+    found, pair = 0, -1
+    for a in range(len(candidates)):
+        for b in range(a + 1, len(candidates)):
+            pair += 1
+            i, j = candidates[a], candidates[b]
+            n = counts[i] + counts[j]
+            strength, freedom = prior.strength + n, prior.freedom + n
+            most = (0.5 * (doubles[i] + doubles[j]) + neg_log_uniform[pair]) / freedom
+            weight = strengths[i] * counts[j] / (strengths[i] + counts[j])
+            base, half = 0.0, 0.0
+            for r in range(dim):
+                gap[r] = means[j, r] - centres[i, r]
+                for c in range(r + 1):
+                    value = scales[i, r, c] + scatters[j, r, c] + weight * gap[r] * gap[c]
+                    for m in range(c):
+                        value -= factor[r, m] * factor[c, m]
+                    factor[r, c] = value / factor[c, c] if c < r else math.sqrt(max(value, 1e-300))
+                half += math.log(factor[r, r])
+                remaining = max(rest[i, r + 1], rest[j, r + 1])
+                if half + remaining > most:
+                    break
+                if r == min(1, dim - 1):
+                    gain = -prior.log_normaliser - constant * n - log_marginal[i] - log_marginal[j]
+                    base = log_merge_ratio(alpha, counts[i], counts[j], gain, printed)
+                    most = (base + log_gammas(freedom, strength, dim) + neg_log_uniform[pair]) / freedom
+                    if half + remaining > most:
+                        break
+            else:
+                above = base + log_normaliser(freedom, strength, half, dim) + neg_log_uniform[pair]
+                if above > 0.0:
+                    first[found], second[found], margins[found] = i, j, above
+                    found += 1
+    return first[:found], second[:found], margins[:found]
+
+
+@compiled
+def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
+    """log H of all splits; the clusters that split and how many could; those that may merge; how many are empty.
+
+    Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
+    With the full ratio the probability of the proposed sublabels is counted. O(K).
+    """
+    ratios = split_ratios(rules.alpha, sides, log_marginal)
+    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
+    found, others, proposed, empty = 0, 0, 0, 0
+    for k in range(rules.outliers, len(counts)):
+        empty += counts[k] == 0.0
+        if rules.full:
+            ratios[k] -= records[k]["proposal_log_prob"]
+        if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
+            proposed += 1
+            if ratios[k] + neg_log_uniform[k] > 0.0:
+                splits[found] = k
+                found += 1
+                continue
+        if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
+            candidates[others] = k
+            others += 1
+    return ratios, splits[:found], proposed, candidates[:others], empty
+
+
+def evaluate_moves(rules: Any, prior: Any, records: Any, neg_log_uniform: Any, subclusters: Any) -> Any:
+    """What the statistics of the subclusters say (`wishart.compute_posteriors`), and what moves they accept.
+
+    Each cluster's split has its own neg_log_uniform, and then each pair's merge.
+    """
+    found = compute_posteriors(prior, subclusters)
+    counts = found.clusters.counts
+    sides = subclusters.counts.reshape(len(counts), 2)
+    ratios, splits, proposed, candidates, empty = accept_splits(
+        rules, records, neg_log_uniform, counts, sides, found.log_marginal
+    )
+    one, other, margins = merge_ratios(
+        candidates, rules.alpha, rules.printed, neg_log_uniform[len(counts) :], prior, found.clusters,
+        found.posterior, found.log_marginal,
+    )  # fmt: skip
+    pairs = len(candidates) * (len(candidates) - 1) // 2
+    return found, MoveCandidates(ratios, splits, proposed, one, other, margins, pairs, empty)

@@ -1,0 +1,406 @@
+"""The normal-inverse-Wishart prior: posterior, marginal likelihood, predictive, draws.
+
+The home of the conjugate maths; its loops are in `wishart.py`. An `NIW` may stand for one distribution or for a batch
+of them (one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper and the
+reference package write it as nu * Psi.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import digamma, gammaln
+
+from dpmmwrap.families.base import Moments, put_rows, take
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.loops import Loops
+
+wishart = Loops("dpmmwrap.families.full.wishart")
+LOG_2_PI = math.log(2 * math.pi)
+CHUNK_ROWS = 1 << 16
+WHITENED = 1 << 20
+"""Values that are whitened at a time."""
+
+
+class Statistics(NamedTuple):
+    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
+
+    counts: Any
+    means: Any
+    scatters: Any
+
+
+class PriorFields(NamedTuple):
+    """One normal-inverse-Wishart distribution."""
+
+    mean: Any
+    strength: Any
+    scale: Any
+    freedom: Any
+    log_normaliser: Any
+
+
+class Posteriors(NamedTuple):
+    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
+
+    means: Any
+    strengths: Any
+    scales: Any
+    freedoms: Any
+    factors: Any
+    """Lower Cholesky factors of the scales (D, D, K)."""
+    halves: Any
+    """Half the log determinants of the scales."""
+    log_normalisers: Any
+
+
+class Gaussians(NamedTuple):
+    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
+
+    means: Any
+    precision_factors: Any
+    log_peak_densities: Any
+    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+
+
+class Whitening(NamedTuple):
+    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
+    there, a difference of whitened points loses no more digits than one of points."""
+
+    centre: Float64Array
+    factors: Float64Array
+    means: Float64Array
+
+
+def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+    """The statistics of rows grouped by label (negative labels are left out); one cluster without labels."""
+    rows, dim = X.shape
+    if labels is None:
+        labels, n_clusters = np.zeros(rows, dtype=np.int8), 1
+    if n_clusters is None:
+        n_clusters = int(labels.max(initial=-1)) + 1
+    shift = np.asarray(X[:CHUNK_ROWS], dtype=np.float64).mean(axis=0) if rows else np.zeros(dim)
+    return statistics_from_sums(*plain_sums(X, labels, n_clusters, shift), shift)
+
+
+def plain_sums(
+    X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)'."""
+    rows, dim = X.shape
+    counts = np.zeros(n_clusters)
+    sums = np.zeros((n_clusters, dim))
+    squares = np.zeros((n_clusters, dim, dim))
+    for begin in range(0, rows, CHUNK_ROWS):
+        chunk = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64) - shift
+        chunk_labels = labels[begin : begin + CHUNK_ROWS]
+        for k in np.flatnonzero(np.bincount(chunk_labels[chunk_labels >= 0])):
+            members = chunk[chunk_labels == k]
+            counts[k] += len(members)
+            sums[k] += members.sum(axis=0)
+            squares[k] += members.T @ members
+    return counts, sums, squares
+
+
+def statistics_from_sums(
+    counts: Float64Array, sums: Float64Array, squares: Float64Array, shift: FloatArray
+) -> Statistics:
+    """From plain sums of x - shift and of (x - shift)(x - shift)'."""
+    means = sums / np.maximum(counts, 1.0)[:, None]
+    scatters = squares - sums[:, :, None] * means[:, None, :]
+    return Statistics(counts, means + shift, scatters)
+
+
+def union(left: Statistics, right: Statistics) -> Statistics:
+    """The statistics of the unions, pair by pair."""
+    in_turn = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in zip(left, right, strict=True))
+    return take(Statistics(*wishart.with_unions(Statistics(*in_turn))), slice(0, len(left.counts)))
+
+
+def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussians:
+    """Gaussians by mean and lower triangular precision factor."""
+    halves = np.log(np.diagonal(precision_factors, axis1=1, axis2=2)).sum(axis=1)
+    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
+
+
+def moments_of(means: Float64Array, precisions: Float64Array, log_variance: float) -> Moments:
+    """Sums over Gaussians with these means and precisions."""
+    pulls = np.einsum("kij,kj->ki", precisions, means)
+    return Moments(len(means), precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum()), log_variance)
+
+
+def covariances_of(gaussians: Gaussians) -> Float64Array:
+    inverse = np.linalg.inv(gaussians.precision_factors)
+    return np.asarray(inverse @ np.swapaxes(inverse, 1, 2))
+
+
+@dataclass(frozen=True)
+class NIW:
+    """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength).
+
+    The prior of clusters with full covariances.
+
+    Parameters
+    ----------
+    mean : array, shape (D,)
+        Where clusters are expected.
+    mean_strength : float
+        kappa: how sure of that the prior is, in points.
+    scale : array, shape (D, D)
+        A positive definite matrix; over the degrees of freedom it is about the covariance that is expected.
+    degrees_of_freedom : float
+        nu, above D - 1: how sure of that the prior is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, NIW
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> prior = NIW(mean=np.zeros(2), mean_strength=0.1, scale=5 * np.eye(2), degrees_of_freedom=5)
+    >>> DPMM(prior=prior, init="kmeans", n_chains=1, random_state=0).fit(X).n_clusters_
+    2
+    """
+
+    mean: Float64Array
+    mean_strength: float | Float64Array
+    scale: Float64Array
+    degrees_of_freedom: float | Float64Array
+    family: ClassVar[str] = "full"
+    FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
+
+    def __post_init__(self) -> None:
+        mean = np.ascontiguousarray(self.mean, dtype=np.float64)
+        scale = np.ascontiguousarray(self.scale, dtype=np.float64)
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "scale", scale)
+        dim = mean.shape[-1] if mean.ndim else 0
+        if dim == 0 or scale.shape != (*mean.shape, dim):
+            raise ValueError(
+                f"a prior needs a mean of D numbers and a scale of D x D, not shapes {mean.shape} and {scale.shape}"
+            )
+        if not np.all(np.asarray(self.mean_strength) > 0):
+            raise ValueError(f"the prior's mean_strength should be positive, not {self.mean_strength}")
+        if not np.all(np.asarray(self.degrees_of_freedom) > dim - 1):
+            raise ValueError(
+                f"the prior's degrees_of_freedom should be above D - 1 = {dim - 1}, not {self.degrees_of_freedom}"
+            )
+        if mean.ndim == 1 and not np.isfinite(self.half_log_determinant).all():
+            raise ValueError("the prior's scale should be a positive definite matrix")
+
+    @property
+    def dim(self) -> int:
+        return int(self.mean.shape[-1])
+
+    @cached_property
+    def factors(self) -> tuple[Float64Array, Float64Array]:
+        """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
+        found: tuple[Float64Array, Float64Array] = wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))
+        return found
+
+    @cached_property
+    def cholesky(self) -> Float64Array:
+        """Lower Cholesky factors of the scale (K, D, D), for predictions, which do without numba; NaN where one
+        is not positive definite."""
+        scales = self.scale.reshape(-1, self.dim, self.dim)
+        try:
+            return np.asarray(np.linalg.cholesky(scales), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.full_like(scales, np.nan)
+
+    @property
+    def half_log_determinant(self) -> Float64Array:
+        return self.factors[1]
+
+    @classmethod
+    def reference(cls, dim: int) -> NIW:
+        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I.
+
+        Parameters
+        ----------
+        dim : int
+            Features of the data.
+
+        Returns
+        -------
+        NIW
+            The prior.
+        """
+        return cls(np.zeros(dim), 1.0, (dim + 3) * np.eye(dim), float(dim + 3))
+
+    @classmethod
+    def from_data(cls, X: FloatArray, prior_width: float | None = None) -> NIW:
+        """The prior with which a chain begins by default, fixed: the one that is most probable if k-means cells of the
+        data were clusters (see `families.defaults`). Each feature follows its own units.
+
+        Parameters
+        ----------
+        X : array, shape (N, D)
+            The data.
+        prior_width : float, default=None
+            How wide clusters are, as a share of each feature's variance; None is what the cells say.
+
+        Returns
+        -------
+        NIW
+            The prior.
+        """
+        from dpmmwrap.families.gaussian.defaults import DataScale, Fixed
+
+        prior: NIW = DataScale(X).start("full", Fixed(width=prior_width)).prior
+        return prior
+
+    @staticmethod
+    def pooled(scales: Float64Array) -> Float64Array:
+        """Scales of the features as this family has them."""
+        return scales
+
+    def posterior(self, statistics: Statistics) -> NIW:
+        """The posteriors given each cluster's statistics, as one batched NIW."""
+        return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
+
+    @cached_property
+    def fields(self) -> PriorFields:
+        """Of one distribution, as the compiled loops take them."""
+        strength, freedom = float(self.mean_strength), float(self.degrees_of_freedom)
+        return PriorFields(self.mean, strength, self.scale, freedom, float(self.log_normaliser[0]))
+
+    @classmethod
+    def _unchecked(cls, found: Posteriors) -> NIW:
+        """A batch whose fields need no more checks, from what `wishart.posteriors` found."""
+        batch = object.__new__(cls)
+        batch.__dict__.update(
+            mean=found.means, mean_strength=found.strengths, scale=found.scales, degrees_of_freedom=found.freedoms,
+            factors=(found.factors, found.halves), log_normaliser=found.log_normalisers, batch=found,
+        )  # fmt: skip
+        return batch
+
+    @cached_property
+    def batch(self) -> Posteriors:
+        """Of a batch, as the compiled loops take it."""
+        strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
+        return Posteriors(self.mean, strengths, self.scale, freedoms, *self.factors, self.log_normaliser)
+
+    def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
+        """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+        posterior = self.posterior(statistics) if posterior is None else posterior
+        constant = -0.5 * statistics.counts * self.dim * math.log(math.pi)
+        return np.asarray(constant + posterior.log_normaliser - self.log_normaliser)
+
+    @cached_property
+    def log_normaliser(self) -> Float64Array:
+        """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
+        strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
+        return np.asarray(wishart.log_normalisers(freedom, strength, self.half_log_determinant, self.dim))
+
+    def log_predictive(self, X: FloatArray) -> Float64Array:
+        """log density of the Student-t predictive of each distribution at each row: (K, N)."""
+        means = self.mean.reshape(-1, self.dim)
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim + 1
+        strength = np.atleast_1d(np.asarray(self.mean_strength))
+        spread = (strength + 1) / (strength * freedom)
+        constants = (
+            gammaln((freedom + self.dim) / 2)
+            - gammaln(freedom / 2)
+            - 0.5 * self.dim * np.log(freedom * math.pi * spread)
+            - np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
+        )
+        squares = np.empty((len(means), len(X)))
+        rows = np.asarray(X, dtype=np.float64) - self.whitening.centre
+        step = max(1, WHITENED // max(len(X) * self.dim, 1))
+        for begin in range(0, len(means), step):
+            own = slice(begin, begin + step)
+            whitened = np.tensordot(self.whitening.factors[own], rows, axes=(2, 1)) - self.whitening.means[own, :, None]
+            np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
+        powers = 0.5 * (freedom + self.dim)
+        return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
+
+    @cached_property
+    def whitening(self) -> Whitening:
+        """By which all distributions' distances are one product."""
+        means = self.mean.reshape(-1, self.dim)
+        factors: Any = np.linalg.inv(self.cholesky)
+        centre = means.mean(axis=0)
+        return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
+
+    def draw(self, rng: Generator) -> Gaussians:
+        """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.
+
+        With T lower triangular, T'T ~ Wishart(nu, I) when its squared diagonal is chi-square with
+        nu - D + 1, ..., nu degrees of freedom and the rest below it is standard normal. Then W = T L^-1, with
+        L L' = scale, is again lower triangular and W'W a draw of the precision: no matrix is inverted.
+        """
+        centres = self.mean.reshape(-1, self.dim)
+        count, dim = centres.shape
+        strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
+        gammas = rng.standard_gamma((freedoms - np.arange(dim - 1, -1, -1)[:, None]) / 2)
+        normals = rng.standard_normal((dim * (dim + 1) // 2, count))
+        return Gaussians(*wishart.bartlett(centres, strengths, self.factors[0], gammas, normals))
+
+    def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
+        """Means (K, D) and covariances (K, D, D) drawn from each distribution of the batch."""
+        drawn = self.draw(rng)
+        return drawn.means, covariances_of(drawn)
+
+    def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
+        """Of a draw of (mu, Sigma) from each distribution."""
+        means, factors, _ = self.draw(rng)
+        precisions = np.einsum("kij,kil->kjl", factors, factors)
+        halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
+        return moments_of(means - origin, precisions, -2.0 * float(halves))
+
+    def expected_moments(self, origin: Float64Array) -> Moments:
+        """Expectations of what `drawn_moments` draws."""
+        means, strengths, scales, freedoms, _, halves, _ = self.batch
+        precisions = freedoms[:, None, None] * np.linalg.inv(scales)
+        digammas = digamma((freedoms[:, None] - np.arange(self.dim)) / 2).sum() + len(means) * self.dim * math.log(2)
+        found = moments_of(means - origin, precisions, float(2 * halves.sum() - digammas))
+        return found._replace(square=found.square + self.dim * float((1 / strengths).sum()))
+
+    def sample(self, components: IntArray, rng: Generator) -> Float64Array:
+        """A new point from the Student-t predictive of each of these distributions."""
+        freedom = np.atleast_1d(self.degrees_of_freedom) - self.dim + 1
+        strength = np.atleast_1d(self.mean_strength)
+        spread = np.sqrt((strength + 1) / (strength * freedom))[:, None, None] * self.cholesky
+        normal = rng.standard_normal((len(components), self.dim))
+        tails = np.sqrt(freedom[components] / rng.chisquare(freedom[components]))
+        steps = np.einsum("nij,nj->ni", spread[components], normal * tails[:, None])
+        return np.asarray(self.mean.reshape(-1, self.dim)[components] + steps)
+
+    def mean_covariance(self) -> Float64Array:
+        """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
+        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim - 1
+        divisor = np.where(freedom > 0, freedom, freedom + self.dim + 1)
+        return np.asarray(self.scale.reshape(-1, self.dim, self.dim) / divisor[:, None, None])
+
+    def replaced(self, rows: IntArray, other: NIW) -> NIW:
+        """This batch with other distributions in some rows; what has been computed for the rest is kept."""
+        # Of the factors the batch is the last axis: the first, as of the rest, while rows are written.
+        own, others = (some.batch._replace(factors=np.moveaxis(some.factors[0], 2, 0)) for some in (self, other))
+        found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
+        return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
+
+    def shifted(self, offset: FloatArray) -> NIW:
+        """The same prior for data from which `offset` has been subtracted."""
+        return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
+
+    @staticmethod
+    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+        return statistics_of(X, labels, n_clusters)
+
+    def embedder(self, X: FloatArray) -> Embedder:
+        """Each feature by its deviation over the data."""
+        return standardiser(X[sample_rows(len(X), 0)])
+
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> NIW:
+        """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
+        whole = statistics_of(X)
+        covariance = whole.scatters[0] / len(X) + np.diag(np.diagonal(self.scale)) * 1e-6
+        strength = float(n_rows or len(X))
+        return NIW(whole.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)

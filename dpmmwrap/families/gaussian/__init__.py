@@ -1,0 +1,1 @@
+"""What Gaussian families share: the default prior, which is learned, and how it begins."""

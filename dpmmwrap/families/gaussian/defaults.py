@@ -1,0 +1,158 @@
+"""Where the default priors begin: the data's means and variances, and k-means cells of a sample.
+
+As many cells are taken as make the sample most probable, if each were a cluster. A chain begins with the prior that is
+then most probable. Everything in it is learned (`hyperprior.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families import prior_named
+from dpmmwrap.families.diagonal.prior import NIG, Posteriors
+from dpmmwrap.families.gaussian.hyperprior import Hyperparameters, Hyperprior
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import drawn_in, nested_bins, sample_rows
+from dpmmwrap.partitions.dirichlet_process import log_joint
+
+CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Numbers of cells that are tried."""
+DOZEN = 12
+"""Cells that say how narrow clusters may be, at least: where evidence finds fewer, clusters may still overlap."""
+SAMPLE, POINTS_PER_CELL = 2500, 8
+"""Points that are cut into cells, and points that a cell has on average at least."""
+CELL_STEPS = 5
+"""Steps towards the most probable prior of cells: enough to tell their numbers apart."""
+MANY_DIMENSIONS = 30
+
+
+class Fixed(NamedTuple):
+    """Hyperparameters that are not learned."""
+
+    kappa: float | None = None
+    width: float | None = None
+    strength: float | None = None
+
+
+NOTHING_FIXED = Fixed()
+
+
+class Start(NamedTuple):
+    """A prior to begin with, its distribution, and the number of cells that it comes from."""
+
+    prior: Any
+    hyperprior: Hyperprior
+    n_cells: int
+
+
+class DataScale:
+    """A sample of the data, its means and variances, and its k-means cells."""
+
+    def __init__(self, X: FloatArray) -> None:
+        rows = sample_rows(len(X), 0)
+        if len(rows) > SAMPLE:
+            rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
+        self.sample = drawn_in(np.asarray(X[rows], dtype=np.float64))
+        with warnings.catch_warnings():
+            # A column without any value.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self.mean = np.nan_to_num(np.nanmean(self.sample, axis=0))
+            self.variances = floored(np.nan_to_num(np.nanvar(self.sample, axis=0)), self.mean)
+        self._starts: dict[tuple[str, Fixed], Start] = {}
+
+    @property
+    def dim(self) -> int:
+        return len(self.mean)
+
+    @cached_property
+    def cells(self) -> list[IntArray]:
+        """The labels of the sample, cut into one cell, two, and so on up to as many as have points enough."""
+        most = max(len(self.sample) // POINTS_PER_CELL, 1)
+        return nested_bins(self.sample, [count for count in CELLS if count <= most], seed=0)
+
+    def within_at_least(self, count: int) -> Float64Array:
+        """The variance of each feature within so many cells or more, if there are points enough for them."""
+        return self.within(next((cells for cells in self.cells if count_of(cells) >= count), self.cells[-1]))
+
+    def within(self, cells: IntArray) -> Float64Array:
+        """The variance of each feature within cells."""
+        total = np.zeros(self.dim)
+        for k in range(count_of(cells)):
+            members = self.sample[cells == k]
+            observed = ~np.isnan(members)
+            means = np.nansum(members, axis=0) / np.maximum(observed.sum(axis=0), 1)
+            total += np.nansum((members - means) ** 2, axis=0)
+        return np.asarray(total / np.maximum((~np.isnan(self.sample)).sum(axis=0), 1))
+
+    def start(self, kind: str, fixed: Fixed = NOTHING_FIXED) -> Start:
+        """Of a kind of covariances: the prior that cells make most probable, for the number of cells that makes the
+        sample most probable."""
+        if (kind, fixed) not in self._starts:
+            family = prior_named(kind)
+            free = Hyperprior(family, self.mean, family.pooled(self.variances), *fixed)
+            best = self._best_cells(kind, free)
+            count = count_of(best)
+            hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
+            # One alone would say that all clusters are as wide as the data, and sure of it.
+            prior = self._prior_of(hyperprior, best, family.statistics(self.sample, best), count > 1)
+            self._starts[kind, fixed] = Start(prior, hyperprior, count)
+        return self._starts[kind, fixed]
+
+    def _best_cells(self, kind: str, hyperprior: Hyperprior) -> IntArray:
+        """The cells that make the sample most probable; of full covariances in many dimensions, which would take
+        seconds, as of diagonal ones."""
+        if is_costly(kind, self.dim):
+            hyperprior = replace(hyperprior, kind=NIG)
+        return max(self.cells, key=lambda cells: self._log_joint(hyperprior, cells))
+
+    def _log_joint(self, hyperprior: Hyperprior, cells: IntArray) -> float:
+        """log probability of cells, their points and the most probable prior."""
+        statistics = hyperprior.kind.statistics(self.sample, cells)
+        prior = self._prior_of(hyperprior, cells, statistics)
+        log_marginals = prior.log_marginal_likelihood(statistics)
+        return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)
+
+    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any, climbs: bool = True) -> Any:
+        """A prior from how wide cells are; the most probable one given their statistics, or one near it."""
+        share = float(np.exp(np.log(floored(self.within(cells), self.mean) / self.variances).mean()))
+        widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
+        first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
+        return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS if climbs else 0)
+
+
+def count_of(cells: IntArray) -> int:
+    return int(cells.max(initial=0)) + 1
+
+
+def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
+    """Variances of which none is zero: a feature that does not vary gets the mean of the others.
+
+    That is so when it varies by less than single precision can tell from its mean. Constant columns are left out of a
+    fit before they come here, if there are others.
+    """
+    constant = variances <= 1e-13 * mean**2
+    if not constant.any():
+        return variances
+    return np.where(constant, 1.0 if constant.all() else float(variances[~constant].mean()), variances)
+
+
+def parameters(covariance_type: str, dim: int) -> int:
+    """Numbers that describe one cluster."""
+    return {"full": dim * (dim + 3) // 2, "diag": 2 * dim, "spherical": dim + 1}[covariance_type]
+
+
+def is_costly(covariance_type: str, dim: int) -> bool:
+    """Whether an iteration takes long: a point of a full covariance takes the square of its dimensions."""
+    return covariance_type == "full" and dim > MANY_DIMENSIONS
+
+
+def no_columns() -> NIG:
+    """The prior of a table without numeric columns."""
+    return NIG._unchecked(  # type: ignore[no-any-return]
+        Posteriors(np.zeros((1, 0)), np.full((1, 1), 1.0), np.zeros((1, 0)), np.full((1, 1), 3.0))
+    )

@@ -1,0 +1,1 @@
+"""What families share whose statistics are sums of features."""

@@ -1,0 +1,95 @@
+"""Labels and sublabels from log probabilities, whatever the family, compiled by numba: rows of points, clusters along
+the vector lanes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families.full.blocks import CUTOFF
+from dpmmwrap.numerics.special import compiled, exp_float32
+from dpmmwrap.numerics.variates import random_bits, uniform
+
+
+@compiled
+def draw_labels(scores: Any, key: Any, greedy: Any, labels: Any) -> None:
+    """A label for each row, in proportion to exp of its scores (n, K), which are overwritten. O(n K)."""
+    rows, count = scores.shape
+    for row in range(rows):
+        own = scores[row]
+        best, at = own[0], 0
+        for k in range(1, count):
+            best = max(best, own[k])
+        total = np.float32(0)
+        for k in range(count):
+            gap = own[k] - best
+            value = exp_float32(gap) if gap > np.float32(-CUTOFF) else np.float32(0)
+            own[k] = value
+            total += value
+        if greedy or total == np.float32(1):
+            while own[at] < np.float32(1):
+                at += 1
+        else:
+            left = uniform(random_bits(key, row) >> np.uint64(40)) * total
+            # The last cluster takes what rounding leaves.
+            while at < count - 1 and left >= own[at]:
+                left -= own[at]
+                at += 1
+        labels[row] = at
+
+
+@compiled
+def draw_sublabels(
+    logs: Any, rows: Any, starts: Any, log_peaks: Any, key: Any, greedy: Any, sublabels: Any, log_probs: Any
+) -> None:
+    """A sublabel for each row, in order of labels, from the log densities (n, 2) of its two subclusters.
+
+    The log probability with which each cluster's sublabels came up is added to its entry of log_probs. O(n).
+    """
+    for c in range(len(starts) - 1):
+        odds = np.float64(log_peaks[2 * c + 1]) - np.float64(log_peaks[2 * c])
+        total = 0.0
+        for place in range(starts[c], starts[c + 1]):
+            t = np.float64(logs[place, 1]) - np.float64(logs[place, 0]) + odds
+            less = math.exp(-abs(t))
+            share = (1.0 if t > 0.0 else less) / (1.0 + less)
+            u = 0.5 if greedy else np.float64(uniform(random_bits(key, rows[place])))
+            right = u < share
+            sublabels[rows[place]] = right
+            total -= math.log1p(less) + (abs(t) if right != (t > 0.0) else 0.0)
+        log_probs[c] += total
+
+
+@compiled
+def pair_log_prob(logs: Any, first: Any, odds: Any) -> Any:
+    """log probability that rows got the first of two labels, those up to `first`, or the second, the others; from
+    their log densities (n, 2) and the log odds of the second's weight. O(n)."""
+    total = 0.0
+    for place in range(len(logs)):
+        t = np.float64(logs[place, 1]) - np.float64(logs[place, 0]) + odds
+        against = t if place < first else -t
+        total -= math.log1p(math.exp(-abs(t))) + max(against, 0.0)
+    return total
+
+
+@compiled
+def sort_by_side(labels: Any, sublabels: Any, rows_by_label: Any, starts: Any, rows: Any, side_starts: Any) -> None:
+    """Rows in order of label and sublabel, from rows in order of label; side_starts[2 k] is where cluster k's left
+    begins. O(n + K)."""
+    for c in range(len(starts) - 1):
+        right = 0
+        for place in range(starts[c], starts[c + 1]):
+            right += sublabels[rows_by_label[place]]
+        left_at, right_at = starts[c], starts[c + 1] - right
+        side_starts[2 * c], side_starts[2 * c + 1] = left_at, right_at
+        for place in range(starts[c], starts[c + 1]):
+            row = rows_by_label[place]
+            if sublabels[row]:
+                rows[right_at] = row
+                right_at += 1
+            else:
+                rows[left_at] = row
+                left_at += 1
+    side_starts[-1] = starts[-1]

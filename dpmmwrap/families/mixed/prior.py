@@ -1,0 +1,147 @@
+"""Mixed tables: numeric columns (a diagonal Gaussian) and categorical columns, independent within a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpmmwrap.families.categorical.prior import CategoricalDirichlet
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.linear.statistics import Computed, LinearStatistics
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+
+
+@dataclass(frozen=True)
+class MixedPoints:
+    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1
+    where one is; either may have no columns."""
+
+    numeric: FloatArray
+    codes: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.numeric), self.numeric.shape[1] + self.codes.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.numeric)
+
+    def __getitem__(self, rows: Any) -> MixedPoints:
+        return MixedPoints(self.numeric[rows], self.codes[rows])
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A normal-inverse-gamma prior for the numeric columns and a Dirichlet prior for each categorical one."""
+
+    numeric: NIG
+    categorical: CategoricalDirichlet
+    family: ClassVar[str] = "mixed"
+    FIELDS: ClassVar[tuple[str, ...]] = (*NIG.FIELDS, *CategoricalDirichlet.FIELDS)
+
+    @classmethod
+    def from_fields(cls, *fields: Any) -> Mixed:
+        count = len(NIG.FIELDS)
+        return cls(NIG(*fields[:count]), CategoricalDirichlet(*fields[count:]))
+
+    def __getattr__(self, name: str) -> Any:
+        # A file holds the fields of both parts.
+        if name in NIG.FIELDS:
+            return getattr(self.__dict__["numeric"], name)
+        if name in CategoricalDirichlet.FIELDS:
+            return getattr(self.__dict__["categorical"], name)
+        raise AttributeError(name)
+
+    @property
+    def dim(self) -> int:
+        return self.numeric.dim + self.categorical.dim
+
+    @cached_property
+    def levels_total(self) -> int:
+        return int(self.categorical.levels.sum())
+
+    @property
+    def parts(self) -> tuple[NIG, CategoricalDirichlet]:
+        """The prior of each kind of columns."""
+        return self.numeric, self.categorical
+
+    def divided(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
+        """The numeric columns' statistics and the categorical ones'; the latter come last."""
+        split = statistics.sums.shape[1] - self.levels_total
+        # Compiled loops want rows that lie close together.
+        sums = (np.ascontiguousarray(statistics.sums[:, :split]), np.ascontiguousarray(statistics.sums[:, split:]))
+        return LinearStatistics(statistics.counts, sums[0]), LinearStatistics(statistics.counts, sums[1])
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        numeric, categorical = self.divided(statistics)
+        one, two = self.numeric.compute(numeric), self.categorical.compute(categorical)
+        return Computed(Mixed(one.posterior, two.posterior), one.log_marginal + two.log_marginal)
+
+    def posterior(self, statistics: LinearStatistics) -> Mixed:
+        posterior: Mixed = self.compute(statistics).posterior
+        return posterior
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        return self.compute(statistics).log_marginal
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        numeric, categorical = self.divided(statistics)
+        found = self.numeric.union_log_marginals(numeric, one, other)
+        return found + self.categorical.union_log_marginals(categorical, one, other)
+
+    def log_predictive(self, X: MixedPoints) -> Float64Array:
+        return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
+
+    def log_predictive_of(self, X: MixedPoints, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at each row."""
+        return self.numeric.log_predictive_of(X.numeric, k) + self.categorical.log_predictive_of(X.codes, k)
+
+    def log_predictive_at(self, X: MixedPoints, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row, pair by pair."""
+        numeric = self.numeric.log_predictive_at(X.numeric, rows, components)
+        return numeric + self.categorical.log_predictive_at(X.codes, rows, components)
+
+    def upper_bounds(self, X: MixedPoints) -> Float32Array:
+        """At least the log density of each distribution's predictive at each row (N, K); NaN where a number is
+        missing."""
+        found = self.numeric.upper_bounds(X.numeric)
+        for codes in X.codes.T:
+            found += self.categorical.log_shares.astype(np.float32)[codes]
+        return found
+
+    def sample(self, components: IntArray, rng: Generator) -> MixedPoints:
+        return MixedPoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
+
+    def statistics(
+        self, X: MixedPoints, labels: IntArray | None = None, n_clusters: int | None = None
+    ) -> LinearStatistics:
+        numeric = self.numeric.statistics(X.numeric, labels, n_clusters)
+        categorical = self.categorical.statistics(X.codes, labels, n_clusters)
+        return LinearStatistics(numeric.counts, np.concatenate([numeric.sums, categorical.sums], axis=1))
+
+    def replaced(self, rows: IntArray, other: Mixed) -> Mixed:
+        return Mixed(self.numeric.replaced(rows, other.numeric), self.categorical.replaced(rows, other.categorical))
+
+    def shifted(self, offset: FloatArray) -> Mixed:
+        return Mixed(self.numeric.shifted(offset), self.categorical)
+
+    def embedder(self, X: MixedPoints) -> Embedder:
+        """Numeric columns by their deviation, and an indicator for each level, such that two different levels are as
+        far apart as two random values of a numeric column: a squared distance of 2."""
+        scale = standardiser(X.numeric[sample_rows(len(X), 0)])
+        width = self.levels_total
+
+        def embed(rows: MixedPoints) -> Float32Array:
+            indicators = np.zeros((len(rows), width + 1), np.float32)
+            np.put_along_axis(indicators, rows.codes.astype(np.int64), 1.0, axis=1)
+            return np.concatenate([scale(rows.numeric), indicators[:, :width]], axis=1)
+
+        return embed
+
+    def outliers(self, X: MixedPoints, n_rows: int | None = None) -> Mixed:
+        return Mixed(self.numeric.outliers(X.numeric, n_rows), self.categorical.outliers(X.codes, n_rows))

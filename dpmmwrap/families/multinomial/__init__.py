@@ -1,0 +1,1 @@
+"""Rows of counts: multinomial, with a Dirichlet prior."""

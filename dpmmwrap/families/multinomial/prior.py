@@ -1,0 +1,203 @@
+"""The multinomial: rows of counts, dense or sparse, with a Dirichlet prior over the proportions of a cluster."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.sparse import csr_matrix
+from scipy.special import gammaln
+
+from dpmmwrap.families.base import Points, put_rows
+from dpmmwrap.families.linear.statistics import Computed, LinearStatistics, grouped
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import Embedder
+from dpmmwrap.numerics.loops import Loops
+
+proportions = Loops("dpmmwrap.families.multinomial.proportions")
+CHUNK_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial.
+
+    Parameters
+    ----------
+    concentration : array, shape (D,)
+        Above 0, one for each feature. Smaller ones expect clusters of few features, and give more clusters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, Dirichlet
+    >>> X = np.repeat([[9, 1, 0, 0], [0, 0, 1, 9]], 30, axis=0)
+    >>> model = DPMM(family="multinomial", prior=Dirichlet(np.full(4, 0.5)), n_chains=1, random_state=0)
+    >>> model.fit(X).n_clusters_
+    2
+    """
+
+    concentration: Float64Array
+    family: ClassVar[str] = "multinomial"
+    FIELDS: ClassVar[tuple[str, ...]] = ("concentration",)
+
+    def __post_init__(self) -> None:
+        concentration = np.ascontiguousarray(self.concentration, dtype=np.float64)
+        object.__setattr__(self, "concentration", concentration)
+        if concentration.shape[-1] == 0 or not (concentration > 0).all():
+            raise ValueError("a Dirichlet prior needs a positive concentration for each feature")
+
+    @classmethod
+    def from_data(cls, X: Points) -> Dirichlet:
+        """The default prior: a concentration of 0.1 for every feature.
+
+        Parameters
+        ----------
+        X : array or sparse matrix, shape (N, D)
+            The data.
+
+        Returns
+        -------
+        Dirichlet
+            The prior.
+        """
+        return cls(np.full(X.shape[1], 0.1))
+
+    @property
+    def dim(self) -> int:
+        return int(self.concentration.shape[-1])
+
+    @cached_property
+    def prior_terms(self) -> tuple[float, Float64Array]:
+        """log Gamma of the whole concentration, and of each feature's."""
+        return math.lgamma(float(self.concentration.sum())), np.asarray(gammaln(self.concentration))
+
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+        log_marginal = proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums)
+        return Computed(Dirichlet._unchecked(self.concentration + statistics.sums), log_marginal)
+
+    @classmethod
+    def _unchecked(cls, concentration: Float64Array) -> Dirichlet:
+        made = object.__new__(cls)
+        made.__dict__["concentration"] = concentration
+        return made
+
+    def posterior(self, statistics: LinearStatistics) -> Dirichlet:
+        return Dirichlet._unchecked(self.concentration + statistics.sums)
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        """log f of each cluster, without the multinomial coefficients of its rows, which no clustering changes."""
+        return np.asarray(proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums))
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        return np.asarray(
+            proportions.union_log_marginals(self.concentration, *self.prior_terms, statistics.sums, one, other)
+        )
+
+    def draw_tables(self, key: Any) -> Any:
+        """log proportions (K, V) drawn from each distribution of the batch."""
+        # One column of V levels.
+        return proportions.draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
+
+    def expected_tables(self) -> Any:
+        """Logarithms of each distribution's expected proportions (K, V)."""
+        return proportions.log_expected_proportions(self.concentration, self.concentration.min(axis=0))
+
+    def log_predictive(self, X: Points) -> Float64Array:
+        """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
+
+        Gamma(a + x) / Gamma(a) is a (a + 1) ... (a + x - 1): the logarithms of the j-th factors are one product, of a
+        sparse matrix that says which counts are above j. Counts above STEPS, or not whole, are worked out one by one.
+        """
+        batch = self.concentration.reshape(-1, self.dim)
+        rows, columns, values = entries(X)
+        lengths = np.bincount(rows, values, minlength=X.shape[0])
+        found = np.zeros((X.shape[0], len(batch)))
+        found += (gammaln(lengths + 1) - np.bincount(rows, gammaln(values + 1), minlength=X.shape[0]))[:, None]
+        distinct, which = np.unique(lengths, return_inverse=True)
+        totals = batch.sum(axis=1)
+        found += (gammaln(totals) - gammaln(totals + distinct[:, None]))[which]
+        small = (values <= STEPS) & (values == np.floor(values))
+        for step in range(int(values[small].max(initial=0.0))):
+            above = small & (values > step)
+            found += log_factors(batch, step, rows[above], columns[above], X.shape[0])
+        for row, column, value in zip(rows[~small], columns[~small], values[~small], strict=True):
+            found[row] += gammaln(batch[:, column] + value) - gammaln(batch[:, column])
+        return found.T
+
+    def sample(self, components: IntArray, rng: Generator) -> Float64Array:
+        """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
+        batch = self.concentration.reshape(-1, self.dim)
+        rows = np.empty((len(components), self.dim))
+        for place, k in enumerate(components):
+            rows[place] = rng.multinomial(SAMPLED_LENGTH, rng.dirichlet(batch[k]))
+        return rows
+
+    def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+        labels, count = grouped(labels, X.shape[0], n_clusters)
+        counts, sums = np.zeros(count), np.zeros((count, X.shape[1]))
+        kept = labels >= 0
+        np.add.at(counts, labels[kept], 1.0)
+        for begin in range(0, X.shape[0], CHUNK_ROWS):
+            part, its_labels = X[begin : begin + CHUNK_ROWS], labels[begin : begin + CHUNK_ROWS]
+            for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
+                sums[k] += np.asarray(part[its_labels == k].sum(axis=0, dtype=np.float64)).ravel()
+        return LinearStatistics(counts, sums)
+
+    def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
+        others = other.concentration.reshape(-1, self.dim)
+        return Dirichlet._unchecked(put_rows(self.concentration, rows, others))
+
+    def shifted(self, offset: FloatArray) -> Dirichlet:
+        """Counts are never shifted."""
+        return self
+
+    def embedder(self, X: Points) -> Embedder:
+        """Roots of each row's proportions: then distances are Hellinger's."""
+        return root_proportions
+
+    def outliers(self, X: Points, n_rows: int | None = None) -> Dirichlet:
+        """The proportions of all data, as sure of it as of the data, so that it stays so whatever it collects."""
+        share = X.shape[0] / (n_rows or X.shape[0])
+        return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / share + self.concentration)
+
+
+SAMPLED_LENGTH = 100
+STEPS = 16
+"""Counts up to which the factors of rising factorials are added up one by one."""
+
+
+def log_factors(batch: Float64Array, step: int, rows: IntArray, columns: IntArray, count: int) -> Float64Array:
+    """Sums of log(concentration + step) over the entries of so many rows (count, K)."""
+    # Of thousands of words only those that occur here.
+    used, places = np.unique(columns, return_inverse=True)
+    above = csr_matrix((np.ones(len(rows)), (rows, places)), shape=(count, len(used)))
+    return np.asarray(above @ np.log(batch[:, used].T + step))
+
+
+def entries(X: Points) -> tuple[IntArray, IntArray, Float64Array]:
+    """The counts that are not zero, row by row: their rows, columns and values."""
+    if hasattr(X, "indptr"):
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        return rows, X.indices, np.asarray(X.data, dtype=np.float64)
+    rows, columns = np.nonzero(X)
+    return rows, columns, np.asarray(X[rows, columns], dtype=np.float64)
+
+
+def root_proportions(X: Points) -> Any:
+    """Square roots of the proportions of each row; sparse rows stay sparse."""
+    totals = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    totals[totals == 0] = 1.0
+    if hasattr(X, "indptr"):
+        found = X.astype(np.float32)
+        found.data = np.sqrt(found.data / np.repeat(totals, np.diff(X.indptr))).astype(np.float32)
+        if max(found.nnz, X.shape[1]) < 2**31:
+            # scikit-learn's k-means takes no others.
+            found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
+        return found
+    return np.sqrt(X / totals[:, None]).astype(np.float32)
