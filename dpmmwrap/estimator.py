@@ -16,6 +16,7 @@ from dpmmwrap.backends import Auto, as_backend
 from dpmmwrap.backends.choosing import choose_backend, told_of
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_workers
 from dpmmwrap.describe.notebook import NotebookMixin
+from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
 from dpmmwrap.model.choice import ModelOptions, choose_model
@@ -30,6 +31,7 @@ from dpmmwrap.model.parameters import (
     with_nested,
 )
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, run_settings
+from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
@@ -369,7 +371,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         with shown_progress(self.verbose if progress is None else 0, settings) as shown:
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
-        keep(self, result, settings, chosen, choice)
+        of_draws = keep(self, result, settings, chosen, choice)
+        doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
+        self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
+        for doubt in doubts:
+            warn_caller(doubt)
 
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> IntArray:
         """Fit and return the label of each row.

@@ -208,7 +208,7 @@ class ShortRun(NamedTuple):
 def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
     """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
     with makes it, each under the prior that is most probable for its own clusters."""
-    from dpmmwrap.model.evidence import log_evidence_of
+    from dpmmwrap.sampler.evidence import log_evidence_of
 
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))

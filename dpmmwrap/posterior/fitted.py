@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpmmwrap.backends import choosing
-from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.model.choice import Choice
-from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.posterior.answer import answer_of, learned_values, sample_of
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import stopped_by
@@ -17,8 +15,8 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
 
-def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choice, choice: Choice) -> None:
-    """Turn what a backend found into the attributes of the estimator, and warn of what may be wrong with it."""
+def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choice, choice: Choice) -> tuple[str, ...]:
+    """Turn what a backend found into the attributes of the estimator; what may be wrong with the draws."""
     read = choice.read
     answer = answer_of(result, read.points, settings, model.loss, read.columns)
     names = getattr(model, "feature_names_in_", None)
@@ -49,7 +47,4 @@ def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choi
         model.confidence_ = None if answer.confidence is None else present.spread(answer.confidence, 1.0)
     model._offset, model._some_points = read.offset, sample_of(read.points)
     model._prior, model._hyperprior, model._outliers = answer.prior, choice.hyperprior, settings.outlier_prior
-    doubts = [*doubts_about(mixture, result, model.stopped_by_), *answer.doubts]
-    model.notes_ = [*read.notes, *choice.notes, *doubts]
-    for doubt in doubts:
-        warn_caller(doubt)
+    return answer.doubts

@@ -304,7 +304,7 @@ class PosteriorMixin:
     def log_evidence_(self) -> float:
         """log p(X) of the kept rows, bounded from below: how probable the mixture makes the data, whichever way they
         are labelled. Computed when it is asked for."""
-        from dpmmwrap.model.evidence import log_evidence_at_best
+        from dpmmwrap.sampler.evidence import log_evidence_at_best
 
         check_is_fitted(self)
         labels = self._labels_of_some()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpmmwrap import NIW
-from dpmmwrap.model.evidence import log_scores
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.refinement import least_needed, refined, without_one
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best
