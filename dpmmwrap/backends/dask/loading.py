@@ -12,7 +12,8 @@ from distributed import Client, Future, futures_of, get_client, wait
 from sklearn.utils.validation import check_non_negative
 
 from dpmmwrap.backends.dask import worker
-from dpmmwrap.backends.dask.cluster import PATIENCE, Cluster, Source
+from dpmmwrap.backends.dask.calls import PATIENCE
+from dpmmwrap.backends.dask.cluster import Cluster, Source
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints

@@ -20,7 +20,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from dpmmwrap import DPMM, Dask
-from dpmmwrap.backends.dask import ClusterError
+from dpmmwrap.backends.dask import ClusterError, calls
 from dpmmwrap.backends.dask import cluster as clusters
 
 SETTINGS: dict[str, Any] = {"covariance_type": "full", "init": "kmeans", "random_state": 0, "max_iter": 30}
@@ -145,7 +145,7 @@ def test_workers_are_killed_at_random_moments(seed: int) -> None:
 @pytest.mark.slow
 def test_a_worker_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped, not killed: its connections stay open."""
-    monkeypatch.setattr(clusters, "SILENCE", 5.0)
+    monkeypatch.setattr(calls, "SILENCE", 5.0)
     X, _ = daskfits.points()
     with three_workers() as cluster, Client(cluster):
         process = next(iter(cluster.workers.values())).process

@@ -261,7 +261,7 @@ def test_what_cannot_go_together_is_said_before_julia_is_started(
         choose_backend(Julia(ratio="printed"), Needs())
     with pytest.raises(ValueError, match=r"backend should be auto, native, julia, dask, or one such as .*, not 'r'"):
         as_backend("r")
-    monkeypatch.setattr(julia_workers, "_kept", [julia_workers.Kept(Team(2))])
+    monkeypatch.setattr(julia_workers, "_kept", [Team(2)])
     assert choose_backend(Auto(), Needs()) == (Julia(), "worker processes need it")
     with pytest.raises(ValueError, match="worker processes need the Julia backend"):
         choose_backend(Native(), Needs())
