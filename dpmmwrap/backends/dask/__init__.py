@@ -46,7 +46,8 @@ def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[Read]:
         from dpmmwrap.backends.dask import loading
     except ImportError as error:
         raise ImportError(f"Dask is not installed ({error}): pip install 'dpmmwrap[dask]'") from error
-    with loading.on_workers(estimator, X, client) as read:
+    client = loading.client_or_current(client)
+    with client.as_current(), loading.on_workers(estimator, X, client) as read:
         yield read
 
 

@@ -142,9 +142,8 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any, client: Client | None = None) -> Iterator[Read]:
+def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[Read]:
     """The rows of a collection on the workers, as long as the fit lasts."""
-    client = client_or_current(client)
     blocks = blocks_of(X, client)
     if blocks.n_rows < 2:
         raise ValueError(f"Found array with {blocks.n_rows} sample(s) while a minimum of 2 is required by DPMM.")
