@@ -18,8 +18,8 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.backends.dask.files import open_lazily
 from dpmmwrap.backends.dask import on_workers
+from dpmmwrap.backends.dask.files import open_lazily
 from dpmmwrap.datasets import generate
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.sampler.chain import Chain
