@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from numba import njit
 
 
+@cache
 def called(function: Any) -> Any:
-    """A function for Python that calls an inner one."""
+    """A function for Python that calls an inner one, compiled once."""
 
     @njit
     def call(*arguments: Any) -> Any:

@@ -56,12 +56,12 @@ COUNTS_ONLY = {
 @pytest.mark.parametrize(
     ("options", "cannot"),
     [
-        ({"init": "splitnet"}, {}),
-        ({"init": "random"}, {}),
+        pytest.param({"init": "splitnet"}, {}, marks=pytest.mark.slow),
+        pytest.param({"init": "random"}, {}, marks=pytest.mark.slow),
         ({"init": "kmeans"}, {}),
-        ({"init": "kmeans", "covariance_type": "full"}, {}),
+        pytest.param({"init": "kmeans", "covariance_type": "full"}, {}, marks=pytest.mark.slow),
         ({"init": "kmeans", "covariance_type": "diag"}, {}),
-        ({"init": "kmeans", "covariance_type": "spherical"}, {}),
+        pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
         ({"family": "multinomial"}, COUNTS_ONLY),
         ({"family": "mixed"}, {}),
     ],

@@ -40,27 +40,23 @@ def settings_for(X: np.ndarray, prior: Any, **changes: Any) -> Settings:
     return Settings(10.0, prior, **options)
 
 
-def test_the_family_finds_poisson_clusters() -> None:
+def test_the_family_finds_clusters_of_waiting_times() -> None:
     rng = np.random.default_rng(0)
-    rates = np.array([[1.0, 5.0, 9.0], [8.0, 1.0, 4.0], [3.0, 12.0, 1.0]])
+    means = np.array([[1.0, 50.0, 9.0, 1.0], [80.0, 1.0, 4.0, 30.0], [3.0, 1.0, 300.0, 1.0]])
     y = rng.integers(0, 3, 900)
-    X = rng.poisson(rates[y]).astype(np.float32)
-    prior = skeleton("family")["GammaPoisson"](np.full(3, 1.0), np.full(1, 0.2))
-    settings = settings_for(X, prior, truth=y.astype(np.int32))
+    X = rng.exponential(means[y]).astype(np.float32)
+    family = skeleton("family")["GammaExponential"]
+    settings = settings_for(X, family(np.full(1, 1.0), np.full(4, 0.2)), truth=y.astype(np.int32))
     settings.bind(X, True)
     chain = Chain(X, settings)
     chain.begin()
     trace = [chain.iterate() for _ in range(30)]
     assert trace[-1].n_clusters == 3 and trace[-1].nmi > 0.8
-    # One feature, point by point: each value is negative binomial given those before it.
-    values, total = np.array([3.0, 0.0, 5.0]), 0.0
-    one = skeleton("family")["GammaPoisson"](np.full(1, 1.5), np.full(1, 0.7))
-    for n, value in enumerate(values):
-        rate = 0.7 + n
-        total += stats.nbinom(1.5 + values[:n].sum(), rate / (rate + 1)).logpmf(value)
-    factorials = np.log([6.0, 1.0, 120.0]).sum()
-    found = one.log_marginal_likelihood(one.statistics(values[:, None]))
-    assert found[0] - factorials == pytest.approx(total)
+    # One feature, point by point: each value is Lomax given those before it.
+    values, one = np.array([3.0, 0.4, 5.0]), family(np.full(1, 1.5), np.full(1, 0.7))
+    total = sum(stats.lomax(1.5 + n, scale=0.7 + values[:n].sum()).logpdf(values[n]) for n in range(3))
+    assert one.log_marginal_likelihood(one.statistics(values[:, None]))[0] == pytest.approx(total)
+    assert one.log_predictive(values[:, None])[0, 1] == pytest.approx(stats.lomax(1.5, scale=0.7).logpdf(0.4))
 
 
 def test_the_move_changes_names_only(data: Any) -> None:

@@ -125,10 +125,20 @@ def hang() -> Any:
         pass
 
 
-def test_no_row_of_the_small_part_has_fallen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """About a minute of one core. Public sets are fitted where they are here."""
+QUICK = (
+    *("d1_k3_n300_ball", "d2_k10_n1000_ellipsoid", "d3_k8_n1000_axes", "d5_k1_n3000_ellipsoid", "d20_k5_n1000_ball"),
+    *("iris", "wine", "fcps_hepta", "sipu_r15", "uci_ecoli", "h2mg_2_10", "text_gsdmm_Tweet/10"),
+)
+"""Every kind of model, in 13 seconds of one core."""
+
+
+@pytest.mark.parametrize(
+    "names", [",".join(QUICK), pytest.param(",".join(ledger.SMALL), marks=pytest.mark.slow)], ids=["quick", "small"]
+)
+def test_no_row_has_fallen(names: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Public sets are fitted where they are here."""
     if not ledger.COMMITTED.exists():
         pytest.skip("there are no committed figures")
-    code = ledger.main(["--small", "--seeds", "1", "--strict", "--cache", str(tmp_path / "fits.jsonl")])
+    code = ledger.main(["--only", names, "--seeds", "1", "--strict", "--cache", str(tmp_path / "fits.jsonl")])
     said = capsys.readouterr().out
     assert code == 0, said[said.index("kind  ") :]

@@ -11,6 +11,8 @@ loops take them as they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -38,11 +40,21 @@ class Prior(Protocol):
     def dim(self) -> int:
         """Features of a point."""
 
+    def points(self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+        """Points with the family's loops over them (`families.points.FamilyPoints`). Where they are only some of the
+        rows, `stretch` says which, and `missing` whether values are missing in any row."""
+
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
 
+    def compute(self, statistics: Statistics) -> Computed:
+        """The posteriors, and the log marginal likelihood of each cluster."""
+
     def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+
+    def with_unions(self, subclusters: Statistics) -> Statistics:
+        """Statistics of K clusters, then of their 2K subclusters, from the latter."""
 
     def log_predictive(self, X: Points) -> Float64Array:
         """log density of each distribution's posterior predictive at each row: (K, N)."""
@@ -52,6 +64,15 @@ class Prior(Protocol):
 
     def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
         """Of rows grouped by label (negative labels are left out); of one cluster without labels."""
+
+    def origin(self, X: Points) -> Any:
+        """About which `plain_sums` are taken; None where it does not matter."""
+
+    def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
+        """Sums over rows, in double precision, that can be added up."""
+
+    def statistics_from_sums(self, sums: tuple[Any, ...], origin: Any) -> Statistics:
+        """The statistics, from such sums."""
 
     def replaced(self, rows: IntArray, other: Any) -> Any:
         """This batch with other distributions in some rows."""
@@ -64,6 +85,49 @@ class Prior(Protocol):
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Any:
         """A broad prior for a component that collects outliers; of so many rows X is a sample, if it is one."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the
+    outlier component (always cluster 0) if there is one."""
+
+    prior: Prior
+    outlier_weight: float = 0.0
+    outlier_prior: Prior | None = None
+
+    @cached_property
+    def outliers(self) -> int:
+        """How many of the first clusters are outlier components: 0 or 1."""
+        return int(self.outlier_weight > 0)
+
+
+class ClusterPosteriors(NamedTuple):
+    """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
+
+    clusters: Statistics
+    subclusters: Statistics
+    posterior: Any
+    """A batch of the K clusters' posteriors, then of the 2K subclusters'."""
+    log_marginal: Float64Array
+    """log marginal likelihoods in the same order."""
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters.counts)
+
+    @property
+    def sides(self) -> Float64Array:
+        """Number of points left and right: (K, 2)."""
+        sides: Float64Array = self.subclusters.counts.reshape(-1, 2)
+        return sides
+
+
+class Computed(NamedTuple):
+    """Posteriors of clusters, and their log marginal likelihoods."""
+
+    posterior: Any
+    log_marginal: Float64Array
 
 
 class Moments(NamedTuple):
@@ -106,3 +170,10 @@ def put_rows(values: Any, rows: IntArray, others: Any) -> Any:
     values = np.array(values)
     values[rows] = others
     return values
+
+
+def with_outlier_weight(model: Model, log_weights: Float64Array) -> Float64Array:
+    """The clusters' log weights after that of the outlier component, which is fixed."""
+    if not model.outliers:
+        return log_weights
+    return np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))

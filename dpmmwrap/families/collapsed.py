@@ -1,64 +1,22 @@
 """Clusters with their parameters integrated out, compiled by numba: what exact moves ask of a family, point by point.
 
-A bundle of clusters holds, for each, what its posterior predictive needs, and has room for clusters that are not born
-yet; an empty one is the prior. The functions here are the same for all families to their callers, and numba chooses by
-the bundle's type: a move is written once. `prepare` works out what the predictive of a cluster needs beside the point;
+A bundle of clusters (a NamedTuple of arrays) holds, for each, what its posterior predictive needs, and has room for
+clusters that are not born yet; an empty one is the prior, and so is the last. The functions here are the same for all
+families to their callers, and numba chooses by the bundle's type: a move is written once. A family registers the loops
+of its bundle where the bundle is defined. `prepare` works out what the predictive of a cluster needs beside the point;
 whoever changes a cluster calls it again before `log_predictive`. `counts` are the caller's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dpmmwrap.families.diagonal import collapsed as numeric
-from dpmmwrap.families.diagonal.collapsed import NumericClusters
-from dpmmwrap.families.full import collapsed as whitened
-from dpmmwrap.families.full.collapsed import WhitenedClusters
-from dpmmwrap.families.multinomial import collapsed as counts
-from dpmmwrap.families.multinomial.collapsed import CodeClusters, CountClusters
-from dpmmwrap.numerics.special import FLOAT64, INNER
-
-__all__ = [
-    "CodeClusters",
-    "CountClusters",
-    "MixedClusters",
-    "MixedRows",
-    "NumericClusters",
-    "WhitenedClusters",
-    "add_cluster",
-    "add_point",
-    "add_rows",
-    "clear",
-    "copy_cluster",
-    "copy_clusters",
-    "log_marginal",
-    "log_predictive",
-    "prepare",
-]
-
-
-class MixedClusters(NamedTuple):
-    """Numeric and categorical columns."""
-
-    counts: Any
-    numeric: Any
-    codes: Any
-
-
-class MixedRows(NamedTuple):
-    numeric: Any
-    codes: Any
-
-
-SUMS: dict[type, tuple[str, ...]] = {
-    WhitenedClusters: ("means", "strengths", "freedoms", "factors"),
-    NumericClusters: ("sums",),
-    CountClusters: ("sums", "totals"),
-    CodeClusters: ("sums",),
-}
+from dpmmwrap.numerics.special import FLOAT64, INNER, compiled_float64
 
 
 def prepare(clusters: Any, k: int) -> None:
@@ -100,7 +58,7 @@ def log_marginal(clusters: Any, k: int) -> float:
 def clear(clusters: Any, k: int) -> None:
     """Make cluster k empty. Python may call it, too."""
     for own in sums_of(clusters):
-        own[k] = own[-1] if isinstance(clusters, WhitenedClusters) else 0.0
+        own[k] = own[-1]
 
 
 def copy_clusters(clusters: Any, used: int, others: Any) -> None:
@@ -109,18 +67,17 @@ def copy_clusters(clusters: Any, used: int, others: Any) -> None:
         own[:used] = its[:used]
 
 
-def sums_of(clusters: Any) -> list[Any]:
-    """What a cluster is given by, beside the number of its points; all else is worked out from it (`prepare`)."""
-    if isinstance(clusters, MixedClusters):
-        return [*sums_of(clusters.numeric), *sums_of(clusters.codes)]
-    return [getattr(clusters, name) for name in SUMS[type(clusters)]]
+class ClusterLoops(NamedTuple):
+    """The loops of a kind of bundle, as functions of Python: numba compiles them where they are called."""
 
-
-def _is(bundle: Any, kind: type) -> bool:
-    return isinstance(bundle, types.BaseNamedTuple) and getattr(bundle, "instance_class", None) is kind
-
-
-JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
+    log_predictive: Callable[..., Any]
+    add_point: Callable[..., Any]
+    log_marginal: Callable[..., Any]
+    add_cluster: Callable[..., Any]
+    copy_cluster: Callable[..., Any]
+    clear: Callable[..., Any]
+    prepare: Callable[..., Any]
+    add_rows: Callable[..., Any]
 
 
 def _nothing(clusters: Any, k: Any) -> None:
@@ -133,133 +90,183 @@ def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, s
             add_point(clusters, k, X, rows[place], 1.0)
 
 
+# Bundles that are given by sums alone.
+
+
+def _add_sums(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] += its[v]
+
+
+def _copy_sums(clusters: Any, k: int, others: Any, m: int) -> None:
+    own, its = clusters.sums[k], others.sums[m]
+    for v in range(len(own)):
+        own[v] = its[v]
+
+
+def _clear_sums(clusters: Any, k: int) -> None:
+    own = clusters.sums[k]
+    for v in range(len(own)):
+        own[v] = 0.0
+
+
+LOOPS: dict[type, ClusterLoops] = {}
+GIVEN_BY: dict[type, tuple[str, ...]] = {}
+
+
+def register(
+    kind: type,
+    log_predictive: Callable[..., Any],
+    add_point: Callable[..., Any],
+    log_marginal: Callable[..., Any],
+    *,
+    fields: tuple[str, ...] = ("sums",),
+    add_cluster: Callable[..., Any] = _add_sums,
+    copy_cluster: Callable[..., Any] = _copy_sums,
+    clear: Callable[..., Any] = _clear_sums,
+    prepare: Callable[..., Any] = _nothing,
+    add_rows: Callable[..., Any] = _add_rows_one_by_one,
+) -> None:
+    """Make a kind of bundle known: its loops, and the fields that a cluster is given by beside `counts`, from which all
+    else is worked out. By default these are `sums` (C, F)."""
+    GIVEN_BY[kind] = fields
+    LOOPS[kind] = ClusterLoops(
+        log_predictive, add_point, log_marginal, add_cluster, copy_cluster, clear, prepare, add_rows
+    )
+
+
+class PairClusters(NamedTuple):
+    """Two kinds of columns side by side, each with a bundle; independent within a cluster."""
+
+    counts: Any
+    one: Any
+    two: Any
+
+
+class PairRows(NamedTuple):
+    """Their rows."""
+
+    one: Any
+    two: Any
+
+
+def joined(counts: Any, bundles: list[Any]) -> Any:
+    """One bundle of one kind of columns or two."""
+    return bundles[0] if len(bundles) == 1 else PairClusters(counts, *bundles)
+
+
+def joined_rows(points: list[Any]) -> Any:
+    """The rows of one kind of columns or two."""
+    return points[0] if len(points) == 1 else PairRows(*points)
+
+
+def bundles_of(clusters: Any) -> list[Any]:
+    """The inverse of `joined`."""
+    return [clusters.one, clusters.two] if isinstance(clusters, PairClusters) else [clusters]
+
+
+def sums_of(clusters: Any) -> list[Any]:
+    """What a cluster is given by, beside the number of its points; all else is worked out from it (`prepare`)."""
+    return [getattr(bundle, name) for bundle in bundles_of(clusters) for name in GIVEN_BY[type(bundle)]]
+
+
 def _prepare_both(clusters: Any, k: Any) -> None:
-    prepare(clusters.numeric, k)
-    prepare(clusters.codes, k)
+    prepare(clusters.one, k)
+    prepare(clusters.two, k)
 
 
 def _log_predictive_of_both(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    return log_predictive(clusters.numeric, k, X.numeric, row) + log_predictive(clusters.codes, k, X.codes, row)
+    return log_predictive(clusters.one, k, X.one, row) + log_predictive(clusters.two, k, X.two, row)
 
 
 def _add_point_to_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
-    add_point(clusters.numeric, k, X.numeric, row, sign)
-    add_point(clusters.codes, k, X.codes, row, sign)
+    add_point(clusters.one, k, X.one, row, sign)
+    add_point(clusters.two, k, X.two, row, sign)
 
 
 def _add_cluster_to_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
-    add_cluster(clusters.numeric, k, others.numeric, m)
-    add_cluster(clusters.codes, k, others.codes, m)
+    add_cluster(clusters.one, k, others.one, m)
+    add_cluster(clusters.two, k, others.two, m)
 
 
 def _copy_cluster_of_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
-    copy_cluster(clusters.numeric, k, others.numeric, m)
-    copy_cluster(clusters.codes, k, others.codes, m)
+    copy_cluster(clusters.one, k, others.one, m)
+    copy_cluster(clusters.two, k, others.two, m)
 
 
 def _log_marginal_of_both(clusters: Any, k: Any) -> Any:
-    return log_marginal(clusters.numeric, k) + log_marginal(clusters.codes, k)
+    return log_marginal(clusters.one, k) + log_marginal(clusters.two, k)
 
 
 def _clear_both(clusters: Any, k: Any) -> None:
-    clear(clusters.numeric, k)
-    clear(clusters.codes, k)
+    clear(clusters.one, k)
+    clear(clusters.two, k)
 
+
+register(
+    PairClusters, _log_predictive_of_both, _add_point_to_both, _log_marginal_of_both, fields=(),
+    add_cluster=_add_cluster_to_both, copy_cluster=_copy_cluster_of_both, clear=_clear_both, prepare=_prepare_both,
+)  # fmt: skip
 
 # By the bundle's type. numba compiles what these functions return for it, under the name of the function that is
 # overloaded: nothing lies between a move and a family's loop.
+JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
 
 
-def _choose(bundle: Any, by_kind: dict[type, Any]) -> Any:
-    return next((function for kind, function in by_kind.items() if _is(bundle, kind)), None)
+def _loops_of(bundle: Any) -> Any:
+    kind = getattr(bundle, "instance_class", None) if isinstance(bundle, types.BaseNamedTuple) else None
+    return LOOPS.get(kind) if kind is not None else None
+
+
+def _choose(bundle: Any, name: str) -> Any:
+    return getattr(_loops_of(bundle), name, None)
 
 
 @overload(prepare, jit_options=JIT, strict=False)
 def _prepare(clusters: Any, k: Any) -> Any:
-    by_kind = {
-        WhitenedClusters: whitened.prepare,
-        NumericClusters: numeric.prepare,
-        CountClusters: _nothing,
-        CodeClusters: counts.prepare_codes,
-        MixedClusters: _prepare_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "prepare")
 
 
 @overload(log_predictive, jit_options=JIT, strict=False)
 def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    sparse = isinstance(X, types.BaseNamedTuple)
-    by_kind = {
-        WhitenedClusters: whitened.log_predictive,
-        NumericClusters: numeric.log_predictive,
-        CountClusters: counts.sparse_log_predictive if sparse else counts.dense_log_predictive,
-        CodeClusters: counts.codes_log_predictive,
-        MixedClusters: _log_predictive_of_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "log_predictive")
 
 
 @overload(add_point, jit_options=JIT, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
-    sparse = isinstance(X, types.BaseNamedTuple)
-    by_kind = {
-        WhitenedClusters: whitened.add_point,
-        NumericClusters: numeric.add_point,
-        CountClusters: counts.sparse_add_point if sparse else counts.dense_add_point,
-        CodeClusters: counts.codes_add_point,
-        MixedClusters: _add_point_to_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "add_point")
 
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
-    return _choose(clusters, {WhitenedClusters: whitened.add_rows}) or _add_rows_one_by_one
+    return _choose(clusters, "add_rows")
 
 
 @overload(add_cluster, jit_options=JIT, strict=False)
 def _add_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
-    by_kind = {
-        WhitenedClusters: whitened.add_cluster,
-        NumericClusters: counts.add_sums,
-        CountClusters: counts.add_counts,
-        CodeClusters: counts.add_sums,
-        MixedClusters: _add_cluster_to_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "add_cluster")
 
 
 @overload(copy_cluster, jit_options=JIT, strict=False)
 def _copy_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
-    by_kind = {
-        WhitenedClusters: whitened.copy_cluster,
-        NumericClusters: counts.copy_sums,
-        CountClusters: counts.copy_counts,
-        CodeClusters: counts.copy_sums,
-        MixedClusters: _copy_cluster_of_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "copy_cluster")
 
 
 @overload(log_marginal, jit_options=JIT, strict=False)
 def _log_marginal(clusters: Any, k: Any) -> Any:
-    by_kind = {
-        WhitenedClusters: whitened.log_marginal,
-        NumericClusters: numeric.log_marginal,
-        CountClusters: counts.log_marginal,
-        CodeClusters: counts.codes_log_marginal,
-        MixedClusters: _log_marginal_of_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "log_marginal")
 
 
 @overload(clear, jit_options=JIT, strict=False)
 def _clear(clusters: Any, k: Any) -> Any:
-    by_kind = {
-        WhitenedClusters: whitened.clear,
-        NumericClusters: counts.clear_sums,
-        CountClusters: counts.clear_counts,
-        CodeClusters: counts.clear_sums,
-        MixedClusters: _clear_both,
-    }
-    return _choose(clusters, by_kind)
+    return _choose(clusters, "clear")
+
+
+@compiled_float64
+def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
+    """log marginal likelihoods of the clusters from `first` up to `last`."""
+    found = np.empty(last - first)
+    for k in range(first, last):
+        found[k - first] = log_marginal(clusters, k)
+    return found

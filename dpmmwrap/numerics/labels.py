@@ -9,6 +9,9 @@ import numpy as np
 from dpmmwrap.numerics.special import compiled, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 
+CUTOFF = 30.0
+"""A cluster whose log probability is by so much below the best one's is left out."""
+
 
 class LabelOrder(NamedTuple):
     """The rows of each chunk in order of their labels."""

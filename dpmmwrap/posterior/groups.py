@@ -62,6 +62,8 @@ class Groups:
     """Groups at the suggested cut."""
     threshold: float | None = None
     """The criterion above which the suggested cut joins; None where it was found otherwise."""
+    reason: str = ""
+    """Why it is cut there, if more was asked than the tree."""
 
     @property
     def n_components(self) -> int:

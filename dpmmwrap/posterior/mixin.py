@@ -23,6 +23,7 @@ from dpmmwrap.posterior.draws import Draws
 if TYPE_CHECKING:
     from dpmmwrap.model.sensitivity import AtSetting
     from dpmmwrap.posterior.credible_ball import CredibleBall
+    from dpmmwrap.posterior.fit_check import FitCheck
     from dpmmwrap.posterior.groups import Groups
 
 
@@ -239,7 +240,27 @@ class PosteriorMixin:
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
-    def groups(self, X: Any = None, *, method: str = "dip", cut: float | None = None) -> Groups:
+    def fit_check(self) -> FitCheck:
+        """Whether the data may well follow the model: Gaussian clusters, for one.
+
+        Rows that were left out are compared with points drawn from the model, by their log densities.
+
+        Returns
+        -------
+        FitCheck
+            `p_value`, `distance`, `fits`; `print` says it in a sentence.
+        """
+        from dpmmwrap.posterior.fit_check import can_check, fit_check
+
+        check_is_fitted(self)
+        if not can_check(self._prior) or self.mixture_.outlier_weight:
+            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
+        points = self._some_points
+        kept = replace(self.mixture_.shifted(self._offset), restored=None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return fit_check(points, kept.predict_proba(points), self._prior, self._hyperprior, seed)
+
+    def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
         A class that is not one Gaussian is found as several clusters; joined, they are one group.
@@ -248,13 +269,16 @@ class PosteriorMixin:
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
-        method : {"dip", "demp", "entropy"}, default="dip"
+        method : {"auto", "dip", "demp", "entropy"}, default="auto"
+            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
+            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
             "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
             mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
             lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
             What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
+            for "entropy", and nothing is checked.
 
         Returns
         -------
@@ -277,11 +301,23 @@ class PosteriorMixin:
         >>> groups.of_points(model.labels_).shape
         (400,)
         """
+        from dpmmwrap.posterior.fit_check import can_check
+
         check_is_fitted(self)
+        check = None
+        if method == "auto":
+            checked = can_check(self._prior) and not self.mixture_.outlier_weight
+            method = "entropy" if checked else "dip"
+            if checked and cut is None and self.mixture_.n_clusters > 1:
+                check = self.fit_check()
         if X is not None:
-            return self.mixture_.groups(self._rows(X), method, cut)
-        kept = replace(self.mixture_.shifted(self._offset), restored=None)
-        return kept.groups(self._some_points, method, cut)
+            found = self.mixture_.groups(self._rows(X), method, cut)
+        else:
+            kept = replace(self.mixture_.shifted(self._offset), restored=None)
+            found = kept.groups(self._some_points, method, cut)
+        if check is None:
+            return found
+        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.base import Model, Points, Prior
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import Embedder, is_remote
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -23,7 +22,7 @@ from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
 from dpmmwrap.sampler.settings import Settings, has_few_numbers
-from dpmmwrap.sampler.state import RECORD, Best, Model, State, generator, next_key
+from dpmmwrap.sampler.state import RECORD, Best, State, generator, next_key
 from dpmmwrap.sampler.stopping import GREEDY_STEPS, is_flat
 from dpmmwrap.sampler.trace import Iteration, Trace, nmi_of_table
 
@@ -296,11 +295,5 @@ class ChainResult(NamedTuple):
 
 
 def make_data(X: Points, settings: Settings) -> Data:
-    """The points with the loops of their family; what a family does not use is not even imported."""
-    if isinstance(settings.prior, NIW):
-        from dpmmwrap.families.full.points import WhitenedData
-
-        return WhitenedData(X, settings.n_jobs)
-    from dpmmwrap.families.linear.points import LinearData
-
-    return LinearData(X, settings.prior, settings.n_jobs)
+    """The points with the loops of their family."""
+    return Data(settings.prior.points(X, settings.n_jobs))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dpmmwrap.families.base import Model
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.partitions.dirichlet_process import log_joint_with_outliers
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import Model
 
 
 class Context(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import SFC64, Generator
 
-from dpmmwrap.families.base import Prior, Statistics, concatenate, put, take
+from dpmmwrap.families.base import ClusterPosteriors, Prior, Statistics, concatenate, put, take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import LabelOrder
 
@@ -23,42 +22,6 @@ RECORD = np.dtype(
         ("proposal_log_prob", np.float64),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Model:
-    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the
-    outlier component (always cluster 0) if there is one."""
-
-    prior: Prior
-    outlier_weight: float = 0.0
-    outlier_prior: Prior | None = None
-
-    @cached_property
-    def outliers(self) -> int:
-        """How many of the first clusters are outlier components: 0 or 1."""
-        return int(self.outlier_weight > 0)
-
-
-class ClusterPosteriors(NamedTuple):
-    """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
-
-    clusters: Statistics
-    subclusters: Statistics
-    posterior: Any
-    """A batch of the K clusters' posteriors, then of the 2K subclusters'."""
-    log_marginal: Float64Array
-    """log marginal likelihoods in the same order."""
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.clusters.counts)
-
-    @property
-    def sides(self) -> Float64Array:
-        """Number of points left and right: (K, 2)."""
-        sides: Float64Array = self.subclusters.counts.reshape(-1, 2)
-        return sides
 
 
 class LabelStore(Protocol):

@@ -167,7 +167,7 @@ def exact_moves(kind: str) -> None:
     sides = (rows % 2).astype(np.int64)
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
-    exact.allocate(scratch, context.data.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
+    exact.allocate(scratch, context.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
     split_merge.split_gain(clusters, scratch, 0, partition.alpha)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 

@@ -1,16 +1,15 @@
 """A network that reads a cluster axis by axis, for any number of dimensions.
 
-In a cluster's frame all axes are alike: what one of them says of two groups, any other might say. So the axes share
-their weights, as the points do in a Set Transformer, which is why few training sets are enough, and why one network
-serves all dimensions. A block has three steps:
+In a cluster's frame all axes are equivalent. So the axes share their weights, as the points do in a Set Transformer.
+Therefore few training sets are enough, and one network serves all dimensions. A block has three steps:
 
-- gather: the points, by what is known of each so far, form some soft groups; for each axis, the means of a few features
+- gather: the hidden states of the points assign them to soft groups; for each axis, compute the means of a few features
   of its coordinate in each group;
-- think: each axis by itself, and all of them through a summary that they share;
-- scatter: each axis gives its features weights, by which it speaks to every point.
+- update: the hidden state of each axis, and a summary that all axes share;
+- scatter: each axis sends every point a message, a weighted sum of the features of the point's coordinate.
 
-The log odds of two Gaussians along the axes of the frame are such a sum over axes of weighted features. Half-way, the
-axes choose some directions between them, which are axes from then on: with these, other Gaussians are such sums, too.
+The log odds of two Gaussians along the axes of the frame are such a sum of messages. After half of the blocks, the
+network adds some directions between the axes as further axes: with these, other Gaussians are such sums, too.
 The cost is linear in points and dimensions; permuting the points permutes the logits.
 """
 
@@ -30,9 +29,9 @@ FEATURES = 3 + 2 * len(FREQUENCIES)
 SMALLEST_SQUARE = 1e-4
 LARGEST_COORDINATE, LARGEST_SQUARE = 12.0, 15.0
 SHORTEST, SHARPNESS = 1e-3, 4.0
-"""Of a direction before it is of unit length; and how much of what is known of it is of its main axis."""
+"""The least norm of a direction before it is normalised; how much its main axis dominates its hidden state."""
 USUAL_POINTS, USUAL_DIM = 200.0, 5.0
-"""The sizes of a cluster are told in logarithms, about these."""
+"""The logarithms of a cluster's sizes are relative to these."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +39,22 @@ class AxisSizes:
     """The sizes of an `AxisNetwork`. `proposals` is the number of splits that one pass proposes."""
 
     hidden: int = 48
-    """Of what is known of a point."""
+    """Size of the hidden state of a point."""
     groups: int = 16
     axis: int = 64
     summary: int = 64
-    """Of what is known of an axis, and of the cluster."""
+    """Sizes of the hidden state of an axis, and of the summary of the cluster."""
     blocks: int = 4
     directions: int = 4
-    """That the axes choose after half of the blocks."""
+    """Directions that are added after half of the blocks."""
     proposals: int = 4
 
 
 def axis_features(X: Tensor) -> Tensor:
     """Features of each coordinate, (B, n, D) -> (B, n, D, FEATURES).
 
-    The coordinate and its square; its logarithm, which tells a needle's width from another's, however thin; and waves,
-    which resolve tight groups in a crowded cluster.
+    The coordinate and its square; its logarithm, which distinguishes narrow widths; sines and cosines, which resolve
+    tight groups in a crowded cluster.
     """
     X = X.clamp(-LARGEST_COORDINATE, LARGEST_COORDINATE)
     squares = X.square()
@@ -66,7 +65,7 @@ def axis_features(X: Tensor) -> Tensor:
 
 
 class AxisBlock(nn.Module):
-    """Gather, think, scatter."""
+    """Gather, update, scatter."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         super().__init__()
@@ -90,8 +89,8 @@ class AxisBlock(nn.Module):
     def forward(
         self, H: Tensor, features: Tensor, axes: Tensor, summary: Tensor, absent: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What is known of points (B, n, h), axes (B, D, a) and the cluster (B, s), after one more look at the features
-        (B, n, D * FEATURES); `absent` (B, n, 1) marks padding."""
+        """New hidden states of points (B, n, h), of axes (B, D, a) and of the cluster (B, s), from the old ones and the
+        features (B, n, D * FEATURES); `absent` (B, n, 1) marks padding."""
         # Called as functions, and few of them: for a few small sets, calls cost as much as their work.
         (B, dim, _), rows = axes.shape, norm(H, self.norm)
         scores = linear(rows, self.membership)
@@ -100,11 +99,11 @@ class AxisBlock(nn.Module):
         members = torch.softmax(scores, dim=1).transpose(1, 2)
         moments = (members @ features).view(B, self.groups, dim, FEATURES).transpose(1, 2).flatten(2)
         summary = summary + linear((members @ rows).flatten(1), self.summarise)
-        known = torch.cat([moments, axes, summary[:, None].expand(-1, dim, -1)], dim=-1)
-        thought = functional.gelu(linear(known, self.read))
-        summary = summary + linear(thought.mean(dim=1), self.tell)
-        heard = linear(functional.gelu(summary), self.hear)[:, None]
-        axes = norm(axes + linear(thought, self.update) + heard, self.axis_norm)
+        inputs = torch.cat([moments, axes, summary[:, None].expand(-1, dim, -1)], dim=-1)
+        hidden = functional.gelu(linear(inputs, self.read))
+        summary = summary + linear(hidden.mean(dim=1), self.tell)
+        message = linear(functional.gelu(summary), self.hear)[:, None]
+        axes = norm(axes + linear(hidden, self.update) + message, self.axis_norm)
         weights = linear(axes, self.weights).view(B, dim * FEATURES, -1)
         shifted = H + linear(summary, self.shift)[:, None]
         H = torch.baddbmm(shifted, features, weights, alpha=1 / math.sqrt(dim))
@@ -112,8 +111,8 @@ class AxisBlock(nn.Module):
         return H + linear(inner, self.narrow), axes, summary
 
 
-class ChosenDirections(nn.Module):
-    """Directions between the axes, by what is known of these; they begin with what is known of those they are of."""
+class Directions(nn.Module):
+    """Directions between the axes, computed from their hidden states."""
 
     def __init__(self, sizes: AxisSizes) -> None:
         super().__init__()
@@ -122,7 +121,7 @@ class ChosenDirections(nn.Module):
         self.places = nn.Parameter(0.3 * torch.randn(sizes.directions, sizes.axis))
 
     def forward(self, X: Tensor, axes: Tensor) -> tuple[Tensor, Tensor]:
-        """Coordinates of the points (B, n, r) along the directions, and what is known of these (B, r, a)."""
+        """Coordinates of the points (B, n, r) along the directions, and hidden states of these (B, r, a)."""
         directions = self.choose(axes)
         directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(SHORTEST)
         shares = torch.softmax(SHARPNESS * directions.square(), dim=1).transpose(1, 2)
@@ -137,7 +136,7 @@ class AxisNetwork(nn.Module):
         self.first = nn.Linear(FEATURES, sizes.hidden)
         self.size = nn.Linear(3, sizes.summary)
         self.place = nn.Linear(2, sizes.axis)
-        self.directions = ChosenDirections(sizes)
+        self.directions = Directions(sizes)
         self.blocks = nn.ModuleList(AxisBlock(sizes) for _ in range(sizes.blocks))
         self.logits = nn.Linear(sizes.hidden, sizes.proposals)
 
@@ -145,7 +144,7 @@ class AxisNetwork(nn.Module):
         """Points (B, n, D) in their cluster's frame -> logits (B, n, proposals); `present` marks real points."""
         B, n, dim = X.shape
         each = axis_features(X)
-        # Its axes come in the order of their tails: where an axis stands says something of it.
+        # The axes are ordered by their tails: the position of an axis is informative.
         log_dim = math.log(dim / USUAL_DIM) / 2
         places = torch.linspace(-1.0, 1.0, dim, device=X.device) if dim > 1 else X.new_zeros(1)
         axes = self.place(torch.stack([places, torch.full_like(places, log_dim)], dim=-1)).expand(B, -1, -1)

@@ -28,40 +28,40 @@ from dpmmwrap.splitnet.synthesis import (
 )
 
 TARGETS = 4
-"""Worthwhile splits per set that the network is shown; in a pair all of them are the one true split."""
+"""Target splits per set; for a pair, all of them are the one true split."""
 POINTS = (16, 2000)
-"""Points per set that the network sees."""
+"""Points per set that the network reads."""
 POINTS_PER_DIM = 3
-"""Fewer points than these, per dimension, say nothing of two covariances."""
+"""Fewer points per dimension are not enough for two covariances."""
 FRAME_POINTS = (400, 1300)
 LARGER_FRAMES = 0.5
-"""Points per set that its frame is computed from in this share of the batches, if the set has fewer: the context of a
-cluster is larger than what the network reads of it."""
+"""Points from which the frame of a set is computed in this share of the batches, if the set has fewer: the network
+reads only a part of a cluster's context."""
 POINTS_PER_STEP = 256
-"""Times the sets that are asked for: a step of small sets has more of them."""
+"""Points per step, divided by the batch size: a step of small sets has more of them."""
 LARGEST_BATCH = 64
 ALIKE_SHARE, REGULAR_SHARE = 0.2, 0.4
 """Pairs with one covariance, of all pairs, and crowds of round components, of all crowds."""
 HEAVY_SHARE, FREEDOM = 0.2, (2.5, 30.0)
 """Sets whose components are Student t, and with how many degrees of freedom."""
 NOISY_SHARE, NOISE, NOISE_WIDTH = 0.2, (0.003, 0.05), 3.0
-"""Sets in which some points are from nowhere: their share, and how far they are spread, in deviations of the set."""
+"""Sets with noise: their share, the share of noise in them, and its width in deviations of the set."""
 
 
 class Stage(NamedTuple):
-    """What the steps of a training draw from, from some step on."""
+    """The distribution of training sets from some step on."""
 
     begins: int
     dims: tuple[int, ...]
     regular: bool
     """Whether some pairs have one covariance, and some crowds nearly."""
     hardness: float
-    """How near to the hard end pairs are drawn."""
+    """How close to the hard end pairs are drawn."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Points (B, n, D) in their frames, for each target split the probability of its first side (B, T, n), and which
+    """Points (B, n, D) in their frames, for each target split the probability of its first half (B, T, n), and which
     points have one (B, n): noise does not."""
 
     X: Tensor
@@ -75,7 +75,7 @@ def crowd_share(dim: int) -> float:
 
 
 def set_size(rng: Generator, dim: int) -> int:
-    """By its logarithm, the larger of two draws: small sets have little to say."""
+    """Log-uniform, the larger of two draws: small sets are not very informative."""
     least, most = np.log(max(POINTS[0], POINTS_PER_DIM * dim)), np.log(POINTS[1])
     return int(np.exp(rng.uniform(least, most, size=2).max()))
 
@@ -124,14 +124,14 @@ def draw_worthwhile_crowds(rng: Generator, dim: int, count: int, regular: float 
     pays = np.flatnonzero(gains[:, 0] > 0.005)
     kept = np.argsort(-gains[:, 0])[:count] if len(pays) < count else pays[:count]
     sides, gains = sides[kept], gains[kept]
-    # A target that is much worse than the best one teaches nothing: show the best one again.
+    # A target that is much worse than the best one is not worth learning: repeat the best one.
     poor = ~(gains > 0.25 * gains[:, :1])
     sides = np.where(poor[:, :, None], sides[:, :1], sides)
     return mixtures[kept], sides
 
 
 def _training_sets(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int) -> Batch:
-    """Some sets get heavy tails, some get noise; all in their frames, and n points of each."""
+    """Sets in their frames, n points of each; some with heavy tails, some with noise."""
     heavy = np.flatnonzero(rng.random(len(X)) < HEAVY_SHARE)
     if len(heavy):
         freedom = np.full(len(X), np.inf)

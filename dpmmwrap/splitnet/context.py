@@ -1,4 +1,4 @@
-"""Contexts: the points of clusters that a search for splits looks at."""
+"""Contexts: samples of the points of clusters, which a search for splits uses."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from functools import cached_property
 from torch import Tensor
 
 from dpmmwrap.splitnet.features import Features
-from dpmmwrap.splitnet.side_models import SideModel, View
+from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View
 
 LEAST_STRENGTH = 0.1
-"""EM counts the prior for a tenth of its points at least: a context is few points for two covariances."""
+"""EM counts the prior at least this often: a context has few points for two covariances."""
 
 
 @dataclass(frozen=True)
-class Context:
+class SplitContext:
     """Points (B, n, D) of B clusters in the frames of a model, which of them are not padding (B, n), the clusters'
-    sizes (B,), and the values that are there (B, n, D) if some are missing.
+    sizes (B,), and which values are observed (B, n, D) if some are missing.
 
-    Padding and missing values stand at zero, and count for nothing because their features phi are zero.
+    Padding and missing values are zero, and have no effect because their features phi are zero.
     """
 
-    model: SideModel
+    model: SubclusterModel
     Z: Tensor
     present: Tensor
     sizes: Tensor
     observed: Tensor | None = None
     view: View | None = None
     centred: Tensor | None = None
-    """The points about their mean, in the data's own units."""
+    """The centred points, in the units of the data."""
 
     @property
     def n(self) -> int:
@@ -64,24 +64,24 @@ class Context:
 
     @cached_property
     def _totals(self) -> dict[int, Tensor]:
-        """By number of points: several steps look at the same ones."""
+        """By number of points: several steps use the same."""
         return {}
 
     @property
     def seen(self) -> View:
-        assert self.view is not None, "no candidates are looked for in this context"
+        assert self.view is not None, "this context has no view for candidates"
         return self.view
 
     @property
     def strength(self) -> Tensor:
-        """How often EM counts the prior (B,): as it would weigh in the whole cluster, of which this is a part."""
+        """How often EM counts the prior (B,): by the context's share of the cluster, so that it weighs the same."""
         return (self.counts / self.sizes).double().clamp_min(LEAST_STRENGTH)
 
-    def take(self, clusters: Tensor) -> Context:
+    def take(self, clusters: Tensor) -> SplitContext:
         """Some of the clusters only."""
         if len(clusters) == len(self.Z):
             return self
         view = None if self.view is None else View(*(part[clusters] for part in self.view))
         observed, centred = (None if part is None else part[clusters] for part in (self.observed, self.centred))
         model, Z, present = self.model.take(clusters), self.Z[clusters], self.present[clusters]
-        return Context(model, Z, present, self.sizes[clusters], observed, view, centred)
+        return SplitContext(model, Z, present, self.sizes[clusters], observed, view, centred)

@@ -1,7 +1,7 @@
 """Features phi of points, in which the log density of a Gaussian is linear.
 
 With them both halves of an EM step are products of matrices, for many candidate splits of many clusters at once: the
-statistics of a side are sums of phi, and the log odds of a point are phi . weights.
+statistics of a half are sums of phi, and the log odds of a point are phi . weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class Features(Protocol):
-    """phi of the points of B contexts. Padding has no features at all: not even the constant one."""
+    """phi of the points of B contexts. All features of padding are zero, even the constant one."""
 
     def sums(self, group: Tensor) -> Tensor:
         """Sums of phi (B, C, F) over points that belong to a group with these probabilities (B, C, n)."""
@@ -29,7 +29,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """All of phi (B, F, n), the constant first. Values of a feature stand together, which is fastest."""
+    """All of phi (B, F, n), the constant first. The values of a feature are contiguous, which is fastest."""
 
     phi: Tensor
 
@@ -72,14 +72,14 @@ class OuterFeatures:
 
 @dataclass(frozen=True)
 class Triangle:
-    """Where the upper triangle of (1, z)(1, z)' has its entries, and what they count for."""
+    """The positions of the entries of the upper triangle of (1, z)(1, z)', and their weights."""
 
     flat: Tensor
     """Row and column of each entry, as one number."""
-    place: Tensor
-    """(D + 1, D + 1): which entry of the triangle stands there."""
+    index: Tensor
+    """(D + 1, D + 1): the number of each entry in the triangle."""
     half: Tensor
-    """Half of how often an entry stands in the whole matrix."""
+    """Half of the number of times that an entry occurs in the whole matrix."""
 
 
 @lru_cache(maxsize=32)
@@ -88,10 +88,10 @@ def triangle(dim: int, device: torch.device) -> Triangle:
     # Also used outside of inference, as by tests: an inference tensor could not be.
     with torch.inference_mode(False):
         rows, columns = torch.triu_indices(dim + 1, dim + 1, device=device)
-        place = torch.empty(dim + 1, dim + 1, dtype=torch.long, device=device)
-        place[rows, columns] = place[columns, rows] = torch.arange(len(rows), device=device)
+        index = torch.empty(dim + 1, dim + 1, dtype=torch.long, device=device)
+        index[rows, columns] = index[columns, rows] = torch.arange(len(rows), device=device)
         half = torch.where(rows == columns, 0.5, 1.0).double()
-        return Triangle(rows * (dim + 1) + columns, place, half)
+        return Triangle(rows * (dim + 1) + columns, index, half)
 
 
 def triangle_count(dim: int) -> int:
@@ -102,7 +102,7 @@ def triangle_count(dim: int) -> int:
 def symmetric(weights: Tensor, dim: int) -> Tensor:
     """The symmetric M (..., D + 1, D + 1) with (1, z)' M (1, z) = phi(z) . weights."""
     where = triangle(dim, weights.device)
-    return (weights / (2 * where.half))[..., where.place]
+    return (weights / (2 * where.half))[..., where.index]
 
 
 def triangle_features(Z: Tensor, present: Tensor) -> StoredFeatures:

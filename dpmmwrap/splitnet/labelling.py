@@ -1,20 +1,22 @@
-"""Labels of all members of a cluster from the two Gaussians of its context, on a GPU; elsewhere: `row_loops`."""
+"""Labels of all members of a cluster, from the two Gaussians that were fitted to its context."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import UInt8Array
+from dpmmwrap.numerics.rules import Rows
 
 
-def label_uploaded(
-    X: Tensor, rows: IntArray, centre: Tensor, log_odds: Callable[[Tensor], Tensor], at_once: int
-) -> UInt8Array:
-    """1 where the log odds of d = x - centre are positive, for data on a GPU; some of the rows at a time."""
+def label_members(labeller: Any, X: Any, cluster: int, rows: Any, at_once: int) -> UInt8Array:
+    """1 where a labeller's log odds are positive: in batches for data on a GPU, else by its rule without torch."""
+    if not isinstance(X, Tensor):
+        return labeller.rule(cluster)(Rows(X, rows))  # type: ignore[no-any-return]
     parts = torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), at_once)
-    labels = [log_odds(X[part].double() - centre) > 0 for part in parts]
+    centre = labeller.centre[cluster]
+    labels = [labeller.log_odds(cluster, X[part].double() - centre) > 0 for part in parts]
     return torch.cat(labels).to(torch.uint8).cpu().numpy()

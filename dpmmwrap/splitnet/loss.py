@@ -1,4 +1,4 @@
-"""The loss of the paper and its extension to several proposals, and the agreement of splits."""
+"""The loss of the paper, and its extension to several proposals."""
 
 from __future__ import annotations
 
@@ -45,20 +45,3 @@ def proposal_loss(logits: Tensor, targets: Tensor, present: Tensor | None = None
     if proposals.shape[1] > 1:
         loss = loss + OTHER_PROPOSALS * pairs[:, 1:, :].min(dim=1).values.mean()
     return loss
-
-
-def adjusted_rand(labels: Tensor, others: Tensor) -> Tensor:
-    """The adjusted Rand index of 0/1 labels (..., n) with others (..., n), for whole batches."""
-    n = labels.shape[-1]
-    a, b = labels.double(), others.double()
-    both, left, right = (a * b).sum(-1), a.sum(-1), b.sum(-1)
-
-    def pairs(count: Tensor) -> Tensor:
-        return count * (count - 1) / 2
-
-    index = pairs(both) + pairs(left - both) + pairs(right - both) + pairs(n - left - right + both)
-    rows, columns = pairs(left) + pairs(n - left), pairs(right) + pairs(n - right)
-    expected = rows * columns / (n * (n - 1) / 2)
-    largest = (rows + columns) / 2
-    same = largest - expected <= 0
-    return torch.where(same, 1.0, (index - expected) / torch.where(same, 1.0, largest - expected))

@@ -1,6 +1,7 @@
-"""Where candidate splits come from: the network, 2-means and balls, each as (B, C, n) in 0...1; and where none is.
+"""Candidate splits, from the network, 2-means and dense balls, each as probabilities (B, C, n); and a test for clusters
+that need none.
 
-All but 2-means look at a cluster in its view: whitened, rotated, and in 20 dimensions at most.
+All but 2-means use the view of a cluster: whitened, rotated, and in at most 20 dimensions.
 """
 
 from __future__ import annotations
@@ -14,34 +15,34 @@ from numpy.random import Generator
 from scipy.special import gammaincinv
 from torch import Tensor
 
-from dpmmwrap.splitnet.context import Context
+from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.network import SplitNet
 
 SMALLEST_BALL, LARGEST_BALL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
 SEEDS_PER_BALL = 3
 SAMPLE = 192
-"""Points by which the radius of a neighbourhood is measured."""
+"""Points that measure the radius of a neighbourhood."""
 STANDARD_ERRORS = 3.0
 """Moments that differ from a Gaussian's by less do not stand out."""
 FEWEST_POINTS = (40, 0), (10, 200)
-"""With fewer points than either line says, slope * D + offset, a cluster cannot be told from a Gaussian by its moments.
-At these, one or two in a hundred of the paper's medium and hard pairs pass for one."""
+"""With fewer points than the lower of two lines, slope * D + offset, moments cannot rule out one Gaussian.
+With as many, one or two in a hundred of the paper's medium and hard pairs pass for one Gaussian."""
 CLUMP_SAMPLE = 128
 CLOSE_PAIRS, CLOSE_DEVIATIONS = 0.02, 3.0
-"""Points among which clumps are looked for, the share of their pairs that are called close, and how many more of them
-may be there by chance."""
+"""Points among which clumps are sought, the expected share of close pairs, and the excess that may be chance, in
+deviations."""
 TWO_MEANS_STEPS = 6
 
 
-def looks_gaussian(context: Context) -> Tensor:
-    """Whether the cluster looks like one of its family (B,): no skewness, no kurtosis along its axes nor of its radius
-    stands out, and no covariance that the family does not know.
+def looks_gaussian(context: SplitContext) -> Tensor:
+    """Whether the cluster looks like one of its family (B,): neither skewness nor kurtosis, along its axes or of its
+    radius, is unusual, and the covariance is one that the family allows.
 
-    The moments are compared with their standard errors for a Gaussian. The axes were chosen for standing out, so
-    more is allowed along them; how much was measured on Gaussians, and differs between heavy tails and two humps.
-    With few points per dimension, or where only some directions are seen, there is no telling: that counts as no.
-    Most clusters that a sampler asks about in its later iterations are told by this at a fraction of a search's cost.
+    The moments are compared with their standard errors for a Gaussian. The axes were chosen for extreme moments, so
+    the bounds along them are wider; they were measured on Gaussians, and differ for heavy tails and for two modes.
+    With few points per dimension, or if the view has fewer dimensions, the answer is no. For most clusters in the later
+    iterations of a sampler this test replaces a search, at a fraction of the cost.
     """
     Z, longest = context.seen
     dim = Z.shape[2]
@@ -69,7 +70,7 @@ def looks_gaussian(context: Context) -> Tensor:
     return plain
 
 
-def looks_clumped(context: Context) -> Tensor:
+def looks_clumped(context: SplitContext) -> Tensor:
     """Whether more points of a sample are close to each other than in a Gaussian (B,).
 
     Many tight groups together may have a Gaussian's moments, but not its distances. Two points of a whitened Gaussian
@@ -92,16 +93,15 @@ def close_distance(dim: int) -> float:
     return math.sqrt(4 * float(gammaincinv(dim / 2, CLOSE_PAIRS)))
 
 
-def network_candidates(network: SplitNet, context: Context, points: int) -> Tensor:
-    """What the network proposes for the first `points` of the context; the frame is that of all of it."""
+def network_candidates(network: SplitNet, context: SplitContext, points: int) -> Tensor:
+    """The network's proposals for the first `points` of the context, in the frame of all of it."""
     present = context.present[:, :points]
     logits = network(context.seen.points[:, :points].float(), None if bool(present.all()) else present)
     return torch.sigmoid(logits).transpose(1, 2) * present[:, None, :]
 
 
-def two_means_candidates(context: Context, metrics: Tensor, count: int, rng: Generator) -> Tensor:
-    """2-means of the first points, with features in each of these units (M, D): what the simplest start would
-    propose."""
+def two_means_candidates(context: SplitContext, metrics: Tensor, count: int, rng: Generator) -> Tensor:
+    """2-means of the first points, with features in each of these units (M, D)."""
     assert context.centred is not None
     points = (context.centred[:, None, :count] * metrics[:, None, :]).flatten(0, 1)
     groups = two_means(points, context.present[:, :count].repeat_interleave(len(metrics), dim=0), rng)
@@ -109,7 +109,7 @@ def two_means_candidates(context: Context, metrics: Tensor, count: int, rng: Gen
 
 
 def two_means(points: Tensor, present: Tensor, rng: Generator) -> Tensor:
-    """Lloyd's algorithm for two centres, begun as k-means++ does, for B clusters: who goes to the second (B, n)."""
+    """Lloyd's algorithm for two centres, from k-means++, for B clusters: which points join the second (B, n)."""
     B = torch.arange(len(points), device=points.device)
     there = present.to(points.dtype)
     counts = there.sum(dim=1, keepdim=True)
@@ -132,11 +132,11 @@ def two_means(points: Tensor, present: Tensor, rng: Generator) -> Tensor:
     return group
 
 
-def ball_candidates(context: Context, count: int, rng: Generator) -> Tensor:
+def ball_candidates(context: SplitContext, count: int, rng: Generator) -> Tensor:
     """Dense groups: the neighbours of points with a crowded neighbourhood; their sizes vary.
 
-    How far a neighbourhood of some size reaches is read off the first few points of the context, which are a
-    random sample of it: that spares sorting all distances. What is sorted, numpy sorts ten times as fast as torch.
+    The radius of a neighbourhood is estimated from the first few points of the context, which are a random sample: this
+    avoids sorting all distances. numpy sorts them ten times as fast as torch.
     """
     Z = context.seen.points
     B, _, dim = Z.shape

@@ -1,7 +1,7 @@
 """The Set Transformer of the paper, one logit per point.
 
-A set only speaks through a few vectors (inducing points in the encoder, seeds in the decoder), so the cost
-is linear in the number of points, and permuting the points permutes the logits.
+The points of a set interact only through a few vectors (inducing points in the encoder, seeds in the decoder), so the
+cost is linear in the number of points. Permuting the points permutes the logits.
 """
 
 from __future__ import annotations
@@ -83,17 +83,6 @@ class MAB(nn.Module):
         return X.view(*X.shape[:2], -1, self.size).transpose(1, 2)
 
 
-class SAB(nn.Module):
-    """Set attention block: every point attends to every point."""
-
-    def __init__(self, hidden: int, heads: int) -> None:
-        super().__init__()
-        self.block = MAB(hidden, heads)
-
-    def forward(self, X: Tensor, present: Tensor | None = None) -> Tensor:
-        return self.block(X, X, present)  # type: ignore[no-any-return]
-
-
 class ISAB(nn.Module):
     """Induced set attention block: ISAB(X) = MAB(X, MAB(I, X)) with learned inducing points I."""
 
@@ -125,11 +114,11 @@ class PMA(ISAB):
 
 
 def features(X: Tensor) -> Tensor:
-    """What the network sees of a point in its cluster's frame.
+    """The input of the network for a point in its cluster's frame.
 
-    The point and its squares: the log odds of two Gaussians are linear in them once the frame has turned both
-    covariances to the axes. Their logarithms, which tell a needle's width from another's, however thin. And waves
-    in few dimensions, which resolve tight groups in a crowded cluster.
+    The point and its squares: the log odds of two Gaussians are linear in them once the frame has made both
+    covariances diagonal. Their logarithms, which distinguish narrow widths. In few dimensions also sines and cosines,
+    which resolve tight groups in a crowded cluster.
     """
     X = X.clamp(-12.0, 12.0)
     squares = X.square()

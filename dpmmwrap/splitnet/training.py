@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from dpmmwrap import __version__
@@ -21,7 +23,7 @@ from dpmmwrap.files import write_atomically
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.splitnet.batches import Batch, Stage, Validation, training_batch, validation_sets
 from dpmmwrap.splitnet.device import choose_device
-from dpmmwrap.splitnet.loss import adjusted_rand, proposal_loss
+from dpmmwrap.splitnet.loss import proposal_loss
 from dpmmwrap.splitnet.network import SplitNet, architecture
 from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 
@@ -198,7 +200,7 @@ class Training:
         try:
             identity = json.loads(metadata["settings"])
             steps = int(json.loads(metadata["steps"]))
-            validations = int(json.loads(metadata.get("validations", str(VALIDATIONS))))
+            validations = int(json.loads(metadata["validations"]))
             numbers = json.loads(metadata["numbers"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is no checkpoint of a SplitNet training") from error
@@ -269,7 +271,10 @@ def validate(network: SplitNet, sets: list[Validation]) -> dict[str, float]:
     for kind in sets:
         # In slices: a whole level at once would not fit the cache.
         logits = torch.cat([network(part.to(device))[..., 0] for part in torch.split(kind.X, 4)])
-        found[kind.name] = float(adjusted_rand(logits.cpu() > 0, torch.from_numpy(kind.labels)).mean())
+        splits = (logits > 0).cpu().numpy()
+        found[kind.name] = float(
+            np.mean([adjusted_rand_score(*pair) for pair in zip(kind.labels, splits, strict=True)])
+        )
     network.train()
     return found
 

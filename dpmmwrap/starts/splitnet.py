@@ -21,14 +21,14 @@ from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import is_remote, sample_rows
 from dpmmwrap.numerics.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 from dpmmwrap.splitnet import proposals
-from dpmmwrap.splitnet.context import Context
+from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.device import choose_device, one_thread
 from dpmmwrap.splitnet.features import triangle_count
 from dpmmwrap.splitnet.frame import frame_of, principal
-from dpmmwrap.splitnet.full_sides import LARGEST_STORED_DIM
+from dpmmwrap.splitnet.full_subclusters import LARGEST_STORED_DIM
 from dpmmwrap.splitnet.network import LARGEST_DIM, SplitNet
 from dpmmwrap.splitnet.search import SearchSettings, find_splits
-from dpmmwrap.splitnet.side_models import SideModel, View, make_side_model
+from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View, make_subcluster_model
 from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
 
@@ -149,21 +149,21 @@ class SplitNetStart:
             return [label.rule(cluster) for cluster in range(len(members))]
         return [Given(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
 
-    def _weights(self, context: Context, rng: Generator) -> Tensor:
+    def _weights(self, context: SplitContext, rng: Generator) -> Tensor:
         """Weights (B, F) of the best splits that a search finds."""
         sides = find_splits(context, self.settings, rng)
         return context.model.log_odds(sides.sums, context.strength)[:, 0]
 
-    def _worth_a_search(self, context: Context, rng: Generator) -> Tensor:
+    def _worth_a_search(self, context: SplitContext, rng: Generator) -> Tensor:
         """The clusters that do not look like one Gaussian, and now and then one that does."""
         plain = proposals.looks_gaussian(context).cpu().numpy()
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
-    def _context(self, members: list[IntArray], rng: Generator) -> Context:
+    def _context(self, members: list[IntArray], rng: Generator) -> SplitContext:
         """Points of each cluster in a frame of its own, with a view of them for candidates."""
         X, present, sizes = self._gathered(members, self.context, rng)
         observed = ~X.isnan() & present[:, :, None] if self.missing else None
-        model = make_side_model(self.prior, X, present, observed)
+        model = make_subcluster_model(self.prior, X, present, observed)
         away = (X - model.centre).float()
         Z, centred = model.to_frame(away), away.nan_to_num() if self.missing else away
         if not present.all():
@@ -172,7 +172,7 @@ class SplitNetStart:
         if view is None:
             directions = torch.from_numpy(rng.standard_normal((self.settings.dim, LARGEST_DIM)))
             view = projected_view(centred * self.settings.metrics[-1], present, directions)
-        return Context(model, Z, present, sizes, observed, view, centred)
+        return SplitContext(model, Z, present, sizes, observed, view, centred)
 
     def _gathered(self, members: list[IntArray], most: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
         """At most `most` random points of each cluster (B, n, D), which of them are no padding, the clusters' sizes."""
@@ -214,7 +214,7 @@ def feature_units(X: Float32Array, prior: Any) -> Tensor:
     return torch.from_numpy(1 / np.stack([np.where(deviations > 0, deviations, 1.0), expected]))
 
 
-def halves(model: SideModel, rng: Generator) -> Tensor:
+def halves(model: SubclusterModel, rng: Generator) -> Tensor:
     """Weights (B, F) that cut clusters in halves along a random direction: for clusters that look like one Gaussian.
 
     A small group in it would die out within a few sweeps and ask for another start; halves stay until the sampler asks

@@ -48,7 +48,6 @@ def test_synthetic_from_end_to_end(run, tmp_path: Path) -> None:
     for row in rows:
         assert 0 <= float(row["nmi"]) <= 1
         assert int(row["k_error"]) == abs(int(row["n_clusters"]) - int(row["clusters"]))
-        assert float(row["cpu_seconds"]) > 0
         assert row["init_clusters"] == ("1" if row["method"].startswith("SubC") else "")
     names = {path.name for path in (tmp_path / "a").iterdir()}
     pictures = {"boxplots", "times", "iterations-k2", "iterations-k4", "scatter-k2", "scatter-k4"}

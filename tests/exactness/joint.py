@@ -151,7 +151,7 @@ def pair_share(labels: np.ndarray) -> float:
 
 def quick_tools(context: Context, neighbours: int = 5) -> Tools:
     """What split and merge moves need, for a few points."""
-    points = np.asarray(context.data.loop_points, dtype=float)
+    points = np.asarray(context.data.points.loop_points, dtype=float)
     distances = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     near = np.argsort(distances, axis=1, kind="stable")[:, 1 : neighbours + 1]
     every = np.arange(len(points))

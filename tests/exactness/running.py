@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpmmwrap.families.base import Model
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import make_data
 from dpmmwrap.sampler.context import Context
@@ -18,7 +19,7 @@ from dpmmwrap.sampler.moves.single_points import NO_FOUNDERS, Founders
 from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import Model, next_key
+from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
 from exactness.enumeration import AlphaPrior, Expected
 

@@ -10,18 +10,17 @@ import scipy.sparse
 from numba import njit
 from scipy.special import gammaln
 
+from dpmmwrap.families import collapsed
+from dpmmwrap.families.base import Model
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.collapsed import add_cluster, add_point, add_rows, copy_clusters, log_predictive, prepare
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
-from dpmmwrap.families.full.points import WhitenedData
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.linear.points import LinearData
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.state import Model
 
 ROWS = 40
 KINDS = ("full", "diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed")
@@ -64,14 +63,14 @@ class Case(NamedTuple):
         """Cluster k is that of these rows: marginal likelihood, and predictive at all rows."""
         statistics = self.prior.statistics(self.X[np.asarray(rows)])
         expected = self.prior.log_marginal_likelihood(statistics)[0]
-        assert exact.log_marginals(self.clusters, k, k + 1)[0] == pytest.approx(expected, rel=1e-8, abs=2e-5)
-        found = predictives(self.clusters, k, self.data.loop_points, np.arange(ROWS))
+        assert collapsed.log_marginals(self.clusters, k, k + 1)[0] == pytest.approx(expected, rel=1e-8, abs=2e-5)
+        found = predictives(self.clusters, k, self.data.points.loop_points, np.arange(ROWS))
         expected = self.prior.posterior(statistics).log_predictive(self.X)[0] - coefficients(self.X)
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=2e-5)
 
     def change(self, k: int, rows: Any, how: int, sides: Any = ()) -> None:
         sides = np.asarray(sides, np.int64)
-        change(self.clusters, k, self.data.loop_points, np.asarray(rows, np.int64), sides, how)
+        change(self.clusters, k, self.data.points.loop_points, np.asarray(rows, np.int64), sides, how)
 
 
 def coefficients(X: Any) -> Any:
@@ -105,7 +104,7 @@ def case(kind: str, origin: float) -> Case:
         "sparse counts": (scipy.sparse.csr_matrix(counts), dirichlet),
         "mixed": (MixedPoints(gappy, codes), Mixed(nig, levels)),
     }[kind]
-    data: Data = WhitenedData(X, 1) if kind == "full" else LinearData(X, prior, 1)
+    data: Data = Data(prior.points(X, 1))
     return Case(X, prior, data, data.empty_clusters(Model(prior), 3))
 
 
@@ -155,11 +154,11 @@ def test_clusters_are_joined(kind: str, origin: float) -> None:
 @every_case
 def test_an_empty_cluster_is_the_prior(kind: str, origin: float) -> None:
     some = case(kind, origin)
-    found = predictives(some.clusters, 0, some.data.loop_points, np.arange(ROWS))
+    found = predictives(some.clusters, 0, some.data.points.loop_points, np.arange(ROWS))
     nothing = some.prior.posterior(some.prior.statistics(some.X[:0], np.zeros(0, np.int32), 1))
     expected = nothing.log_predictive(some.X)[0] - coefficients(some.X)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=2e-5)
-    assert exact.log_marginals(some.clusters, 0, 1)[0] == pytest.approx(0.0, abs=1e-9)
+    assert collapsed.log_marginals(some.clusters, 0, 1)[0] == pytest.approx(0.0, abs=1e-9)
 
 
 @every_case
@@ -183,7 +182,7 @@ def test_the_probability_of_a_division(kind: str, origin: float, first: int) -> 
     rng = np.random.default_rng(1)
     rows = rng.permutation(ROWS)
     sides = rng.integers(0, 2, ROWS)
-    found = exact.allocate(some.clusters, some.data.loop_points, rows, sides, np.uint64(0), False, first)
+    found = exact.allocate(some.clusters, some.data.points.loop_points, rows, sides, np.uint64(0), False, first)
     total, begin = 0.0, 2
     while begin < ROWS:
         end = begin + 1 if begin < first else min(ROWS, 2 * begin)
@@ -206,7 +205,7 @@ def test_the_probability_of_a_division(kind: str, origin: float, first: int) -> 
 def test_divisions_are_drawn_as_often_as_they_say(first: int) -> None:
     """All divisions of six points: their probabilities sum to one, and each comes up as often as it should."""
     some = case("full", 0.0)
-    rows, points = np.arange(6), some.data.loop_points
+    rows, points = np.arange(6), some.data.points.loop_points
     chances = np.zeros(64)
     for code in range(16):
         sides = np.array([0, 1, *((code >> place) & 1 for place in range(4))])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmmwrap.numerics.chunks import Stretch
 from dpmmwrap.numerics.ordered_sums import block_edges, group_edges, merge_nodes, reduce_groups, total_of
-from dpmmwrap.sampler.data import Stretch
 
 
 @given(st.integers(0, 6), st.data())

@@ -60,7 +60,7 @@ def consistent(chain: Chain) -> None:
     count = state.n_clusters
     assert len(state.subclusters.counts) == 2 * count
     assert state.labels.min() >= 0 and state.labels.max() < count
-    expected = statistics_of(chain.context.data.X, 2 * state.labels + state.sublabels, 2 * count)
+    expected = statistics_of(chain.context.data.points.X, 2 * state.labels + state.sublabels, 2 * count)
     np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
     busy = expected.counts > 0
     np.testing.assert_allclose(state.subclusters.means[busy], expected.means[busy], rtol=1e-5, atol=1e-4)
@@ -166,7 +166,7 @@ def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
 
 def full_merge_ratio(chain: Chain, log_weights: Any, log_subweights: Any, gaussians: wishart.Gaussians) -> float:
     """By definition, in float64: log p(one cluster, X) - log p(two, X) + log q(two | one)."""
-    X, labels, alpha = chain.context.data.X.astype(float), chain.state.labels, chain.state.alpha
+    X, labels, alpha = chain.context.data.points.X.astype(float), chain.state.labels, chain.state.alpha
     two, one = (
         gammaln(some.counts).sum()
         + len(some.counts) * np.log(alpha)

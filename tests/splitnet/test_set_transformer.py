@@ -8,7 +8,6 @@ from dpmmwrap.splitnet.set_transformer import (
     ISAB,
     MAB,
     PMA,
-    SAB,
     Architecture,
     SetTransformer,
     attend,
@@ -55,7 +54,7 @@ def test_the_points_hear_of_each_other(network: SetTransformer) -> None:
 def test_blocks_keep_the_shape_of_what_attends() -> None:
     X, Y = torch.randn(2, 5, 16), torch.randn(2, 9, 16)
     assert MAB(16, 4)(X, Y).shape == X.shape
-    for block in (SAB(16, 4), ISAB(16, 4, 3), PMA(16, 4, 2)):
+    for block in (ISAB(16, 4, 3), PMA(16, 4, 2)):
         assert block(Y).shape == Y.shape
 
 

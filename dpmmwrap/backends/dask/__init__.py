@@ -170,21 +170,15 @@ def rand_index(table: Any) -> float:
 def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     """The statistics of the clusters of the best labels, outliers last."""
     from dpmmwrap.families.base import take
-    from dpmmwrap.families.full.prior import NIW, statistics_from_sums
-    from dpmmwrap.families.linear.statistics import LinearStatistics
-    from dpmmwrap.numerics.cells import sample_rows
     from dpmmwrap.numerics.ordered_sums import total_of
 
     labels: Any = result.labels
     count = count_of(X, labels.chain)
-    full = isinstance(settings.prior, NIW)
-    shift = np.asarray(X[sample_rows(len(X), 0)], np.float64).mean(axis=0) if full else None
-    found = X.cluster.ask(labels.chain, query=("best_sums", (count, settings.prior, shift)))
+    prior = settings.prior
+    origin = prior.origin(X)
+    found = X.cluster.ask(labels.chain, query=("best_sums", (count, prior, origin)))
     total = total_of({node: sums for part in found.values() for node, sums in part.items()})
-    counts, sums, *squares = total
-    every: Any = (
-        LinearStatistics(counts, sums) if shift is None else statistics_from_sums(counts, sums, squares[0], shift)
-    )
+    every = prior.statistics_from_sums(total, origin)
     if settings.outlier_weight == 0:
         return every
     return take(every, np.roll(np.arange(count), -1))

@@ -25,7 +25,7 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
 from dpmmwrap.backends.dask.records import Log, LostAgain, Saved, Traffic
 from dpmmwrap.backends.dask.worker import Lost, Request
-from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.numerics.chunks import Stretch
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +15,11 @@ import numpy as np
 
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
-from dpmmwrap.backends.dask.part import Command, tables_of, unpacked
+from dpmmwrap.backends.dask.part import Command
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
 from dpmmwrap.backends.dask.records import Log, Saved
-from dpmmwrap.families.base import Points, Prior, Statistics, put
-from dpmmwrap.families.full.pairs import MoveCandidates, Rules
-from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.base import Model, Points, Prior, Statistics, put
+from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
@@ -29,7 +27,7 @@ from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import Best, ClusterPosteriors, LabelStore, Model, State, SublabelStore
+from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
 STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
 
@@ -80,24 +78,18 @@ class RemoteData(Data):
     X: RemotePoints
 
     def __init__(self, X: RemotePoints, chain: int, settings: Settings) -> None:
+        prior = settings.prior
+        # The family's loops over a single point, for all that is not about points.
+        super().__init__(prior.points(X[np.zeros(1, np.int64)], settings.n_jobs, missing=X.missing))
         self.X, self.chain, self.n_rows = X, chain, X.shape[0]
-        self.n_jobs = settings.n_jobs
-        self.pool = ThreadPoolExecutor(self.n_jobs) if self.n_jobs > 1 else None
-        self.twin = self.data_of(X[np.zeros(1, np.int64)], settings)
-        """The family's loops over a single point, for all that is not about points."""
         self.settings = settings
         self.waiting: list[Command] = []
         """Commands that no answer is waited for."""
 
-    def data_of(self, points: Points, settings: Settings) -> Data:
+    def points_of(self, points: Points) -> FamilyPoints:
         """The family's loops over some points that are here."""
-        if isinstance(settings.prior, NIW):
-            from dpmmwrap.families.full.points import WhitenedData
-
-            return WhitenedData(points, 1)
-        from dpmmwrap.families.linear.points import LinearData
-
-        return LinearData(points, settings.prior, 1, missing=self.X.missing)
+        found: FamilyPoints = self.settings.prior.points(points, 1, missing=self.X.missing)
+        return found
 
     # Talking to the workers.
 
@@ -118,8 +110,7 @@ class RemoteData(Data):
     def total(self, found: Any) -> tuple[Any, ...]:
         """Sums over all parts, in their fixed order."""
         nodes = {node: sums for part in found for node, sums in part.items()}
-        squares = isinstance(self.settings.prior, NIW)
-        return total_of(unpacked(nodes, self.X.shape[1]) if squares else nodes)
+        return total_of(self.points.unpacked(nodes))
 
     def end_iteration(self, iteration: int) -> None:
         """Now and then the labels are copied to other workers."""
@@ -134,62 +125,26 @@ class RemoteData(Data):
             *self.waiting, last = self.waiting
             self.have(last[0], *last[1])
 
-    # What is not about points.
-
-    @property
-    def exact(self) -> bool:
-        return self.twin.exact
-
-    def nothing(self, model: Model) -> Statistics:
-        return self.twin.nothing(model)
-
-    def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
-        return self.twin.compute_posteriors(model, subclusters)
-
-    def evaluate_moves(
-        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
-    ) -> tuple[ClusterPosteriors, MoveCandidates]:
-        return self.twin.evaluate_moves(model, rules, state, neg_log_uniform)
-
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        return self.twin.empty_clusters(model, places)
-
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
-        return self.twin.collapsed(model, clusters, places)
-
-    def statistics_of(self, model: Model, partition: Partition) -> Statistics:
-        return self.twin.statistics_of(model, partition)
-
-    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        return self.twin.log_marginals(model, partition)
+    # Parameters travel as they are drawn, and each worker makes its tables.
 
     def draw_parameters(self, model: Model, state: State, key: Any) -> Sent:
-        twin: Any = self.twin
-        if hasattr(twin, "drawn_parameters"):
-            drawn = twin.drawn_parameters(model, state, key)
-            return Sent(drawn, tables_of(drawn))
-        tables = twin.draw_parameters(model, state, key)
-        return Sent(tables, tables)
+        drawn = self.points.draw_parameters(model, state.alpha, state.known, key)
+        return Sent(drawn, self.points.tables(drawn))
 
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Sent:
-        twin: Any = self.twin
-        if hasattr(twin, "drawn_clusters"):
-            from dpmmwrap.families.full.points import cluster_tables
-
-            drawn = twin.drawn_clusters(model, partition, key)
-            return Sent(drawn, cluster_tables(*drawn))
-        tables = twin.draw_clusters(model, partition, key)
-        return Sent(tables, tables)
+        clusters, count = partition.clusters, partition.n_clusters
+        drawn = self.points.draw_clusters(model, partition.alpha, clusters, count, key)
+        return Sent(drawn, self.points.cluster_tables(drawn))
 
     # Sums over points.
 
     def sweep(self, state: State, tables: Sent, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
         found = self.have("sweep", tables.parameters, key, greedy)
-        return self.twin.finish_sweep(self.total(found), tables.tables)
+        return self.points.finish_sweep(self.total(found), tables.tables)
 
     def sweep_labels(self, partition: Partition, tables: Sent, key: Any) -> Statistics:
         found = self.have("sweep_labels", tables.parameters, key)
-        return self.twin.finish_labels(self.total(found), tables.tables)
+        return self.points.finish_labels(self.total(found), tables.tables)
 
     def add_reverse_proposal_log_prob(
         self, state: State, tables: Sent, one: IntArray, other: IntArray, margins: Float64Array
@@ -228,7 +183,7 @@ class RemoteData(Data):
     def _divided(self, clusters: IntArray, count: int, rules: list[Rule], members: Sequence[Any]) -> Statistics:
         origins = None if members[0].origin is None else np.array([one.origin for one in members])
         found = self.have("divide", np.asarray(clusters), count, rules, origins)
-        return self.twin.finish_sides(self.total(found), origins)
+        return self.points.finish_sides(self.total(found), origins)
 
     # Labels.
 
@@ -323,7 +278,7 @@ class RemoteData(Data):
         return self.X[rows]
 
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
-        self.data_of(self.X[np.array([row])], self.settings).add_to_statistics(statistics, k, 0, sign)
+        self.points_of(self.X[np.array([row])]).add_to_statistics(statistics, k, 0, sign)
 
     def some_rows(self, rows: IntArray, partition: Partition | None = None) -> SomeRows:
         numbers, places = np.unique(rows, return_inverse=True)
@@ -331,7 +286,7 @@ class RemoteData(Data):
         points = put_together([part[:2] for part in found], numbers.shape)
         labels = put_together([part[::2] for part in found], numbers.shape)
         self.gathered = labels.copy()
-        return SomeRows(self.data_of(points, self.settings).loop_points, labels, places.reshape(-1), numbers)
+        return SomeRows(self.points_of(points).loop_points, labels, places.reshape(-1), numbers)
 
     def labels_at(self, partition: Partition, rows: IntArray) -> IntArray:
         found: IntArray = put_together(list(self.ask("labels_at", rows).values()), rows.shape)
@@ -341,7 +296,7 @@ class RemoteData(Data):
         both = [np.unique([a, b]) for a, b in zip(one[wanted], other[wanted], strict=True)]
         clusters = np.concatenate([np.empty(0, np.int64), *both]).astype(np.int64)
         if not len(clusters):
-            points = self.twin.loop_points
+            points = self.points.loop_points
             return Unions(np.zeros(1, np.int64), clusters, points, np.empty(0, np.int32), pairs[wanted], clusters)
         found = self.ask("unions", clusters, partition.n_clusters)
         pieces = [piece for part in found.values() for piece in part]
@@ -354,7 +309,7 @@ class RemoteData(Data):
         starts = np.cumsum([0, *map(len, rows)])
         self.gathered = labels.copy()
         return Unions(
-            starts, np.concatenate(rows), self.data_of(points, self.settings).loop_points, labels,
+            starts, np.concatenate(rows), self.points_of(points).loop_points, labels,
             np.searchsorted(numbers, pairs[wanted]), numbers,
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ from dpmmwrap.model.inputs import (
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.cells import sample_rows
-from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.numerics.chunks import Stretch
 
 WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.full import pairs
-from dpmmwrap.families.full.prior import NIW, plain_sums
 from dpmmwrap.families.gaussian.ties import spread_ties
 from dpmmwrap.model.inputs import to_float32
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.chunks import Stretch
 from dpmmwrap.numerics.digests import digest
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, merge_nodes, reduce_groups
 from dpmmwrap.numerics.rules import Rule
-from dpmmwrap.sampler.data import Data, Stretch
+from dpmmwrap.sampler.data import Data
 
 Command = tuple[str, tuple[Any, ...]]
 """What to do, by name, and with what."""
@@ -127,14 +126,7 @@ class Part:
 
     def make_data(self, prior: Any, missing: bool) -> None:
         """With the loops of a family."""
-        if isinstance(prior, NIW):
-            from dpmmwrap.families.full.points import WhitenedData
-
-            self.data = WhitenedData(self.points, self.n_jobs, self.stretch)
-        else:
-            from dpmmwrap.families.linear.points import LinearData
-
-            self.data = LinearData(self.points, prior, self.n_jobs, self.stretch, missing)
+        self.data = Data(prior.points(self.points, self.n_jobs, self.stretch, missing))
 
     def close(self) -> None:
         if self.data is not None:
@@ -175,7 +167,7 @@ class Part:
 
     def digests(self) -> list[tuple[int, str]]:
         """A word for each group of rows."""
-        edges = self.known_data.group_rows()
+        edges = self.known_data.chunks.group_rows()
         found = []
         for place in range(len(edges) - 1):
             rows = self.points[edges[place] : edges[place + 1]]
@@ -213,20 +205,20 @@ class Part:
         return self.known_data.begin_labels(state, given, key)
 
     def do_sweep(self, state: Labels, sent: Any, key: Any, greedy: bool) -> Nodes:
-        tables = tables_of(sent)
+        data, points = self.known_data, self.known_data.points
         state.n_clusters = n_clusters_of(sent)
-        return packed(merge_nodes(self.known_data.sweep_groups(state, tables, key, greedy)))
+        return points.packed(merge_nodes(data.sweep_groups(state, points.tables(sent), key, greedy)))
 
     def do_sweep_labels(self, state: Labels, sent: Any, key: Any) -> Nodes:
-        tables = cluster_tables_of(sent)
+        data, points = self.known_data, self.known_data.points
         state.n_clusters = n_clusters_of(sent)
-        return packed(merge_nodes(self.known_data.label_groups(state, tables, key)))
+        return points.packed(merge_nodes(data.label_groups(state, points.cluster_tables(sent), key)))
 
     def do_divide(self, state: Labels, clusters: IntArray, count: int, rules: list[Rule], origins: Any) -> Nodes:
         data = self.known_data
         members = data.members(state, clusters, count)
         sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
-        return packed(merge_nodes(data.side_groups(state, members, sides, origins)))
+        return data.points.packed(merge_nodes(data.points.side_groups(state.sublabels, members, sides, origins)))
 
     def do_relabel(self, state: Labels, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         self.known_data.relabel(state, to_label, to_sublabel)
@@ -251,7 +243,7 @@ class Part:
         """How many points of these clusters are here, and one point of each, or None."""
         data = self.known_data
         members = data.members(state, clusters, count)
-        return np.array([len(rows) for rows in members], np.int64), data.origins_of(members)
+        return np.array([len(rows) for rows in members], np.int64), data.points.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
         """The numbers of some rows of a cluster, by their places among those that are here."""
@@ -260,7 +252,8 @@ class Part:
 
     def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
         state.n_clusters = n_clusters_of(sent)
-        return merge_nodes(self.known_data.pair_groups(state, tables_of(sent), one, other, margins))
+        data, points = self.known_data, self.known_data.points
+        return merge_nodes(points.pair_groups(data.sort(state), points.tables(sent), one, other, margins))
 
     def ask_changes(self, state: Labels, were: int, are: int) -> IntArray:
         return self.known_data.changes(state, were, are)
@@ -308,16 +301,13 @@ class Part:
         rows = np.flatnonzero(touched & (state.before != state.labels))
         return rows + self.stretch.first_row, state.before[rows], state.labels[rows]
 
-    def ask_best_sums(self, state: Labels, count: int, prior: Any, shift: Any) -> Nodes:
+    def ask_best_sums(self, state: Labels, count: int, prior: Any, origin: Any) -> Nodes:
         """What the statistics of the best clusters are made from, in double precision."""
-        labels, edges = best_of(state).labels, self.known_data.group_rows()
+        labels, edges = best_of(state).labels, self.known_data.chunks.group_rows()
         found = []
         for begin, end in itertools.pairwise(edges.tolist()):
             rows, own = self.points[begin:end], labels[begin:end]
-            if shift is None:
-                found.append(prior.statistics(rows, own, count))
-            else:
-                found.append(plain_sums(rows, own, count, shift))
+            found.append(prior.plain_sums(rows, own, count, origin))
         sums = tuple(np.stack(arrays) for arrays in zip(*found, strict=True))
         return merge_nodes(reduce_groups(self.stretch.first_group, sums))
 
@@ -356,38 +346,3 @@ def table_of(first: IntArray, second: IntArray, rows: int, columns: int) -> IntA
 def n_clusters_of(sent: Any) -> int:
     """How many clusters drawn parameters are of: the first array has one number for each."""
     return len(sent[0])
-
-
-def is_drawn(sent: Any) -> bool:
-    """Whether these are parameters as they were drawn, from which each worker makes its tables."""
-    return type(sent) is tuple
-
-
-def tables_of(sent: Any) -> Any:
-    return pairs.kernel_tables(*sent) if is_drawn(sent) else sent
-
-
-def cluster_tables_of(sent: Any) -> Any:
-    from dpmmwrap.families.full.points import cluster_tables
-
-    return cluster_tables(*sent) if is_drawn(sent) else sent
-
-
-def packed(nodes: Nodes) -> Nodes:
-    """Of squares (..., D, D) the lower half, which is all that is summed."""
-    return {node: tuple(lower(array) if array.ndim == 4 else array for array in sums) for node, sums in nodes.items()}
-
-
-def lower(squares: Any) -> Any:
-    return squares[..., *np.tril_indices(squares.shape[-1])]
-
-
-def unpacked(nodes: Nodes, dim: int) -> Nodes:
-    """The inverse of `packed`, for families with squares."""
-    return {node: (*sums[:2], full(sums[2], dim), *sums[3:]) for node, sums in nodes.items()}
-
-
-def full(halves: Any, dim: int) -> Any:
-    squares = np.zeros((*halves.shape[:-1], dim, dim))
-    squares[..., *np.tril_indices(dim)] = halves
-    return squares

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpmmwrap.backends.dask.part import Behind, Command, Labels, Part, Recipe
 from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.sampler.data import Stretch
+from dpmmwrap.numerics.chunks import Stretch
 
 FITS: dict[str, Fit] = {}
 """The fits that this worker has parts of, by a name that no other has."""

@@ -9,16 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import put_rows
-from dpmmwrap.families.linear.statistics import Computed, LinearStatistics, grouped
+from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.linear.prior import LinearPrior
+from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.loops import Loops
 
-proportions = Loops("dpmmwrap.families.multinomial.proportions")
+level_loops = Loops("dpmmwrap.families.categorical.levels")
+loops = Loops("dpmmwrap.families.categorical.points")
 
 
 @dataclass(frozen=True)
-class CategoricalDirichlet:
+class CategoricalDirichlet(LinearPrior):
     """For each column proportions ~ Dir(concentration of its levels).
 
     `levels` says how many levels each column has; concentrations of all columns' levels follow one another. Points are
@@ -57,7 +59,7 @@ class CategoricalDirichlet:
         return cls(levels, np.repeat(np.minimum(1.0, 2.0 / np.maximum(levels, 1)), levels))
 
     def compute(self, statistics: LinearStatistics) -> Computed:
-        found = proportions.level_log_marginals(self.concentration, self.edges, statistics.sums)
+        found = level_loops.log_marginals(self.concentration, self.edges, statistics.sums)
         return Computed(self.posterior(statistics), found)
 
     def posterior(self, statistics: LinearStatistics) -> CategoricalDirichlet:
@@ -66,18 +68,14 @@ class CategoricalDirichlet:
         return made
 
     def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        return np.asarray(proportions.level_log_marginals(self.concentration, self.edges, statistics.sums))
+        return np.asarray(level_loops.log_marginals(self.concentration, self.edges, statistics.sums))
 
-    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        return np.asarray(
-            proportions.level_log_marginals(
-                self.concentration, self.edges, statistics.sums[one] + statistics.sums[other]
-            )
-        )
+    def make_parts(self, codes: IntArray) -> list[Any]:
+        return [loops.CodePart(codes, int(self.levels.sum()))]
 
     def draw_tables(self, key: Any) -> Any:
         """log proportions (K, F) drawn from each distribution of the batch."""
-        return proportions.draw_log_proportions(key, self.edges, self.concentration)
+        return level_loops.draw_log_proportions(key, self.edges, self.concentration)
 
     @cached_property
     def log_shares(self) -> Float64Array:

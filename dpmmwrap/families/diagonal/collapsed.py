@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.families.collapsed import register
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma
 
@@ -132,3 +133,6 @@ def log_marginal(clusters: Any, k: int) -> Any:
         total += log_gamma(0.5 * (freedom + values)) - log_gamma(0.5 * freedom)
         total += 0.5 * (freedom * math.log(scale) - (freedom + values) * math.log(scale + pooled))
     return total
+
+
+register(NumericClusters, log_predictive, add_point, log_marginal, prepare=prepare)

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Moments, put_rows
-from dpmmwrap.families.linear.statistics import Computed, LinearStatistics, grouped
+from dpmmwrap.families.base import Computed, Moments, put_rows
+from dpmmwrap.families.linear.prior import LinearPrior
+from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.families.screening import bounding_table, in_blocks, powers
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
 inverse_gamma = Loops("dpmmwrap.families.diagonal.inverse_gamma")
+loops = Loops("dpmmwrap.families.diagonal.points")
 CHUNK_ROWS = 1 << 14
 LEAST_TOUCHING = 1e-6
 """Below it the differences of a bound's coefficients lose their digits."""
@@ -62,7 +64,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NIG:
+class NIG(LinearPrior):
     """Normal-inverse-gamma, feature by feature: the prior of clusters with diagonal covariances.
 
     variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~ N(mean, variance / mean_strength). For one
@@ -147,11 +149,8 @@ class NIG:
         batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
         return Computed(self._unchecked(Posteriors(*batch)), log_marginal)
 
-    def posterior(self, statistics: LinearStatistics) -> Any:
-        return self.compute(statistics).posterior
-
-    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        return self.compute(statistics).log_marginal
+    def make_parts(self, X: FloatArray) -> list[Any]:
+        return [loops.NumericPart(X)]
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
         """log marginal likelihoods of the unions of pairs of clusters."""

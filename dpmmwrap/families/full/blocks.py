@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from dpmmwrap.numerics.labels import CUTOFF
 from dpmmwrap.numerics.special import exp_float32, inlined, inner, new_zeros
 from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
 BUFFER = 4 * LANES
 """Points of a subcluster that are put together before they are added to its sums."""
-CUTOFF = 30.0
-"""A cluster whose log probability is by so much below the best one's is left out."""
 
 
 @inner

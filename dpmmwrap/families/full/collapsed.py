@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.families.collapsed import register
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 
@@ -203,3 +204,9 @@ def clear(clusters: Any, k: int) -> None:
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     _copy(clusters, k, others, m)
+
+
+register(
+    WhitenedClusters, log_predictive, add_point, log_marginal, fields=("means", "strengths", "freedoms", "factors"),
+    add_cluster=add_cluster, copy_cluster=copy_cluster, clear=clear, prepare=prepare, add_rows=add_rows,
+)  # fmt: skip

@@ -23,7 +23,6 @@ import numpy as np
 
 from dpmmwrap.families.full.blocks import (
     BUFFER,
-    CUTOFF,
     LANES,
     add_points,
     draw,
@@ -35,7 +34,7 @@ from dpmmwrap.families.full.blocks import (
     set_aside,
 )
 from dpmmwrap.families.full.wishart import Statistics
-from dpmmwrap.numerics.labels import sort_by_label
+from dpmmwrap.numerics.labels import CUTOFF, sort_by_label
 from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
 from dpmmwrap.numerics.variates import key_from
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpmmwrap.families.full.blocks import (
-    CUTOFF,
     LANES,
     gather,
     log_densities,
@@ -17,9 +16,10 @@ from dpmmwrap.families.full.blocks import (
     proposal_log_prob,
 )
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
-from dpmmwrap.families.full.wishart import compute_posteriors, log_normaliser
+from dpmmwrap.families.full.wishart import log_normaliser
+from dpmmwrap.numerics.labels import CUTOFF
 from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
-from dpmmwrap.partitions.dirichlet_process import log_merge_ratio, split_ratios
+from dpmmwrap.partitions.dirichlet_process import log_merge_ratio
 
 
 @compiled
@@ -189,38 +189,6 @@ def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
     return 0.5 * dim * (outer - math.log(strength))
 
 
-class Rules(NamedTuple):
-    """How moves are accepted."""
-
-    outliers: Any
-    """How many of the first clusters are outlier components, which do not move."""
-    alpha: Any
-    printed: Any
-    """Whether the merge ratio is the inverse of the split's, not the reference package's."""
-    full: Any
-    """Whether the probability of the proposed sublabels is counted."""
-    latest: Any
-    """Clusters that have been as they are since this iteration may move."""
-
-
-class MoveCandidates(NamedTuple):
-    """The moves that their own statistics accept."""
-
-    split_ratios: Any
-    """log H of splitting each cluster; minus infinity where a side is empty."""
-    splits: Any
-    """The clusters that split."""
-    splits_proposed: Any
-    one: Any
-    other: Any
-    """The pairs that may merge."""
-    margins: Any
-    """By how much their log H is above -neg_log_uniform, the probability of the reverse proposal left out."""
-    merges_proposed: Any
-    empty: Any
-    """How many clusters have no points."""
-
-
 @compiled
 def merge_ratios(
     candidates: Any, alpha: Any, printed: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any,
@@ -291,48 +259,3 @@ def merge_ratios(
                     first[found], second[found], margins[found] = i, j, above
                     found += 1
     return first[:found], second[:found], margins[:found]
-
-
-@compiled
-def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
-    """log H of all splits; the clusters that split and how many could; those that may merge; how many are empty.
-
-    Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
-    With the full ratio the probability of the proposed sublabels is counted. O(K).
-    """
-    ratios = split_ratios(rules.alpha, sides, log_marginal)
-    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
-    found, others, proposed, empty = 0, 0, 0, 0
-    for k in range(rules.outliers, len(counts)):
-        empty += counts[k] == 0.0
-        if rules.full:
-            ratios[k] -= records[k]["proposal_log_prob"]
-        if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
-            proposed += 1
-            if ratios[k] + neg_log_uniform[k] > 0.0:
-                splits[found] = k
-                found += 1
-                continue
-        if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
-            candidates[others] = k
-            others += 1
-    return ratios, splits[:found], proposed, candidates[:others], empty
-
-
-def evaluate_moves(rules: Any, prior: Any, records: Any, neg_log_uniform: Any, subclusters: Any) -> Any:
-    """What the statistics of the subclusters say (`wishart.compute_posteriors`), and what moves they accept.
-
-    Each cluster's split has its own neg_log_uniform, and then each pair's merge.
-    """
-    found = compute_posteriors(prior, subclusters)
-    counts = found.clusters.counts
-    sides = subclusters.counts.reshape(len(counts), 2)
-    ratios, splits, proposed, candidates, empty = accept_splits(
-        rules, records, neg_log_uniform, counts, sides, found.log_marginal
-    )
-    one, other, margins = merge_ratios(
-        candidates, rules.alpha, rules.printed, neg_log_uniform[len(counts) :], prior, found.clusters,
-        found.posterior, found.log_marginal,
-    )  # fmt: skip
-    pairs = len(candidates) * (len(candidates) - 1) // 2
-    return found, MoveCandidates(ratios, splits, proposed, one, other, margins, pairs, empty)

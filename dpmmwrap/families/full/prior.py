@@ -16,12 +16,13 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Moments, put_rows, take
+from dpmmwrap.families.base import Computed, Moments, put_rows, take
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
 wishart = Loops("dpmmwrap.families.full.wishart")
+loops = Loops("dpmmwrap.families.full.points")
 LOG_2_PI = math.log(2 * math.pi)
 CHUNK_ROWS = 1 << 16
 WHITENED = 1 << 20
@@ -263,6 +264,36 @@ class NIW:
     def posterior(self, statistics: Statistics) -> NIW:
         """The posteriors given each cluster's statistics, as one batched NIW."""
         return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
+
+    def compute(self, statistics: Statistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+        found, log_marginal = wishart.posteriors(self.fields, statistics)
+        return Computed(NIW._unchecked(found), log_marginal)
+
+    @staticmethod
+    def with_unions(subclusters: Statistics) -> Statistics:
+        """Statistics of K clusters, then of their 2K subclusters, from the latter."""
+        found: Statistics = wishart.with_unions(subclusters)
+        return found
+
+    def points(self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+        """The points of a fit with the loops over them; of some rows, `stretch` says which."""
+        return loops.FullPoints(X, n_jobs, stretch)
+
+    @staticmethod
+    def origin(X: FloatArray) -> Float64Array:
+        """About which plain sums lose few digits: the mean of a sample."""
+        mean: Float64Array = np.asarray(X[sample_rows(len(X), 0)], np.float64).mean(axis=0)
+        return mean
+
+    @staticmethod
+    def plain_sums(X: FloatArray, labels: IntArray, n_clusters: int, origin: Float64Array) -> tuple[Any, ...]:
+        return plain_sums(X, labels, n_clusters, origin)
+
+    @staticmethod
+    def statistics_from_sums(sums: tuple[Any, ...], origin: Float64Array) -> Statistics:
+        counts, totals, squares = sums
+        return statistics_from_sums(counts, totals, squares, origin)
 
     @cached_property
     def fields(self) -> PriorFields:

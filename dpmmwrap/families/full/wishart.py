@@ -8,7 +8,7 @@ small matrix after the other.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,6 @@ from dpmmwrap.partitions.dirichlet_process import fill_weight_shapes, log_weight
 
 # What the loops take and give is theirs, too, but it is there without numba.
 __all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]
-
-
-class Computed(NamedTuple):
-    """What `compute_posteriors` finds."""
-
-    clusters: Any
-    posterior: Any
-    log_marginal: Any
 
 
 @inner
@@ -176,15 +168,6 @@ def draw_parameters(key: Any, alpha: Any, counts: Any, sides: Any, posterior: An
         log_subweights,
         _bartlett(posterior.means, posterior.strengths, posterior.factors, squares, normals),
     )
-
-
-def compute_posteriors(prior: PriorFields, subclusters: Statistics) -> Computed:
-    """Statistics of K clusters, from those of their 2K subclusters; and, of the clusters and then the subclusters, the
-    posteriors and the log marginal likelihoods."""
-    every = with_unions(subclusters)
-    own = len(subclusters.counts) // 2
-    clusters = Statistics(every.counts[:own], every.means[:own], every.scatters[:own])
-    return Computed(clusters, *posteriors(prior, every))
 
 
 @compiled

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.full.blocks import CUTOFF
+from dpmmwrap.numerics.labels import CUTOFF
 from dpmmwrap.numerics.special import compiled, exp_float32
 from dpmmwrap.numerics.variates import random_bits, uniform
 

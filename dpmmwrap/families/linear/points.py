@@ -7,27 +7,25 @@ add to the log densities of a chunk's points and to the statistics; drawing labe
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, concatenate, take
-from dpmmwrap.families.collapsed import MixedClusters, MixedRows
-from dpmmwrap.families.full.pairs import MoveCandidates, Rules, accept_splits
-from dpmmwrap.families.full.points import side_by_side, with_outlier_weight
+from dpmmwrap.families.base import ClusterPosteriors, Model, Points, take, with_outlier_weight
+from dpmmwrap.families.collapsed import bundles_of, joined, joined_rows
 from dpmmwrap.families.linear import kernels
-from dpmmwrap.families.linear.parts import make_parts, parts_of
-from dpmmwrap.families.linear.statistics import LinearStatistics, with_unions
+from dpmmwrap.families.linear.parts import Part
+from dpmmwrap.families.linear.prior import LinearPrior
+from dpmmwrap.families.linear.statistics import LinearStatistics
+from dpmmwrap.families.points import FamilyPoints, Merges
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import thread_pools
-from dpmmwrap.numerics.labels import sort_by_label
+from dpmmwrap.numerics.chunks import Chunks, Stretch
+from dpmmwrap.numerics.labels import LabelOrder, sort_by_label
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.partitions.dirichlet_process import draw_weights, merge_ratios
-from dpmmwrap.sampler.data import Data, Stretch
-from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.partition import Partition
-from dpmmwrap.sampler.state import ClusterPosteriors, LabelStore, Model, State, SublabelStore
 
 PAIRS_PER_CLUSTER = 8
 """With many clusters only so many nearest ones of each are tried for a merge."""
@@ -49,196 +47,102 @@ class Tables(NamedTuple):
     """Each part's own tables."""
 
 
-class LinearData(Data):
-    """Points of a linear family."""
+class LinearPoints(FamilyPoints):
+    """Points of a linear family: one part, or several side by side."""
 
-    def __init__(
-        self, X: Points, prior: Any, n_jobs: int, stretch: Stretch | None = None, missing: bool | None = None
-    ) -> None:
-        """`missing` says whether values are missing anywhere, where these are only some of the rows."""
+    def __init__(self, X: Points, parts: list[Part], n_jobs: int, stretch: Stretch | None = None) -> None:
         self.X = X
-        self.parts = make_parts(X, prior, missing)
+        self.parts = parts
         bytes_per_row = sum(part.bytes_per_row for part in self.parts)
-        super().__init__(stretch or Stretch.whole(X.shape[0], bytes_per_row), n_jobs)
+        self.chunks = Chunks(stretch or Stretch.whole(X.shape[0], bytes_per_row), n_jobs)
         edges = [0, *itertools.accumulate(part.width for part in self.parts)]
         self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
         self.width = edges[-1]
+        self.exact = all(part.exact for part in self.parts)
 
     def digest(self) -> str:
         return " ".join(part.digest() for part in self.parts)
 
     @property
-    def exact(self) -> bool:
-        return all(part.exact for part in self.parts)
-
-    @property
     def loop_points(self) -> Any:
-        points = [part.points for part in self.parts]
-        return MixedRows(*points) if len(points) > 1 else points[0]
+        return joined_rows([part.points for part in self.parts])
 
-    def take(self, rows: IntArray) -> Points:
-        return self.X[rows]
-
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        return self.collapsed(model, LinearStatistics(np.zeros(0), np.zeros((0, self.width))), places)
-
-    def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
-        counts = np.zeros(places + 1)
-        counts[: len(clusters.counts)] = clusters.counts
-        sums = np.zeros((places + 1, self.width))
-        sums[: len(clusters.counts)] = clusters.sums
-        bundles = [
-            part.bundle(prior, counts, np.ascontiguousarray(sums[:, place]))
-            for part, prior, place in zip(self.parts, parts_of(model.prior), self.slices, strict=True)
-        ]
-        return MixedClusters(counts, *bundles) if len(bundles) > 1 else bundles[0]
-
-    def statistics_of(self, model: Model, partition: Partition) -> LinearStatistics:
-        bundle, count = partition.clusters, partition.n_clusters
-        bundles = [bundle.numeric, bundle.codes] if isinstance(bundle, MixedClusters) else [bundle]
-        sums = [part.sums_of(own, count) for part, own in zip(self.parts, bundles, strict=True)]
-        return LinearStatistics(bundle.counts[:count].copy(), sums[0] if len(sums) == 1 else np.hstack(sums))
-
-    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        found: Float64Array = exact.log_marginals(partition.clusters, 0, partition.n_clusters)
-        if model.outlier_prior is not None:
-            outliers = take(self.statistics_of(model, partition), slice(0, 1))
-            found[:1] = model.outlier_prior.log_marginal_likelihood(outliers)
-        return found
-
-    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Tables:
-        clusters = self.statistics_of(model, partition)
-        posterior = model.prior.posterior(clusters)
-        if model.outlier_prior is not None:
-            special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
-            posterior = posterior.replaced(np.array([0]), special)
-        no_sides = np.empty((0, 2))
-        log_weights, _ = draw_weights(
-            derived_key(key, WEIGHTS_KEY), partition.alpha, clusters.counts[model.outliers :], no_sides
-        )
-        count, constants, tables = partition.n_clusters, np.zeros(partition.n_clusters), []
-        for number, (part, its_posterior) in enumerate(zip(self.parts, parts_of(posterior), strict=True)):
-            found, its_constants = part.draw_tables(its_posterior, derived_key(key, number << 46), count)
-            tables.append(found)
-            constants += its_constants
-        log_peaks = (with_outlier_weight(model, log_weights) + constants).astype(np.float32)
-        return Tables(log_peaks, np.empty(0, np.float32), tuple(tables))
-
-    def label_groups(self, partition: LabelStore, tables: Tables, key: Any) -> Nodes:
-        count, groups = len(tables.log_peaks), self.stretch.groups
-        by_label, its_key = self.sort(partition), derived_key(key, self.stretch.first_row)
-
-        def sweep_part(first: int, last: int) -> tuple[Any, ...]:
-            work = Workspace.of(self.bounds, count)
-            counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
-            for place in range(last - first):
-                for chunk in range(groups[first + place], groups[first + place + 1]):
-                    begin, end = self.bounds[chunk], self.bounds[chunk + 1]
-                    rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
-                    self._draw_chunk_labels(partition, tables, derived_key(its_key, int(begin)), False, chunk, work)
-                    sort_by_label(partition.labels[begin:end], starts, rows)
-                    counts[place] += np.diff(starts)
-                    for part, columns in zip(self.parts, self.slices, strict=True):
-                        part.add_statistics(begin, end, rows, starts, sums[place][:, columns])
-            return counts, sums
-
-        return self.sum_groups(sweep_part, count * (self.width + 1))
-
-    def finish_labels(self, total: tuple[Any, ...], tables: Tables) -> LinearStatistics:
-        return LinearStatistics(*total)
-
-    def _draw_chunk_labels(
-        self, state: LabelStore, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
-    ) -> None:
-        begin, end = self.bounds[chunk], self.bounds[chunk + 1]
-        scores = work.scores[: end - begin]
-        scores[:] = tables.log_peaks
-        for part, its_tables in zip(self.parts, tables.parts, strict=True):
-            part.add_scores(begin, end, its_tables, scores)
-        kernels.draw_labels(scores, its_key, greedy, state.labels[begin:end])
-
-    def add_to_statistics(self, statistics: LinearStatistics, k: int, row: int, sign: int) -> None:
-        features, rows = np.zeros((1, self.width)), np.array([row])
-        for part, place in zip(self.parts, self.slices, strict=True):
-            part.add_statistics(0, self.n_rows, rows, np.array([0, 1]), features[:, place])
-        statistics.counts[k] += sign
-        statistics.sums[k] += sign * features[0]
-
-    def compute_posteriors(self, model: Model, subclusters: LinearStatistics) -> ClusterPosteriors:
-        every = with_unions(subclusters)
-        prior: Any = model.prior
-        posterior, log_marginal = prior.compute(every)
-        clusters = take(every, slice(0, len(subclusters.counts) // 2))
-        if model.outlier_prior is not None:
-            rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
-            outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
-            special: Any = model.outlier_prior
-            found = special.compute(outliers)
-            log_marginal[rows] = found.log_marginal
-            posterior = posterior.replaced(rows, found.posterior)
-        return ClusterPosteriors(clusters, subclusters, posterior, log_marginal)
-
-    def evaluate_moves(
-        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
-    ) -> tuple[ClusterPosteriors, MoveCandidates]:
-        known = self.compute_posteriors(model, state.subclusters)
-        counts = known.clusters.counts
-        ratios, splits, proposed, candidates, empty = accept_splits(
-            rules, state.records, neg_log_uniform, counts, known.sides, known.log_marginal
-        )
+    def likely_merges(
+        self,
+        model: Model,
+        known: ClusterPosteriors,
+        candidates: IntArray,
+        alpha: float,
+        printed: bool,
+        neg_log_uniform: Float64Array,
+    ) -> Merges:
         one, other = pairs_to_try(known.clusters, candidates)
-        tried, prior = len(one), model.prior
-        gains = prior.union_log_marginals(known.clusters, one, other)  # type: ignore[attr-defined]
+        gains = prior_of(model).union_log_marginals(known.clusters, one, other)
         gains -= known.log_marginal[one] + known.log_marginal[other]
-        margins = merge_ratios(rules.alpha, counts, one, other, gains, rules.printed)
-        margins += neg_log_uniform[len(counts) : len(counts) + tried]
+        margins = merge_ratios(alpha, known.clusters.counts, one, other, gains, printed)
+        margins += neg_log_uniform[: len(one)]
         likely = margins > 0
-        return known, MoveCandidates(
-            ratios, splits, proposed, one[likely], other[likely], margins[likely], tried, empty
-        )
+        return Merges(one[likely], other[likely], margins[likely], len(one))
 
-    def draw_parameters(self, model: Model, state: State, key: Any) -> Tables:
-        known = state.known
+    def draw_parameters(self, model: Model, alpha: float, known: ClusterPosteriors, key: Any) -> Tables:
         counts = known.clusters.counts[model.outliers :]
-        log_weights, log_subweights = draw_weights(derived_key(key, WEIGHTS_KEY), state.alpha, counts, known.sides)
+        log_weights, log_subweights = draw_weights(derived_key(key, WEIGHTS_KEY), alpha, counts, known.sides)
         log_weights = with_outlier_weight(model, log_weights)
         constants = np.zeros(3 * known.n_clusters)
         tables = []
-        for number, (part, posterior) in enumerate(zip(self.parts, parts_of(known.posterior), strict=True)):
+        for number, (part, posterior) in enumerate(zip(self.parts, known.posterior.parts, strict=True)):
             found, its_constants = part.search_tables(posterior, derived_key(key, number << 46), known.n_clusters)
             tables.append(found)
             constants += its_constants
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
-    def sweep_groups(self, state: SublabelStore, tables: Tables, key: Any, greedy: bool) -> Nodes:
-        count, groups = len(tables.log_peaks), self.stretch.groups
-        by_label, its_key = self.sort(state), derived_key(key, self.stretch.first_row)
+    def draw_clusters(self, model: Model, alpha: float, bundle: Any, count: int, key: Any) -> Tables:
+        clusters = self.statistics_of(model, bundle, count)
+        posterior = model.prior.posterior(clusters)
+        if model.outlier_prior is not None:
+            special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
+            posterior = posterior.replaced(np.array([0]), special)
+        no_sides = np.empty((0, 2))
+        log_weights, _ = draw_weights(derived_key(key, WEIGHTS_KEY), alpha, clusters.counts[model.outliers :], no_sides)
+        constants, tables = np.zeros(count), []
+        for number, (part, its_posterior) in enumerate(zip(self.parts, posterior.parts, strict=True)):
+            found, its_constants = part.draw_tables(its_posterior, derived_key(key, number << 46), count)
+            tables.append(found)
+            constants += its_constants
+        log_peaks = (with_outlier_weight(model, log_weights) + constants).astype(np.float32)
+        return Tables(log_peaks, np.empty(0, np.float32), tuple(tables))
+
+    def sweep_groups(
+        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Tables, key: Any, greedy: bool
+    ) -> Nodes:
+        count, groups = len(tables.log_peaks), self.chunks.stretch.groups
+        its_key = derived_key(key, self.chunks.stretch.first_row)
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
-            work, n = Workspace.of(self.bounds, count), last - first
+            work, n = Workspace.of(self.chunks.bounds, count), last - first
             sums = np.zeros((n, 2 * count)), np.zeros((n, 2 * count, self.width)), np.zeros((n, count))
             for place in range(n):
                 own = [array[place] for array in sums]
                 for chunk in range(groups[first + place], groups[first + place + 1]):
-                    self._sweep_chunk(state, tables, its_key, greedy, chunk, by_label, work, *own)
+                    self._sweep_chunk(labels, sublabels, by_label, tables, its_key, greedy, chunk, work, *own)
             return sums
 
-        return self.sum_groups(sweep_part, 2 * count * (self.width + 1))
+        return self.chunks.sum_groups(sweep_part, 2 * count * (self.width + 1))
 
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[LinearStatistics, Float64Array]:
         return LinearStatistics(*total[:2]), total[2]
 
     def _sweep_chunk(
-        self, state: SublabelStore, tables: Tables, key: Any, greedy: bool, chunk: int, by_label: Any, work: Workspace,
-        counts: Float64Array, sums: Float64Array, log_probs: Float64Array,
+        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Tables, key: Any, greedy: bool,
+        chunk: int, work: Workspace, counts: Float64Array, sums: Float64Array, log_probs: Float64Array,
     ) -> None:  # fmt: skip
-        begin, end = self.bounds[chunk], self.bounds[chunk + 1]
-        labels, sublabels = state.labels[begin:end], state.sublabels[begin:end]
+        begin, end = self.chunks.bounds[chunk], self.chunks.bounds[chunk + 1]
+        labels, sublabels = labels[begin:end], sublabels[begin:end]
         rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
         its_key = derived_key(key, int(begin))
         logs = work.logs[: end - begin]
-        self._draw_chunk_labels(state, tables, its_key, greedy, chunk, work)
+        self._draw_chunk_labels(labels, tables, its_key, greedy, chunk, work)
         sort_by_label(labels, starts, rows)
         logs[:] = 0.0
         for part, its_tables in zip(self.parts, tables.parts, strict=True):
@@ -249,26 +153,62 @@ class LinearData(Data):
         for part, place in zip(self.parts, self.slices, strict=True):
             part.add_statistics(begin, end, work.rows, work.side_starts, sums[:, place])
 
+    def _draw_chunk_labels(
+        self, labels: IntArray, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
+    ) -> None:
+        begin, end = self.chunks.bounds[chunk], self.chunks.bounds[chunk + 1]
+        scores = work.scores[: end - begin]
+        scores[:] = tables.log_peaks
+        for part, its_tables in zip(self.parts, tables.parts, strict=True):
+            part.add_scores(begin, end, its_tables, scores)
+        kernels.draw_labels(scores, its_key, greedy, labels)
+
+    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Tables, key: Any) -> Nodes:
+        count, groups, bounds = len(tables.log_peaks), self.chunks.stretch.groups, self.chunks.bounds
+        its_key = derived_key(key, self.chunks.stretch.first_row)
+
+        def sweep_part(first: int, last: int) -> tuple[Any, ...]:
+            work = Workspace.of(bounds, count)
+            counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
+            for place in range(last - first):
+                for chunk in range(groups[first + place], groups[first + place + 1]):
+                    begin, end = bounds[chunk], bounds[chunk + 1]
+                    rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
+                    chunk_key = derived_key(its_key, int(begin))
+                    self._draw_chunk_labels(labels[begin:end], tables, chunk_key, False, chunk, work)
+                    sort_by_label(labels[begin:end], starts, rows)
+                    counts[place] += np.diff(starts)
+                    for part, columns in zip(self.parts, self.slices, strict=True):
+                        part.add_statistics(begin, end, rows, starts, sums[place][:, columns])
+            return counts, sums
+
+        return self.chunks.sum_groups(sweep_part, count * (self.width + 1))
+
+    def finish_labels(self, total: tuple[Any, ...], tables: Tables) -> LinearStatistics:
+        return LinearStatistics(*total)
+
     def pair_groups(
-        self, state: LabelStore, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
+        self, by_label: LabelOrder, tables: Tables, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Nodes:
-        found = np.zeros((len(self.stretch.groups) - 1, len(one)))
+        found = np.zeros((len(self.chunks.stretch.groups) - 1, len(one)))
 
         def look_at(begin: int, end: int) -> None:
             for pair in range(begin, end):
-                found[:, pair] = self._pair_log_probs(state, tables, int(one[pair]), int(other[pair]), margins[pair])
+                both = self.chunks.members(by_label, np.array([one[pair], other[pair]]))
+                found[:, pair] = self._pair_log_probs(both, tables, int(one[pair]), int(other[pair]), margins[pair])
 
-        self.sort(state)
-        self.run(look_at, len(one), len(one))
-        return reduce_groups(self.stretch.first_group, (found,))
+        self.chunks.run(look_at, len(one), len(one))
+        return reduce_groups(self.chunks.stretch.first_group, (found,))
 
-    def _pair_log_probs(self, state: LabelStore, tables: Tables, one: int, other: int, margin: float) -> Float64Array:
+    def _pair_log_probs(
+        self, members: list[IntArray], tables: Tables, one: int, other: int, margin: float
+    ) -> Float64Array:
         """For each group, the log probability that its points of two clusters got the one of these two labels that they
         have; once it is surely below -margin it is minus infinity, and no more is looked at."""
-        edges = self.group_rows()
+        edges = self.chunks.group_rows()
         found, least, before = np.zeros(len(edges) - 1), -margin - 1e-6 * (1.0 + abs(margin)), 0.0
         odds = float(tables.log_peaks[other]) - float(tables.log_peaks[one])
-        both = [(rows, np.searchsorted(rows, edges)) for rows in self.members(state, np.array([one, other]))]
+        both = [(rows, np.searchsorted(rows, edges)) for rows in members]
         for group in range(len(found)):
             for number, (rows, at) in enumerate(both):
                 for begin in range(at[group], at[group + 1], ROWS_AT_ONCE):
@@ -284,33 +224,53 @@ class LinearData(Data):
         return found
 
     def side_groups(
-        self, state: SublabelStore, members: list[IntArray], sides: list[UInt8Array], origins: Any
+        self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Any
     ) -> Nodes:
-        edges = self.group_rows()
-        blocks = list(itertools.pairwise(self.blocks(2 * (self.width + 1))))
-        tasks = [(cluster, *block) for cluster in range(len(members)) for block in blocks]
-        found: list[list[Nodes]] = [[] for _ in members]
+        edges = self.chunks.group_rows()
 
-        def start(first: int, last: int) -> None:
-            for cluster, begin, end in tasks[first:last]:
-                counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
-                at = np.searchsorted(members[cluster], edges[begin : end + 1])
-                for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
-                    rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
-                    state.sublabels[rows] = its_sides
-                    in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]], dtype=self.row_type)
-                    left = int(np.count_nonzero(its_sides == 0))
-                    counts[place] = left, len(rows) - left
-                    starts = np.array([0, left, len(rows)])
-                    for part, columns in zip(self.parts, self.slices, strict=True):
-                        part.add_statistics(0, self.n_rows, in_order, starts, sums[place][:, columns])
-                found[cluster].append(self._reduced(begin, (counts, sums)))
+        def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
+            counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
+            at = np.searchsorted(members[cluster], edges[begin : end + 1])
+            for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
+                rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
+                sublabels[rows] = its_sides
+                in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]], dtype=self.chunks.row_type)
+                left = int(np.count_nonzero(its_sides == 0))
+                counts[place] = left, len(rows) - left
+                starts = np.array([0, left, len(rows)])
+                for part, columns in zip(self.parts, self.slices, strict=True):
+                    part.add_statistics(0, self.chunks.n_rows, in_order, starts, sums[place][:, columns])
+            return counts, sums
 
-        self.run(start, len(tasks), len(tasks))
-        return side_by_side(found)
+        return self.chunks.sum_clusters(len(members), start, 2 * (self.width + 1))
 
     def finish_sides(self, total: tuple[Any, ...], origins: Any) -> LinearStatistics:
         return LinearStatistics(*total)
+
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        return self.collapsed(model, LinearStatistics(np.zeros(0), np.zeros((0, self.width))), places)
+
+    def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
+        counts = np.zeros(places + 1)
+        counts[: len(clusters.counts)] = clusters.counts
+        sums = np.zeros((places + 1, self.width))
+        sums[: len(clusters.counts)] = clusters.sums
+        bundles = [
+            part.bundle(prior, counts, np.ascontiguousarray(sums[:, place]))
+            for part, prior, place in zip(self.parts, prior_of(model).parts, self.slices, strict=True)
+        ]
+        return joined(counts, bundles)
+
+    def statistics_of(self, model: Model, bundle: Any, count: int) -> LinearStatistics:
+        sums = [part.sums_of(own, count) for part, own in zip(self.parts, bundles_of(bundle), strict=True)]
+        return LinearStatistics(bundle.counts[:count].copy(), sums[0] if len(sums) == 1 else np.hstack(sums))
+
+    def add_to_statistics(self, statistics: LinearStatistics, k: int, row: int, sign: int) -> None:
+        features, rows = np.zeros((1, self.width)), np.array([row])
+        for part, place in zip(self.parts, self.slices, strict=True):
+            part.add_statistics(0, self.chunks.n_rows, rows, np.array([0, 1]), features[:, place])
+        statistics.counts[k] += sign
+        statistics.sums[k] += sign * features[0]
 
 
 class Workspace(NamedTuple):
@@ -328,6 +288,11 @@ class Workspace(NamedTuple):
             np.empty((most, count), np.float32), np.empty((most, 2), np.float32), np.empty(most, np.int32),
             np.empty(2 * count + 1, np.int64),
         )  # fmt: skip
+
+
+def prior_of(model: Model) -> LinearPrior:
+    assert isinstance(model.prior, LinearPrior)
+    return model.prior
 
 
 def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntArray, IntArray]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import IntArray
 
 
 class LinearStatistics(NamedTuple):
@@ -19,13 +19,6 @@ class LinearStatistics(NamedTuple):
 
     counts: Any
     sums: Any
-
-
-class Computed(NamedTuple):
-    """Posteriors of clusters, as a family's own loops take them, and their log marginal likelihoods."""
-
-    posterior: Any
-    log_marginal: Float64Array
 
 
 def union(left: LinearStatistics, right: LinearStatistics) -> LinearStatistics:

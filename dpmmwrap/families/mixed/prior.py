@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from dpmmwrap.families.base import Computed
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.families.linear.statistics import Computed, LinearStatistics
+from dpmmwrap.families.linear.prior import LinearPrior
+from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
 
@@ -36,7 +38,7 @@ class MixedPoints:
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(LinearPrior):
     """A normal-inverse-gamma prior for the numeric columns and a Dirichlet prior for each categorical one."""
 
     numeric: NIG
@@ -70,6 +72,9 @@ class Mixed:
         """The prior of each kind of columns."""
         return self.numeric, self.categorical
 
+    def make_parts(self, X: MixedPoints) -> list[Any]:
+        return [*self.numeric.make_parts(X.numeric), *self.categorical.make_parts(X.codes)]
+
     def divided(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
         """The numeric columns' statistics and the categorical ones'; the latter come last."""
         split = statistics.sums.shape[1] - self.levels_total
@@ -81,13 +86,6 @@ class Mixed:
         numeric, categorical = self.divided(statistics)
         one, two = self.numeric.compute(numeric), self.categorical.compute(categorical)
         return Computed(Mixed(one.posterior, two.posterior), one.log_marginal + two.log_marginal)
-
-    def posterior(self, statistics: LinearStatistics) -> Mixed:
-        posterior: Mixed = self.compute(statistics).posterior
-        return posterior
-
-    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        return self.compute(statistics).log_marginal
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
         numeric, categorical = self.divided(statistics)

@@ -12,18 +12,20 @@ from numpy.random import Generator
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Points, put_rows
-from dpmmwrap.families.linear.statistics import Computed, LinearStatistics, grouped
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.families.base import Computed, Points, put_rows
+from dpmmwrap.families.linear.prior import LinearPrior
+from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder
 from dpmmwrap.numerics.loops import Loops
 
 proportions = Loops("dpmmwrap.families.multinomial.proportions")
+loops = Loops("dpmmwrap.families.multinomial.points")
 CHUNK_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
-class Dirichlet:
+class Dirichlet(LinearPrior):
     """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial.
 
     Parameters
@@ -99,6 +101,9 @@ class Dirichlet:
             proportions.union_log_marginals(self.concentration, *self.prior_terms, statistics.sums, one, other)
         )
 
+    def make_parts(self, X: Points) -> list[Any]:
+        return [loops.count_part(X)]
+
     def draw_tables(self, key: Any) -> Any:
         """log proportions (K, V) drawn from each distribution of the batch."""
         # One column of V levels.
@@ -152,10 +157,6 @@ class Dirichlet:
     def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
         others = other.concentration.reshape(-1, self.dim)
         return Dirichlet._unchecked(put_rows(self.concentration, rows, others))
-
-    def shifted(self, offset: FloatArray) -> Dirichlet:
-        """Counts are never shifted."""
-        return self
 
     def embedder(self, X: Points) -> Embedder:
         """Roots of each row's proportions: then distances are Hellinger's."""

@@ -1,7 +1,4 @@
-"""The loops of Dirichlet priors, compiled by numba: of counts, and of the levels of categorical columns.
-
-`multinomial.py` and `categorical.py` say what it means.
-"""
+"""The loops of Dirichlet priors, compiled by numba."""
 
 from __future__ import annotations
 
@@ -74,24 +71,6 @@ def log_expected_proportions(concentration: Any, least: Any) -> Any:
         for v in range(dim):
             own = concentration[k, v]
             found[k, v] = (logs[v] if own == least[v] else math.log(own)) - log_total
-    return found
-
-
-@compiled
-def level_log_marginals(prior: Any, edges: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's levels, column by column. O(K F)."""
-    found = np.empty(len(sums))
-    for k in range(len(sums)):
-        total = 0.0
-        for column in range(len(edges) - 1):
-            whole, n = 0.0, 0.0
-            for f in range(edges[column], edges[column + 1]):
-                whole += prior[f]
-                if sums[k, f] > 0.0:
-                    n += sums[k, f]
-                    total += log_gamma(prior[f] + sums[k, f]) - log_gamma(prior[f])
-            total += log_gamma(whole) - log_gamma(whole + n)
-        found[k] = total
     return found
 
 

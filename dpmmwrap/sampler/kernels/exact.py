@@ -304,15 +304,6 @@ def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
 
 
 @compiled
-def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
-    """log marginal likelihoods of the clusters from `first` up to `last`."""
-    found = new_array(last - first)
-    for k in range(first, last):
-        found[k - first] = log_marginal(clusters, k)
-    return found
-
-
-@compiled
 def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
     """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
     and where they would have gone.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpmmwrap.families.collapsed import clear, copy_cluster
+from dpmmwrap.families.collapsed import clear, copy_cluster, log_marginals
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder, thread_pools
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
@@ -162,7 +162,7 @@ def step(
         tools.scratches.put(scratch)
 
     if context.settings.max_clusters is None:
-        context.data.run(look_at, count, count)
+        context.data.chunks.run(look_at, count, count)
     else:
         look_at(0, count)
     if accepted.any():
@@ -231,8 +231,8 @@ def propose(
 
 def split_gain(clusters: Any, scratch: Any, one: int, alpha: float) -> float:
     """log ratio of splitting a cluster into scratch's two sides but for the probability of the proposal."""
-    left, right = exact.log_marginals(scratch, 0, 2)
-    whole = exact.log_marginals(clusters, one, one + 1)[0]
+    left, right = log_marginals(scratch, 0, 2)
+    whole = log_marginals(clusters, one, one + 1)[0]
     return float(left + right - whole + log_split_prior(alpha, scratch.counts[0], scratch.counts[1]))
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import take
-from dpmmwrap.families.full.pairs import Rules
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
 from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.kernels.splits import Rules
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.sampler.sweep import SweepInfo

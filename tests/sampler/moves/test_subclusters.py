@@ -10,20 +10,21 @@ from innerloops import called
 from scipy import stats
 from scipy.special import gammaln
 
+from dpmmwrap.families.base import ClusterPosteriors, Model
 from dpmmwrap.families.full import wishart
-from dpmmwrap.families.full.pairs import MoveCandidates, Rules
-from dpmmwrap.families.full.points import WhitenedData
 from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
 from dpmmwrap.families.full.wishart import Gaussians, Statistics
 from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
+from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules
 from dpmmwrap.sampler.moves.subclusters import disjoint
-from dpmmwrap.sampler.state import RECORD, ClusterPosteriors, Model, State, next_key
+from dpmmwrap.sampler.state import RECORD, State, next_key
 
 ALPHA = 7.0
 
 
 def posteriors_of(prior: NIW, subclusters: Statistics) -> ClusterPosteriors:
-    return WhitenedData(np.zeros((1, prior.dim), np.float32), 1).compute_posteriors(Model(prior), subclusters)
+    return Data(prior.points(np.zeros((1, prior.dim), np.float32), 1)).compute_posteriors(Model(prior), subclusters)
 
 
 def some_posteriors(dim: int, clusters: int, spread: float, seed: int = 0):  # type: ignore[no-untyped-def]
@@ -44,7 +45,7 @@ def candidates(
         records = np.zeros(count, RECORD)
     if len(least) < count * (count + 1) // 2:
         least = np.append(np.full(count, np.inf), least)
-    data = WhitenedData(np.zeros((1, prior.dim), np.float32), 1)
+    data = Data(prior.points(np.zeros((1, prior.dim), np.float32), 1))
     state = State(alpha, np.zeros(1, np.int32), np.zeros(1, np.uint8), known.subclusters, records)
     rules = Rules(0, alpha, ratio != "reference", ratio == "jain-neal", 0)
     again, found = data.evaluate_moves(Model(prior), rules, state, -least)

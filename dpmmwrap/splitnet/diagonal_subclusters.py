@@ -1,4 +1,4 @@
-"""Sides with a variance per feature, or one for all of them: `families.diagonal` and `spherical` in batches.
+"""Subclusters with a variance per feature, or one for all of them: diagonal and spherical covariances in batches.
 
 The features phi of a point are (1, z, z^2), or (1, z, |z|^2) where features share a variance. Where values are missing,
 what was observed is marked by one more feature each: then a missing value contributes nothing, as in the family itself.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +16,10 @@ from torch import Tensor
 
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.numerics.arrays import UInt8Array
-from dpmmwrap.numerics.rules import ByFeature, Rows
+from dpmmwrap.numerics.rules import ByFeature
 from dpmmwrap.splitnet.features import Features, StoredFeatures
-from dpmmwrap.splitnet.labelling import label_uploaded
-from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+from dpmmwrap.splitnet.labelling import label_members
+from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 STANDARD_ERRORS = 4.5
 """Covariances that differ from the family's by less do not stand out, of the hundreds that are looked at."""
@@ -39,7 +38,7 @@ class Sums(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DiagonalSides:
+class DiagonalSubclusters:
     """Gaussians along the axes in the frames of B clusters, which only shift and scale features."""
 
     centre: Tensor
@@ -54,7 +53,7 @@ class DiagonalSides:
     missing: bool
 
     @classmethod
-    def of(cls, prior: NIG, X: Tensor, present: Tensor, observed: Tensor | None) -> DiagonalSides:
+    def of(cls, prior: NIG, X: Tensor, present: Tensor, observed: Tensor | None) -> DiagonalSubclusters:
         own = prior.fields
         mean, scale = (torch.as_tensor(np.asarray(value), device=X.device) for value in (own.means, own.scales))
         strength, freedom = float(own.strengths[0]), float(own.freedoms[0])
@@ -81,7 +80,7 @@ class DiagonalSides:
     def dim(self) -> int:
         return int(self.centre.shape[2])
 
-    def take(self, clusters: Tensor) -> DiagonalSides:
+    def take(self, clusters: Tensor) -> DiagonalSubclusters:
         names = ("centre", "factors", "prior_mean", "prior_scale")
         return replace(self, **{name: getattr(self, name)[clusters] for name in names})
 
@@ -101,7 +100,7 @@ class DiagonalSides:
         return StoredFeatures(torch.cat(parts, dim=2).transpose(1, 2).contiguous())
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
-        """A side's log density is log n + sum over what is observed of 1/2 log p - 1/2 p (z - m)^2, with the precision
+        """A half's log density is log n + sum over what is observed of 1/2 log p - 1/2 p (z - m)^2, with the precision
         p = (points + the prior's degrees of freedom) / (scatter + the prior's scale)."""
         share = strength[:, None, None, None]
         own = self._split(sums)
@@ -187,10 +186,7 @@ class DiagonalLabeller(NamedTuple):
     quadratic: Tensor
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        if isinstance(X, Tensor):
-            odds = partial(self.log_odds, cluster)
-            return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
-        return self.rule(cluster)(Rows(X, rows))
+        return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> ByFeature:
         """For one cluster, without torch."""

@@ -1,7 +1,7 @@
-"""What the two sides of a split follow: the family's own Gaussians and prior, as a search for splits needs them.
+"""Models of the two subclusters of a split: a family's Gaussians with its prior, as the search for splits needs them.
 
-The search is the same for all of them. They differ in the coordinates in which points are looked at, in the features
-phi of a point, and in what sums of these say: log odds for EM, marginal likelihoods to judge by, labels for members.
+The search is the same for all families. They differ in the frame in which points are represented, in the features
+phi of a point, and in what follows from sums of these: log odds for EM, marginal likelihoods, labels of members.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpmmwrap.splitnet.features import Features
 
 
 class View(NamedTuple):
-    """Where candidates are looked for: whitened and rotated points (B, n, d), in few dimensions, and the direction
+    """The points in which candidates are sought: whitened and rotated (B, n, d), in few dimensions; and the direction
     (B, d) in which each cluster was longest before."""
 
     points: Tensor
@@ -27,12 +27,12 @@ class View(NamedTuple):
 
 
 SMALLEST_COUNT = 0.01
-"""The least that a side counts for in EM: rounding leaves an empty one with a little less than nothing."""
+"""The least count of a half in EM: rounding can make that of an empty half slightly negative."""
 
 
-class SideModel(Protocol):
-    """A family with its prior, in the frames of B clusters. Sums of features are (B, C, 2, F), the number of points
-    first; weights of features (B, C, F)."""
+class SubclusterModel(Protocol):
+    """A family with its prior, in the frames of B clusters. Sums of features are (B, C, 2, F), beginning with the
+    number of points; weights of features are (B, C, F)."""
 
     @property
     def dim(self) -> int:
@@ -40,30 +40,30 @@ class SideModel(Protocol):
 
     @property
     def centre(self) -> Tensor:
-        """Where the frames have their origin (B, 1, D)."""
+        """The origins of the frames (B, 1, D)."""
 
     def take(self, clusters: Tensor) -> Any:
         """For some of the clusters only."""
 
     def to_frame(self, centred: Tensor) -> Tensor:
-        """Points (B, n, D), about the centre, in their cluster's frame, in single precision; what is missing stands at
-        its mean, zero."""
+        """Centred points (B, n, D) in their cluster's frame, in single precision; missing values become zero, the
+        mean."""
 
     def view(self, Z: Tensor) -> View | None:
-        """Where candidates are looked for, if the frames serve for that."""
+        """The view of these points for candidates; None if the frames are not suitable."""
 
     def features(self, Z: Tensor, present: Tensor, observed: Tensor | None) -> Features:
-        """phi of points in their frames; present (B, n) says which are no padding, observed which values are there."""
+        """phi of points in their frames; present (B, n) marks points, not padding; observed marks values, not gaps."""
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
-        """Weights with which phi . weights are the E-step's log odds of the second side, with the prior counted so
-        many times (B,)."""
+        """Weights with which phi . weights are the E-step's log odds of the second half, with the prior counted
+        `strength` times (B,)."""
 
     def log_terms(self, sums: Tensor) -> Tensor:
-        """log Gamma(n) + log f of each side (B, C, 2), with f the marginal likelihood in the cluster's frame."""
+        """log Gamma(n) + log f of each half (B, C, 2), with f the marginal likelihood in the cluster's frame."""
 
     def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
-        """Whether covariances of the points say nothing against one cluster of this family (B,)."""
+        """Whether the covariances of the points are consistent with one cluster of this family (B,)."""
 
     def half(self, directions: Tensor) -> Tensor:
         """Weights (B, F) that cut a cluster across these directions of its frame (B, D)."""
@@ -73,7 +73,7 @@ class SideModel(Protocol):
 
 
 class Labeller(Protocol):
-    """Labels members of clusters, in the data's own coordinates."""
+    """Labels members of clusters, in the coordinates of the data."""
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
         """1 where the log odds of the rows of X, members of that cluster of the batch, are positive."""
@@ -82,13 +82,13 @@ class Labeller(Protocol):
         """The same for one cluster of the batch, without torch."""
 
 
-def make_side_model(prior: Prior, X: Tensor, present: Tensor, observed: Tensor | None) -> SideModel:
+def make_subcluster_model(prior: Prior, X: Tensor, present: Tensor, observed: Tensor | None) -> SubclusterModel:
     """The model of the prior's family, in frames made from the clusters' contexts X (B, n, D)."""
-    from dpmmwrap.splitnet.diagonal_sides import DiagonalSides
-    from dpmmwrap.splitnet.full_sides import FullSides
+    from dpmmwrap.splitnet.diagonal_subclusters import DiagonalSubclusters
+    from dpmmwrap.splitnet.full_subclusters import FullSubclusters
 
     if isinstance(prior, NIW):
-        return FullSides.of(prior, X, present)
+        return FullSubclusters.of(prior, X, present)
     if isinstance(prior, NIG):
-        return DiagonalSides.of(prior, X, present, observed)
+        return DiagonalSubclusters.of(prior, X, present, observed)
     raise ValueError(f"the splitnet start is for Gaussian clusters, not for the family {prior.family}")

@@ -1,4 +1,4 @@
-"""Sides of any covariance, with a normal-inverse-Wishart prior: `families.gaussian`, in batches and in torch.
+"""Subclusters with any covariance and a normal-inverse-Wishart prior: `families.full`, in batches and in torch.
 
 With phi(z) the upper triangle of (1, z)(1, z)', sums of phi, put back into a matrix, are [[n, s'], [s, Q]] of n points
 with sum s and sum of squares Q. The prior is such a matrix, too, [[kappa, kappa m'], [kappa m, scale + kappa m m']],
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import UInt8Array
-from dpmmwrap.numerics.rules import Quadratic, Rows
+from dpmmwrap.numerics.rules import Quadratic
 from dpmmwrap.splitnet.features import (
     Features,
     OuterFeatures,
@@ -28,8 +28,8 @@ from dpmmwrap.splitnet.features import (
     triangle_features,
 )
 from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
-from dpmmwrap.splitnet.labelling import label_uploaded
-from dpmmwrap.splitnet.side_models import SMALLEST_COUNT, View
+from dpmmwrap.splitnet.labelling import label_members
+from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 LARGEST_WHITENED_DIM = 20
 """In more dimensions a context is few points for a covariance: its features are only standardised, and candidates are
@@ -39,7 +39,7 @@ LABELLED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
-class FullSides:
+class FullSubclusters:
     """Gaussians of any covariance in the frames of B clusters."""
 
     frame: Frame
@@ -50,7 +50,7 @@ class FullSides:
     """(nu - i) / 2 of each dimension i: with n / 2 more, what the multivariate gamma function takes."""
 
     @classmethod
-    def of(cls, prior: NIW, X: Tensor, present: Tensor) -> FullSides:
+    def of(cls, prior: NIW, X: Tensor, present: Tensor) -> FullSubclusters:
         mean = torch.as_tensor(prior.mean, device=X.device)
         scale = torch.as_tensor(prior.scale, device=X.device)
         freedom = float(prior.degrees_of_freedom)
@@ -75,7 +75,7 @@ class FullSides:
     def centre(self) -> Tensor:
         return self.frame.mean
 
-    def take(self, clusters: Tensor) -> FullSides:
+    def take(self, clusters: Tensor) -> FullSubclusters:
         return replace(self, frame=self.frame.take(clusters), prior=self.prior[clusters])
 
     def to_frame(self, centred: Tensor) -> Tensor:
@@ -90,9 +90,9 @@ class FullSides:
         return OuterFeatures(torch.cat([present[:, :, None].to(Z), Z], dim=2))
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
-        """A side's log density is log n - 1/2 log |C| - 1/2 (z - m)' C^-1 (z - m), with C = S / c.
+        """A half's log density is log n - 1/2 log |C| - 1/2 (z - m)' C^-1 (z - m), with C = S / c.
 
-        S is the scatter and the prior's scale, c the points and the prior's degrees of freedom. With G the side's
+        S is the scatter and the prior's scale, c the points and the prior's degrees of freedom. With G the half's
         matrix, the inverse of G is [[1/n + m'Pm, -m'P], [-Pm, P]], with P = S^-1: so the last term is
         c (1/n - (1, z)' G^-1 (1, z)) / 2.
         """
@@ -131,15 +131,15 @@ class FullSides:
         return FullLabeller(self.frame.mean[:, 0], matrices[:, 0, 0], 2 * linear, quadratic)
 
     def _factors(self, sums: Tensor, prior: Tensor) -> Tensor:
-        """Cholesky factors of the sides' matrices, with the prior's added."""
-        place = triangle(self.dim, sums.device).place
-        matrices = sums.index_select(-1, place.flatten()).view(*sums.shape[:-1], *place.shape)
+        """Cholesky factors of the halves' matrices, with the prior's added."""
+        index = triangle(self.dim, sums.device).index
+        matrices = sums.index_select(-1, index.flatten()).view(*sums.shape[:-1], *index.shape)
         factors: Tensor = torch.linalg.cholesky_ex(matrices.add_(prior))[0]
         return factors
 
     @cached_property
     def _prior_log_normaliser(self) -> Tensor:
-        """(B, 1, 1): that of a side without points."""
+        """(B, 1, 1): that of a half without points."""
         return self._log_normaliser(self.prior.new_zeros(len(self.prior), 1, 1, triangle_count(self.dim)))
 
     def _log_normaliser(self, sums: Tensor) -> Tensor:
@@ -160,10 +160,7 @@ class FullLabeller(NamedTuple):
     quadratic: Tensor
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        if isinstance(X, Tensor):
-            odds = partial(self.log_odds, cluster)
-            return label_uploaded(X, rows, self.centre[cluster], odds, LABELLED_AT_ONCE)
-        return self.rule(cluster)(Rows(X, rows))
+        return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> Quadratic:
         """For one cluster, without torch."""

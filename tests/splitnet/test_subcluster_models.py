@@ -16,10 +16,10 @@ from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.row_loops import label_members_by_feature
 from dpmmwrap.splitnet import refine
-from dpmmwrap.splitnet.context import Context
+from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.features import OuterFeatures, triangle_features
-from dpmmwrap.splitnet.full_sides import FullSides
-from dpmmwrap.splitnet.side_models import make_side_model
+from dpmmwrap.splitnet.full_subclusters import FullSubclusters
+from dpmmwrap.splitnet.subcluster_models import make_subcluster_model
 from dpmmwrap.splitnet.synthesis import draw_test_sets
 
 FAMILIES = ("full", "diag", "spherical")
@@ -36,20 +36,20 @@ def prior_of(family: str, dim: int, seed: int = 0) -> Any:
     return SphericalNIG(mean, 0.3, np.array([2.3]), 4.5)
 
 
-def context_of(prior: Any, X: np.ndarray, size: int | None = None, missing: bool = False) -> Context:
+def context_of(prior: Any, X: np.ndarray, size: int | None = None, missing: bool = False) -> SplitContext:
     """A context in double precision."""
     points = torch.from_numpy(np.asarray(X, dtype=np.float64))[None]
     present = torch.ones(points.shape[:2], dtype=torch.bool)
     observed = ~points.isnan() if missing else None
-    model = make_side_model(prior, points, present, observed)
-    if isinstance(model, FullSides):
+    model = make_subcluster_model(prior, points, present, observed)
+    if isinstance(model, FullSubclusters):
         Z = model.frame(points)
     else:
         Z = ((points - model.centre) * model.factors).nan_to_num()
-    return Context(model, Z, present, torch.tensor([len(X) if size is None else size]), observed)
+    return SplitContext(model, Z, present, torch.tensor([len(X) if size is None else size]), observed)
 
 
-def group_of(context: Context, labels: np.ndarray) -> torch.Tensor:
+def group_of(context: SplitContext, labels: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(labels)[None, None].to(context.Z.dtype)
 
 
@@ -187,7 +187,7 @@ def test_with_the_entropy_the_ratio_is_that_of_the_mixture() -> None:
     padded = np.concatenate([X, np.zeros((100, 2))])
     prior = NIW(np.zeros(2), 1.0, 0.5 * np.eye(2), 5.0)
     whole = context_of(prior, X)
-    context = Context(
+    context = SplitContext(
         whole.model,
         torch.cat([whole.Z, torch.zeros(1, 100, 2, dtype=whole.Z.dtype)], dim=1),
         torch.arange(1000)[None] < 900,
@@ -287,4 +287,4 @@ def test_other_families_are_refused() -> None:
 
     X = torch.zeros(1, 4, 2)
     with pytest.raises(ValueError, match="is for Gaussian clusters, not for the family multinomial"):
-        make_side_model(Other(), X, torch.ones(1, 4, dtype=torch.bool), None)  # type: ignore[arg-type]
+        make_subcluster_model(Other(), X, torch.ones(1, 4, dtype=torch.bool), None)  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+"""Categories, compiled by numba: a point's log density is a sum of log proportions, of which a table is (levels,
+clusters)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.numerics.special import compiled
+
+
+@compiled
+def add_scores(codes: Any, table: Any, scores: Any) -> None:
+    """Add each row's log proportions of its categories; codes (n, C) number the levels of all columns, -1 where a value
+    is missing. O(n C K)."""
+    for i in range(len(codes)):
+        own = scores[i]
+        for column in range(codes.shape[1]):
+            code = codes[i, column]
+            if code >= 0:
+                line = table[code]
+                for k in range(len(own)):
+                    own[k] += line[k]
+
+
+@compiled
+def add_pair_scores(codes: Any, rows: Any, starts: Any, first: Any, second: Any, table: Any, logs: Any) -> None:
+    for group in range(len(first)):
+        i, j = first[group], second[group]
+        for place in range(starts[group], starts[group + 1]):
+            a = b = np.float32(0)
+            for column in range(codes.shape[1]):
+                code = codes[rows[place], column]
+                if code >= 0:
+                    a += table[code, i]
+                    b += table[code, j]
+            logs[place, 0] += a
+            logs[place, 1] += b
+
+
+@compiled
+def add_statistics(codes: Any, rows: Any, starts: Any, sums: Any) -> None:
+    """Count the levels of the rows starts[g] to starts[g + 1] in sums[g]. O(n C)."""
+    for group in range(len(starts) - 1):
+        total = sums[group]
+        for place in range(starts[group], starts[group + 1]):
+            for column in range(codes.shape[1]):
+                code = codes[rows[place], column]
+                if code >= 0:
+                    total[code] += 1.0

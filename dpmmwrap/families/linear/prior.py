@@ -1,0 +1,72 @@
+"""What the priors of all linear families have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from dpmmwrap.families.base import Computed, Points
+from dpmmwrap.families.linear.statistics import LinearStatistics, union, with_unions
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.loops import Loops
+
+loops = Loops("dpmmwrap.families.linear.points")
+
+
+class LinearPrior(ABC):
+    """A prior, or a batch of posteriors, of a family whose statistics are sums of features."""
+
+    @abstractmethod
+    def compute(self, statistics: LinearStatistics) -> Computed:
+        """Posterior and log marginal likelihood of each cluster."""
+
+    @abstractmethod
+    def make_parts(self, X: Points) -> list[Any]:
+        """The kinds of columns of points, with their loops (`linear.parts.Part`)."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The prior of each kind of columns."""
+        return (self,)
+
+    def points(self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+        parts = self.make_parts(X)
+        if missing is not None:
+            for part in parts:
+                part.expect(missing)
+        return loops.LinearPoints(X, parts, n_jobs, stretch)
+
+    def posterior(self, statistics: LinearStatistics) -> Any:
+        return self.compute(statistics).posterior
+
+    def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
+        return self.compute(statistics).log_marginal
+
+    def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
+        """log marginal likelihoods of the unions of pairs of clusters."""
+        pairs = (LinearStatistics(statistics.counts[rows], statistics.sums[rows]) for rows in (one, other))
+        return self.log_marginal_likelihood(union(*pairs))
+
+    @staticmethod
+    def with_unions(subclusters: LinearStatistics) -> LinearStatistics:
+        return with_unions(subclusters)
+
+    def shifted(self, offset: FloatArray) -> Any:
+        """Only numbers are shifted."""
+        return self
+
+    @staticmethod
+    def origin(X: Points) -> Any:
+        """Sums are taken as they are."""
+        return None
+
+    @abstractmethod
+    def statistics(self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+        """Of rows grouped by label (negative labels are left out); of one cluster without labels."""
+
+    def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
+        return self.statistics(X, labels, n_clusters)
+
+    @staticmethod
+    def statistics_from_sums(sums: tuple[Any, ...], origin: Any) -> LinearStatistics:
+        return LinearStatistics(*sums)

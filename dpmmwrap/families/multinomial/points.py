@@ -1,0 +1,85 @@
+"""Rows of counts, dense or sparse, as a part of a linear family's points."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpmmwrap.families.linear.dense import DensePart
+from dpmmwrap.families.linear.parts import Part, log_tables, read_only, sides_of
+from dpmmwrap.families.multinomial import kernels
+from dpmmwrap.families.multinomial.collapsed import CountClusters, SparseCountClusters
+from dpmmwrap.families.multinomial.kernels import SparseRows
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
+from dpmmwrap.numerics.digests import digest
+
+
+class CountPart(Part):
+    """Rows of counts."""
+
+    exact = True
+    by_feature: ClassVar[bool]
+    """Whether tables are (features, clusters)."""
+    bundle_kind: ClassVar[type[Any]]
+
+    def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
+        whole = float(prior.concentration.sum())
+        return self.bundle_kind(counts, sums, sums.sum(axis=1), prior.concentration, whole)
+
+    def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        drawn = posterior.draw_tables(key)
+        return log_tables(drawn, clusters, self.by_feature), np.zeros(len(drawn))
+
+    def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
+        """The search takes the expected proportions of a cluster, not drawn ones: a draw for a word that a cluster has
+        never seen is many nats below its mean, and a document with one such word could never join."""
+        expected = posterior.expected_tables()
+        return log_tables(expected, clusters, self.by_feature), np.zeros(len(expected))
+
+
+class DenseCountPart(DensePart, CountPart):
+    """Dense rows of counts."""
+
+    by_feature = False
+    bundle_kind = CountClusters
+
+
+class SparseCountPart(CountPart):
+    """Sparse rows of counts: never made dense."""
+
+    by_feature = True
+    bundle_kind = SparseCountClusters
+    X: SparseRows
+
+    def __init__(self, X: Any) -> None:
+        starts, columns = (np.ascontiguousarray(array) for array in (X.indptr, X.indices))
+        self.X = SparseRows(read_only(starts), read_only(columns), read_only(X.data.astype(np.float32, copy=False)))
+        self.width = X.shape[1]
+        self.bytes_per_row = max(4, 8 * X.nnz // max(X.shape[0], 1))
+
+    @property
+    def points(self) -> Any:
+        return self.X
+
+    def digest(self) -> str:
+        return " ".join(digest(array) for array in self.X)
+
+    def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
+        kernels.add_sparse_scores(self.X, begin, tables.clusters, scores)
+
+    def add_subcluster_scores(
+        self, begin: int, end: int, rows: Any, starts: Any, tables: Any, logs: Float32Array
+    ) -> None:
+        kernels.add_sparse_pair_scores(self.X, begin, rows, starts, *sides_of(starts), tables.subclusters, logs)
+
+    def add_pair_scores(self, rows: IntArray, one: int, other: int, tables: Any, logs: Float32Array) -> None:
+        pair = np.array([one]), np.array([other])
+        kernels.add_sparse_pair_scores(self.X, 0, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
+
+    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
+        kernels.add_sparse_statistics(self.X, begin, rows, starts, sums)
+
+
+def count_part(X: Any) -> CountPart:
+    return SparseCountPart(X) if hasattr(X, "indptr") else DenseCountPart(X)

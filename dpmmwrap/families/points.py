@@ -1,0 +1,185 @@
+"""The points of a fit with a family's loops over them: all that the sampler asks of a family while a chain runs.
+
+`full/points.py` has the loops of full covariances, `linear/points.py` those of all other families. Whoever drives them
+(`sampler.data` on one machine, `backends.dask` on several) keeps the labels, and passes them in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families import collapsed
+from dpmmwrap.families.base import ClusterPosteriors, Model, Points, Statistics, concatenate, take
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.chunks import Chunks
+from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.ordered_sums import Nodes
+
+
+class Merges(NamedTuple):
+    """Pairs of clusters that may merge."""
+
+    one: IntArray
+    other: IntArray
+    margins: Float64Array
+    """By how much their log Hastings ratios are above the log of a uniform number, the probability of the reverse
+    proposal left out."""
+    tried: int
+    """How many pairs were looked at."""
+
+
+class FamilyPoints(ABC):
+    """Points in chunks, and a family's loops over them."""
+
+    X: Points
+    """As the family stores them."""
+    chunks: Chunks
+    exact: bool = True
+    """Whether exact moves can be made: whether `collapsed` knows the family."""
+
+    @property
+    @abstractmethod
+    def loop_points(self) -> Any:
+        """The points as compiled loops take them."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A word that no other data have."""
+
+    def take(self, rows: IntArray) -> Points:
+        """Some points as the family stores them."""
+        return self.X[rows]
+
+    def nothing(self, model: Model) -> Statistics:
+        """The statistics of no cluster at all."""
+        return model.prior.statistics(self.X[:0], np.zeros(0, np.int32), 0)
+
+    # What the statistics of clusters say.
+
+    def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
+        """Posteriors and marginal likelihoods from the subclusters' statistics."""
+        every = model.prior.with_unions(subclusters)
+        posterior, log_marginal = model.prior.compute(every)
+        clusters = take(every, slice(0, len(subclusters.counts) // 2))
+        if model.outlier_prior is not None:
+            rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
+            outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
+            special = model.outlier_prior.posterior(outliers)
+            log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
+            posterior = posterior.replaced(rows, special)
+        return ClusterPosteriors(clusters, subclusters, posterior, log_marginal)
+
+    @abstractmethod
+    def likely_merges(
+        self,
+        model: Model,
+        known: ClusterPosteriors,
+        candidates: IntArray,
+        alpha: float,
+        printed: bool,
+        neg_log_uniform: Float64Array,
+    ) -> Merges:
+        """The pairs of candidates whose log Hastings ratio is above minus their `neg_log_uniform`."""
+
+    # Drawn parameters.
+
+    @abstractmethod
+    def draw_parameters(self, model: Model, alpha: float, known: ClusterPosteriors, key: Any) -> Any:
+        """Weights and parameters of clusters and subclusters drawn from their posteriors; a tuple whose first array has
+        an entry for each cluster."""
+
+    @abstractmethod
+    def draw_clusters(self, model: Model, alpha: float, bundle: Any, count: int, key: Any) -> Any:
+        """The same of the first clusters of a bundle, without subclusters."""
+
+    def tables(self, drawn: Any) -> Any:
+        """What `draw_parameters` has drawn, as the loops take it."""
+        return drawn
+
+    def cluster_tables(self, drawn: Any) -> Any:
+        """What `draw_clusters` has drawn, as the loops take it."""
+        return drawn
+
+    # Loops over the points. Sums that they find are put together in a fixed order, and then finished.
+
+    @abstractmethod
+    def sweep_groups(
+        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Any, key: Any, greedy: bool
+    ) -> Nodes:
+        """Draw all labels and sublabels; what is summed over the points. `by_label` follows the labels."""
+
+    @abstractmethod
+    def finish_sweep(self, total: tuple[Any, ...], tables: Any) -> tuple[Statistics, Float64Array]:
+        """From all sums of a sweep: the subclusters' statistics, and the log probability with which each cluster's
+        sublabels came up."""
+
+    @abstractmethod
+    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Any, key: Any) -> Nodes:
+        """Draw all labels; what is summed over the points. `by_label` follows the labels."""
+
+    @abstractmethod
+    def finish_labels(self, total: tuple[Any, ...], tables: Any) -> Statistics:
+        """The clusters' statistics, from these sums."""
+
+    @abstractmethod
+    def pair_groups(
+        self, by_label: LabelOrder, tables: Any, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Nodes:
+        """log probability of the last sweep's labels within pairs of its clusters; a sum that is surely below -margin
+        may be cut short, and is minus infinity then."""
+
+    @abstractmethod
+    def side_groups(
+        self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Any
+    ) -> Nodes:
+        """Write the sublabels of whole clusters; sums of their subclusters about the clusters' origins."""
+
+    @abstractmethod
+    def finish_sides(self, total: tuple[Any, ...], origins: Any) -> Statistics:
+        """The subclusters' statistics, from these sums."""
+
+    def origins_of(self, members: Sequence[IntArray]) -> Any:
+        """A point of each cluster (any will do), about which sums are taken; None where none is needed."""
+        return None
+
+    def packed(self, nodes: Nodes) -> Nodes:
+        """Sums as they travel between machines."""
+        return nodes
+
+    def unpacked(self, nodes: Nodes) -> Nodes:
+        """The inverse."""
+        return nodes
+
+    # Clusters with their parameters integrated out (`collapsed`), and single points.
+
+    @abstractmethod
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        """So many empty clusters."""
+
+    @abstractmethod
+    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
+        """Clusters from their statistics, and empty ones up to so many."""
+
+    @abstractmethod
+    def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
+        """The statistics of the first clusters of a bundle."""
+
+    def log_marginals(self, model: Model, bundle: Any, count: int) -> Float64Array:
+        """log marginal likelihood of each of the first clusters."""
+        found: Float64Array = collapsed.log_marginals(bundle, 0, count)
+        if model.outlier_prior is not None:
+            found[0] = self.outlier_log_marginal(model, bundle)
+        return found
+
+    def outlier_log_marginal(self, model: Model, bundle: Any) -> float:
+        """Of the outlier component, which is the first cluster, by its own prior."""
+        assert model.outlier_prior is not None
+        return float(model.outlier_prior.log_marginal_likelihood(self.statistics_of(model, bundle, 1))[0])
+
+    @abstractmethod
+    def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
+        """Add a point to the statistics in row k, or take it out."""

@@ -1,0 +1,167 @@
+"""Rows in fixed chunks, and the threads that go over them.
+
+Chunks depend on the data's shape alone and sums run in a fixed order (`ordered_sums`), so that no result depends on the
+number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.numerics import labels as label_loops
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups
+
+CHUNK_BYTES = 1 << 20
+"""A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
+SUMS_AT_ONCE = 32 << 20
+"""Bytes of sums of groups that are kept at once, on all threads."""
+
+
+class Stretch(NamedTuple):
+    """Which part of all rows some data are: whole groups of chunks."""
+
+    first_row: int
+    bounds: IntArray
+    """Edges of its chunks, the first of them 0."""
+    first_group: int
+    groups: IntArray
+    """First chunk of each of its groups, the first of them 0, and the end of the last."""
+
+    @classmethod
+    def whole(cls, n_rows: int, bytes_per_row: int) -> Stretch:
+        """All rows."""
+        bounds = chunk_bounds(n_rows, bytes_per_row)
+        return cls(0, bounds, 0, group_edges(len(bounds) - 1))
+
+    def part(self, first: int, last: int) -> Stretch:
+        """The groups first to last of all rows."""
+        chunks = self.groups[first : last + 1]
+        bounds = self.bounds[chunks[0] : chunks[-1] + 1]
+        return Stretch(int(bounds[0]), bounds - bounds[0], first, chunks - chunks[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.bounds[-1])
+
+
+class Chunks:
+    """The chunks of some rows, with threads."""
+
+    def __init__(self, stretch: Stretch, n_jobs: int) -> None:
+        self.stretch = stretch
+        self.bounds = stretch.bounds
+        self.n_rows = stretch.n_rows
+        self.n_jobs = n_jobs
+        self.pool = ThreadPoolExecutor(n_jobs) if n_jobs > 1 else None
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+
+    def run(self, task: Callable[[int, int], None], length: int, parts: int) -> None:
+        """Do task(begin, end) for so many parts of a length, on all threads; with one thread, all of it at once."""
+        if self.pool is None or length < 2:
+            task(0, length)
+        else:
+            edges = even_edges(length, min(parts, length)).tolist()
+            for _ in self.pool.map(task, edges[:-1], edges[1:]):
+                pass
+
+    def sum_groups(self, task: Callable[[int, int], tuple[Any, ...]], numbers: int) -> Nodes:
+        """What task(begin, end) sums for the groups begin to end (arrays with a leading axis, so many numbers a group),
+        on all threads."""
+        edges = self.blocks(numbers)
+        nodes: Nodes = {}
+
+        def reduced(begin: int, end: int) -> Nodes:
+            return self.reduced(begin, task(begin, end))
+
+        if self.pool is None or len(edges) < 3:
+            found = [reduced(begin, end) for begin, end in itertools.pairwise(edges)]
+        else:
+            found = list(self.pool.map(reduced, edges[:-1], edges[1:]))
+        for its_nodes in found:
+            nodes.update(its_nodes)
+        return nodes
+
+    def sum_clusters(self, clusters: int, task: Callable[[int, int, int], tuple[Any, ...]], numbers: int) -> Nodes:
+        """What task(cluster, begin, end) sums for the groups begin to end and one cluster after the other, on all
+        threads; each finds arrays with axes of groups and of one cluster."""
+        blocks = list(itertools.pairwise(self.blocks(numbers)))
+        # Clusters differ in size: many parts, so that no thread waits long for another.
+        tasks = [(cluster, *block) for cluster in range(clusters) for block in blocks]
+        found: list[list[Nodes]] = [[] for _ in range(clusters)]
+
+        def start(first: int, last: int) -> None:
+            for cluster, begin, end in tasks[first:last]:
+                found[cluster].append(self.reduced(begin, task(cluster, begin, end)))
+
+        self.run(start, len(tasks), len(tasks))
+        return side_by_side(found)
+
+    def reduced(self, begin: int, sums: tuple[Any, ...]) -> Nodes:
+        """The nodes of the tree of sums that groups from `begin` on fill."""
+        return reduce_groups(self.stretch.first_group + begin, sums)
+
+    def blocks(self, numbers: int) -> list[int]:
+        """Edges of blocks of groups whose sums, so many numbers a group, can be kept at once."""
+        first, count = self.stretch.first_group, len(self.stretch.groups) - 1
+        most = min(
+            SUMS_AT_ONCE // (8 * numbers * self.n_jobs), count if self.pool is None else count // (4 * self.n_jobs)
+        )
+        return [edge - first for edge in block_edges(first, first + count, power_of_two(most))]
+
+    def group_rows(self) -> IntArray:
+        """First row of each group, and the end of the last."""
+        edges: IntArray = self.bounds[self.stretch.groups]
+        return edges
+
+    @property
+    def row_type(self) -> Any:
+        """Of row numbers: loops over them are compiled once."""
+        return np.int32 if self.n_rows < 2**31 else np.int64
+
+    def sort(self, labels: IntArray, count: int) -> LabelOrder:
+        """Each chunk's rows in order of their labels, of which there are `count`."""
+        chunks = len(self.bounds) - 1
+        order = LabelOrder(np.empty(self.n_rows, np.int32), np.empty((chunks, count + 1), np.int64))
+
+        def sort_part(begin: int, end: int) -> None:
+            label_loops.sort_chunks(labels, self.bounds[begin : end + 1], order.starts[begin:end], order.rows)
+
+        self.run(sort_part, chunks, 4 * self.n_jobs)
+        return order
+
+    def members(self, by_label: LabelOrder, clusters: IntArray) -> list[IntArray]:
+        """The row numbers of each of these clusters, in order."""
+        sizes = (by_label.starts[:, clusters + 1] - by_label.starts[:, clusters]).sum()
+        rows: IntArray = np.empty(int(sizes), self.row_type)
+        ends = np.zeros(len(clusters) + 1, np.int64)
+        label_loops.collect_members(by_label.rows, by_label.starts, self.bounds, clusters, ends[1:], rows)
+        return [rows[begin:end] for begin, end in itertools.pairwise(ends.tolist())]
+
+
+def side_by_side(found: list[list[Nodes]]) -> Nodes:
+    """The sums of several clusters, each in pieces, as sums of all of them."""
+    every = [{node: sums for piece in pieces for node, sums in piece.items()} for pieces in found]
+    return {node: tuple(map(np.concatenate, zip(*(own[node] for own in every), strict=True))) for node in every[0]}
+
+
+def chunk_bounds(rows: int, bytes_per_row: int) -> IntArray:
+    """Edges of the chunks: a function of the data's shape alone, so that sums do not depend on the threads."""
+    largest = min(max(CHUNK_BYTES // bytes_per_row, 4096), 32768)
+    # Not too small either: in each chunk the last block of a cluster's points is only partly filled.
+    chunks = max(-(-rows // largest), min(8, rows // 10_000), 1)
+    return even_edges(rows, chunks)
+
+
+def even_edges(length: int, parts: int) -> IntArray:
+    """Where each of so many nearly equal parts begins, and where the last one ends."""
+    return np.arange(parts + 1) * length // parts

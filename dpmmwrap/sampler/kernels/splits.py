@@ -1,0 +1,68 @@
+"""Which splits their statistics accept, compiled by numba."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.numerics.special import compiled, new_array
+from dpmmwrap.partitions.dirichlet_process import split_ratios
+
+
+class Rules(NamedTuple):
+    """How moves are accepted."""
+
+    outliers: Any
+    """How many of the first clusters are outlier components, which do not move."""
+    alpha: Any
+    printed: Any
+    """Whether the merge ratio is the inverse of the split's, not the reference package's."""
+    full: Any
+    """Whether the probability of the proposed sublabels is counted."""
+    latest: Any
+    """Clusters that have been as they are since this iteration may move."""
+
+
+class MoveCandidates(NamedTuple):
+    """The moves that their own statistics accept."""
+
+    split_ratios: Any
+    """log H of splitting each cluster; minus infinity where a side is empty."""
+    splits: Any
+    """The clusters that split."""
+    splits_proposed: Any
+    one: Any
+    other: Any
+    """The pairs that may merge."""
+    margins: Any
+    """By how much their log H is above -neg_log_uniform, the probability of the reverse proposal left out."""
+    merges_proposed: Any
+    empty: Any
+    """How many clusters have no points."""
+
+
+@compiled
+def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
+    """log H of all splits; the clusters that split and how many could; those that may merge; how many are empty.
+
+    Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
+    With the full ratio the probability of the proposed sublabels is counted. O(K).
+    """
+    ratios = split_ratios(rules.alpha, sides, log_marginal)
+    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
+    found, others, proposed, empty = 0, 0, 0, 0
+    for k in range(rules.outliers, len(counts)):
+        empty += counts[k] == 0.0
+        if rules.full:
+            ratios[k] -= records[k]["proposal_log_prob"]
+        if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
+            proposed += 1
+            if ratios[k] + neg_log_uniform[k] > 0.0:
+                splits[found] = k
+                found += 1
+                continue
+        if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
+            candidates[others] = k
+            others += 1
+    return ratios, splits[:found], proposed, candidates[:others], empty
