@@ -223,7 +223,7 @@ def test_counts_too(tmp_path: Path) -> None:
     [
         ({"n_draws": -1}, "n_draws should be a whole number"),
         ({"thin": 0}, "thin should be a whole number"),
-        ({"n_chains": 0}, "n_chains should be a whole number"),
+        ({"n_chains": 0}, "n_chains should be auto or a whole number"),
         ({"loss": "other"}, "loss should be"),
         ({"backend": "julia"}, "draws and several chains need the built-in sampler"),
     ],
