@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.mixture import load
     from dpmmwrap.model.data_prior import DataPrior
+    from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
 
@@ -27,8 +28,11 @@ __all__ = [
     "Dask",
     "DataPrior",
     "Dirichlet",
+    "DirichletProcess",
+    "FiniteMixture",
     "Julia",
     "Native",
+    "PitmanYor",
     "SphericalNIG",
     "SplitNet",
     "__version__",
@@ -47,6 +51,9 @@ _HOMES = {
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",
     "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
+    "DirichletProcess": "dpmmwrap.partitions",
+    "FiniteMixture": "dpmmwrap.partitions",
+    "PitmanYor": "dpmmwrap.partitions",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
     "load": "dpmmwrap.mixture",

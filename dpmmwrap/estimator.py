@@ -7,7 +7,6 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -30,11 +29,11 @@ from dpmmwrap.model.parameters import (
     check_value,
     with_nested,
 )
-from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, run_settings
+from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.partitions import PartitionPrior, partition_prior
 from dpmmwrap.posterior.answer import LOSSES
 from dpmmwrap.posterior.fitted import keep
 from dpmmwrap.posterior.mixin import PosteriorMixin
@@ -50,9 +49,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     alpha : float or "auto", default="auto"
         Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it (Escobar and West
         1995); with Julia by the reference's own ratio it is 10.
-    alpha_prior : (float, float), default=(1, 1)
-        Shape and rate of the Gamma prior of a concentration that is learned. The default expects few clusters, and data
-        that have many soon outweigh it.
+    partition_prior : "dirichlet", "pitman-yor", "finite", or a prior such as `PitmanYor(1.0, 0.3)`, default="dirichlet"
+        The prior over partitions: a Dirichlet process with the concentration `alpha`; a Pitman-Yor process, for many
+        small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` has
+        another Gamma prior of a concentration that is learned.
     family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
         What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
         tables of numeric and categorical columns.
@@ -128,7 +128,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     covariance_reason_ : str
         Why it was chosen.
     alpha_ : float
-        The concentration that goes with the labels; with draws, its mean.
+        The concentration that goes with the labels (gamma of a finite mixture); with draws, its mean.
+    partition_prior_ : DirichletProcess, PitmanYor or FiniteMixture
+        The prior over partitions, with the parameters that go with the labels in `values`.
     prior_kappa_, prior_width_, prior_strength_ : float or None
         Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
     log_posterior_ : float
@@ -179,8 +181,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     --------
     Three groups, and nothing said about their number:
 
-    >>> import numpy as np
-    >>> from dpmmwrap import DPMM
+    >>>     >>> from dpmmwrap import DPMM
     >>> X = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)) + 8 * k for k in range(3)])
     >>> model = DPMM(init="kmeans", random_state=0).fit(X)
     >>> model.n_clusters_
@@ -199,7 +200,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     _parameter_constraints: ClassVar[Constraints] = {
         "alpha": [AUTO, POSITIVE],
-        "alpha_prior": ["no_validation"],
+        "partition_prior": ["no_validation"],
         "family": [StrOptions(set(FAMILIES))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "categorical": ["no_validation"],
@@ -224,7 +225,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self,
         *,
         alpha: float | str = "auto",
-        alpha_prior: tuple[float, float] = ALPHA_PRIOR,
+        partition_prior: str | PartitionPrior = "dirichlet",
         family: str = "gaussian",
         covariance_type: str = "auto",
         categorical: Any = None,
@@ -245,7 +246,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
-        self.alpha_prior = alpha_prior
+        self.partition_prior = partition_prior
         self.family = family
         self.covariance_type = covariance_type
         self.categorical = categorical
@@ -334,10 +335,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         """Refuse what makes no sense."""
         check_parameters(self)
         as_backend(self.backend)
-        if np.shape(self.alpha_prior) != (2,):
-            raise ValueError(f"alpha_prior should be two numbers, a shape and a rate, not {self.alpha_prior!r}")
-        for name, number in zip(("shape", "rate"), self.alpha_prior, strict=True):
-            check_value(f"alpha_prior's {name}", number, [POSITIVE])
+        partition_prior(self.partition_prior, self.alpha)
         if self.family != "mixed" and self.categorical is not None:
             raise ValueError("categorical columns need the family mixed")
         if self.family != "gaussian" and self.covariance_type not in ("auto", "diag"):
@@ -363,7 +361,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         elif backend.name == "dask":
             prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = ModelOptions(self.prior, self.family, self.covariance_type, self.alpha, self.alpha_prior)
+        options = ModelOptions(self.prior, self.family, self.covariance_type, partition_prior_of(self, backend))
         choice = choose_model(options, read, only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))

@@ -74,6 +74,9 @@ class Mixture:
     too; means and covariances are in its units."""
     restored: Restored | None = None
     """How to get all columns of the data back, where constant ones and copies were left out."""
+    size_shift: float = 0.0
+    """Added to each cluster's points in its weight, by the prior over partitions: minus the discount of a Pitman-Yor
+    process, gamma of a finite mixture."""
 
     @classmethod
     def from_labels(
@@ -205,7 +208,8 @@ class Mixture:
     @cached_property
     def weights(self) -> Float64Array:
         """Each cluster's share; with an outlier component they sum to one less its weight."""
-        return np.asarray((1 - self.outlier_weight) * self.counts / self.counts.sum())
+        sizes = self.counts + self.size_shift
+        return np.asarray((1 - self.outlier_weight) * sizes / sizes.sum())
 
     @property
     def means(self) -> Float64Array:
@@ -517,7 +521,7 @@ class Mixture:
         """
         arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
         arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
-        arrays |= {"outlier_weight": self.outlier_weight}
+        arrays |= {"outlier_weight": self.outlier_weight, "size_shift": self.size_shift}
         arrays |= {} if self.columns is None else self.columns.arrays()
         arrays |= {} if self.feature_names is None else {"feature_names": np.array(self.feature_names, dtype=str)}
         arrays |= {} if self.preparation is None else self.preparation.arrays()
@@ -567,7 +571,7 @@ def load(path: str | Path) -> Mixture:
         names = prior_named(family).FIELDS
     except KeyError:
         raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
-    arrays = read_arrays(path, required=names, optional=("feature_names",))
+    arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
     try:
         columns = Columns.read(path) if family == "mixed" else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
@@ -575,7 +579,10 @@ def load(path: str | Path) -> Mixture:
         draws = Draws.read(path, "draws_")
         called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
         weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
-        mixture = Mixture(head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored)
+        shift = float(arrays.get("size_shift", 0.0))
+        mixture = Mixture(
+            head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored, shift
+        )
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
         factor = getattr(posterior, "cholesky", np.zeros(1))

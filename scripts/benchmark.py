@@ -34,6 +34,7 @@ from dpmmwrap.backends import Julia, Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
@@ -63,8 +64,8 @@ def fastest(*tasks: Callable[[], Any], repetitions: int = 15) -> list[float]:
 def settled_chain(X: np.ndarray, y: np.ndarray, n_jobs: int = 1, warm: int = 10, exact: bool = False) -> Chain:
     """A chain at the true clusters, after a few iterations; exact moves, which come now and then, are asked for."""
     settings = Settings(
-        10.0, NIW.from_data(X), make_initializer("random"), 10**6, 5, 0, init_clusters=y, n_jobs=n_jobs,
-        restart_after=10, exact_moves=exact,
+        DirichletProcess(10.0), NIW.from_data(X), make_initializer("random"), 10**6, 5, 0, init_clusters=y,
+        n_jobs=n_jobs, restart_after=10, exact_moves=exact,
     )  # fmt: skip
     settings.bind(X, settings.full_ratio)
     chain = Chain(X, settings)

@@ -21,7 +21,7 @@ from dpmmwrap import DPMM, NIW
 from dpmmwrap.backends.dask import on_workers
 from dpmmwrap.backends.dask.files import open_lazily
 from dpmmwrap.datasets import generate
-from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
@@ -84,8 +84,8 @@ def calls() -> list[Row]:
 
 def settings_of(prior: Any, labels: Any, n_jobs: int) -> Settings:
     return Settings(
-        1.0, prior, make_initializer("kmeans"), max_iter=10**6, min_cluster_age=3, seed=0, init_clusters=labels,
-        alpha_prior=ALPHA_PRIOR, restart_after=10, n_jobs=n_jobs,
+        DirichletProcess(), prior, make_initializer("kmeans"), max_iter=10**6, min_cluster_age=3, seed=0,
+        init_clusters=labels, restart_after=10, n_jobs=n_jobs,
     )  # fmt: skip
 
 

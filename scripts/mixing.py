@@ -17,8 +17,8 @@ from arviz_stats.base import array_stats
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.model.choice import concentration
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import single_points, split_merge
@@ -47,7 +47,7 @@ def searched(X: Any) -> Chain:
     """A chain at the end of its search."""
     X = np.ascontiguousarray(X - X.mean(axis=0), dtype=np.float32)
     settings = Settings(
-        **concentration("auto"), prior=NIW.from_data(X), initializer=make_initializer("kmeans"), max_iter=100,
+        DirichletProcess(), prior=NIW.from_data(X), initializer=make_initializer("kmeans"), max_iter=100,
         min_cluster_age=3, seed=0, restart_after=10, n_draws=1,
     )  # fmt: skip
     settings.bind(X, settings.full_ratio)
@@ -59,7 +59,7 @@ def searched(X: Any) -> Chain:
 
 def mix(chain: Chain, proposal: Any, iterations: int) -> Mixed:
     context, state = chain.context, chain.state
-    partition = partition_of(context, state.alpha, state.labels.copy(), state.known.clusters)
+    partition = partition_of(context, state.partition_prior, state.labels.copy(), state.known.clusters)
     founders = single_points.likely_founders(next_key(chain.rng), partition, context)
     tools = chain.tools._replace(proposal=proposal).with_founders(founders, context, chain.embed)
     moves, seen = np.zeros(4, np.int64), np.empty((2, iterations))

@@ -27,6 +27,7 @@ from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.cells import many_clusters
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.diagnostics import diagnostic
 from dpmmwrap.sampler.settings import Settings
@@ -70,7 +71,7 @@ def row(*cells: Any) -> None:
 def distance(context: Any, expected: exact.Expected, name: str, draws: int) -> Apart:
     """Of draws by some moves from what enumeration says."""
     moves, points = MOVES[name], context.data.n_rows
-    if moves is not None and context.settings.alpha_prior is not None:
+    if moves is not None and context.settings.partition_prior.learned:
         moves = (*moves, "alpha")
     with few_of_each():
         seen = run(context, draws, moves, SEED, uneven_founders(points), thin=THIN.get(name, 1))
@@ -228,8 +229,8 @@ def starts(arguments: argparse.Namespace) -> None:
 def chain_from(X: Any, y: Any, prior: NIW, first: str, seed: int, draws: int) -> Any:
     """The draws of one chain."""
     settings = Settings(
-        1.0, prior, make_initializer("kmeans"), max_iter=100, min_cluster_age=3, seed=seed, restart_after=10,
-        alpha_prior=ALPHA_PRIOR, n_draws=draws, thin=5, keep_labels=False,
+        DirichletProcess(), prior, make_initializer("kmeans"), max_iter=100, min_cluster_age=3, seed=seed,
+        restart_after=10, n_draws=draws, thin=5, keep_labels=False,
     )  # fmt: skip
     if first == "many":
         settings = replace(settings, init_clusters=many_clusters(X, seed, prior.embedder(X), X.shape[1]))

@@ -28,6 +28,7 @@ from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
 STARTS = ("kmeans", "splitnet")
@@ -118,7 +119,7 @@ def cost(sets: int, points: int) -> None:
         starts = {name: make_initializer(name) for name in STARTS}
         times: dict[str, list[list[float]]] = {name: [] for name in STARTS}
         for start in starts.values():
-            start.bind(X, SplitCriterion(NIW.reference(dim), 10.0))
+            start.bind(X, SplitCriterion(NIW.reference(dim), DirichletProcess(10.0)))
             start(members, rng)
         for repetition in range(10 * sets):
             for name, start in starts.items():

@@ -303,8 +303,8 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"max_iter": 0}, "max_iter should be auto or a whole number of at least 1, not 0"),
         ({"n_draws": True}, "n_draws should be a whole number of at least 0, not True"),
         ({"alpha": float("inf")}, "alpha should be auto or a finite number above 0, not inf"),
-        ({"alpha_prior": (1.0,)}, "alpha_prior should be two numbers, a shape and a rate, not (1.0,)"),
-        ({"alpha_prior": (1.0, 0)}, "alpha_prior's rate should be a finite number above 0, not 0"),
+        ({"partition_prior": "chinese"}, "partition_prior should be dirichlet, pitman-yor, finite or a prior such as"),
+        ({"partition_prior": "finite", "alpha": 2.0}, "alpha is for partition_prior dirichlet, not 'finite'"),
         ({"init": "magic"}, "init should be one of random, kmeans, splitnet or a callable, not 'magic'"),
         (
             {"backend": "fortran"},

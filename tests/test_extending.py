@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import Initializer, make_initializer
@@ -37,7 +38,7 @@ def skeleton(name: str) -> dict[str, Any]:
 def settings_for(X: np.ndarray, prior: Any, **changes: Any) -> Settings:
     options: dict[str, Any] = {"initializer": make_initializer("kmeans"), "max_iter": 30}
     options |= {"min_cluster_age": 2, "seed": 0} | changes
-    return Settings(10.0, prior, **options)
+    return Settings(DirichletProcess(10.0), prior, **options)
 
 
 def test_the_family_finds_clusters_of_waiting_times() -> None:

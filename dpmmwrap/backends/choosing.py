@@ -22,6 +22,7 @@ class Needs(NamedTuple):
     """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
     remote: bool = False
     """Whether the points are on the workers of a Dask cluster."""
+    partition_prior: str = "dirichlet"
 
 
 class Choice(NamedTuple):
@@ -75,6 +76,8 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
     """What only the built-in sampler can do, in a sentence without its end; None if Julia can do it all."""
     if needs.sampling:
         return "draws and several chains need the built-in sampler"
+    if needs.partition_prior != "dirichlet":
+        return f"the partition prior {needs.partition_prior} needs the built-in sampler or Dask"
     if ratio == "printed":
         return "the ratio printed needs the built-in sampler"
     if needs.family not in JULIA_FAMILIES:

@@ -93,7 +93,7 @@ def result_of(
         chain.trace,
         any(result.interrupted for result in found),
         log_posterior=chain.best.log_posterior,
-        alpha=chain.best.alpha,
+        partition_prior=chain.best.partition_prior,
         chain=number,
         prior=chain.best.prior,
         traces=[result.trace for result in begun],
@@ -144,9 +144,11 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Lear
     if hyperprior is not None:
         values = np.array([[hyperprior.summary(sample.prior) for sample in chain] for chain in samples])
         learned = {f"prior_{name}": values[:, :, place] for place, name in enumerate(Summary._fields)}
+    if "discount" in samples[0][0].partition_prior.parameters:
+        learned["discount"] = np.array([[sample.partition_prior.values[1] for sample in chain] for chain in samples])
     draws = Draws(
         n_clusters=np.array([[sample.n_clusters for sample in chain] for chain in samples]),
-        alpha=np.array([[sample.alpha for sample in chain] for chain in samples]),
+        alpha=np.array([[sample.partition_prior.alpha for sample in chain] for chain in samples]),
         log_posterior=np.array([[sample.log_posterior for sample in chain] for chain in samples]),
         weights=weights,
         splits=moves[:, :, 0],

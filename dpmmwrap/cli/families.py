@@ -79,6 +79,10 @@ def problems(options: dict[str, Any]) -> list[str]:
             "--prior FILE is for --family gaussian and multinomial, not mixed.",
         ),
         (
+            options["alpha_prior"] != (1.0, 1.0) and options["partition_prior"] != "dirichlet",
+            "--alpha-prior is for --partition-prior dirichlet.",
+        ),
+        (
             any(options[name] != "auto" for name in ("prior_kappa", "prior_width", "prior_strength"))
             and (options["prior"] != "data" or family == "multinomial"),
             "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns.",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "word_or_number"]
 
-SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "alpha_prior")
+SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "partition_prior")
 """Options that the estimator calls by the same names."""
 BYTES = 64
 """Of what is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
@@ -269,11 +269,16 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "prior": with_numbers(task.prior, options),
         "random_state": options["seed"],
     }
+    given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
+    if options["alpha_prior"] != (1.0, 1.0):
+        from dpmmwrap.partitions import DirichletProcess
+
+        given |= {"alpha": "auto", "partition_prior": DirichletProcess(options["alpha"], options["alpha_prior"])}
     if options["categorical"] is not None:
         from dpmmwrap.files import find_columns
 
         given["categorical"] = list(find_columns(options["categorical"], tuple(task.data.X), task.source))
-    return given | {name: options[name] for name in SAME_NAME if options[name] is not None}
+    return given
 
 
 def with_numbers(prior: Any, options: dict[str, Any]) -> Any:

@@ -195,6 +195,15 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Of a concentration that is learned: shape and rate of its Gamma prior.",
     ),
     model(
+        "--partition-prior",
+        metavar="PRIOR",
+        default="dirichlet",
+        show_default=True,
+        help="Prior over partitions: dirichlet; pitman-yor, for many small clusters; finite, for a number of clusters "
+        "that does not grow with the points. Numbers may follow: pitman-yor:CONCENTRATION,DISCOUNT (each may be auto) "
+        "or finite:GAMMA,RATE.",
+    ),
+    model(
         "--outlier-weight",
         type=click.FloatRange(0, 1, max_open=True),
         metavar="SHARE",

@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         # Only its lengths are asked for.
         search = search_length(model.max_iter)
         settings = Settings(
-            1.0, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
+            nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
         )
         chains = (
             1

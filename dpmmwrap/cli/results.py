@@ -145,10 +145,7 @@ def outliers_of(fitted: Fitted) -> int:
 
 def prior_clusters(model: DPMM) -> list[int]:
     """The middle nine tenths of the number of clusters that the prior of the partition expects of these points."""
-    from dpmmwrap.partitions.dirichlet_process import cluster_probabilities
-
-    alpha = model.alpha_prior if model.alpha == "auto" else float(model.alpha)
-    below = cluster_probabilities(len(model.labels_), alpha).cumsum()
+    below = model.partition_prior_.cluster_probabilities(len(model.labels_)).cumsum()
     return [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
 
 

@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_sets, split_log_hastings
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 
@@ -72,7 +73,7 @@ def by_start(start: Initializer, seed: int) -> Splitter:
 
     def split(sets: Float32Array) -> list[UInt8Array]:
         count, n, dim = sets.shape
-        start.bind(sets.reshape(-1, dim), SplitCriterion(NIW.reference(dim), TEST_CONCENTRATION))
+        start.bind(sets.reshape(-1, dim), SplitCriterion(NIW.reference(dim), DirichletProcess(TEST_CONCENTRATION)))
         members: list[IntArray] = list(np.arange(count * n).reshape(count, n))
         return start(members, np.random.default_rng(seed))
 

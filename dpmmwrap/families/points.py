@@ -18,6 +18,8 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Chunks
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes
+from dpmmwrap.partitions.gibbs_type import GibbsType
+from dpmmwrap.partitions.hastings import MergeRule
 
 
 class Merges(NamedTuple):
@@ -79,8 +81,7 @@ class FamilyPoints(ABC):
         model: Model,
         known: ClusterPosteriors,
         candidates: IntArray,
-        alpha: float,
-        printed: bool,
+        rule: MergeRule,
         neg_log_uniform: Float64Array,
     ) -> Merges:
         """The pairs of candidates whose log Hastings ratio is above minus their `neg_log_uniform`."""
@@ -88,12 +89,12 @@ class FamilyPoints(ABC):
     # Drawn parameters.
 
     @abstractmethod
-    def draw_parameters(self, model: Model, alpha: float, known: ClusterPosteriors, key: Any) -> Any:
-        """Weights and parameters of clusters and subclusters drawn from their posteriors; a tuple whose first array has
-        an entry for each cluster."""
+    def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> Any:
+        """Weights, by the prior over partitions, and parameters of clusters and subclusters, all drawn from their
+        posteriors; a tuple whose first array has an entry for each cluster."""
 
     @abstractmethod
-    def draw_clusters(self, model: Model, alpha: float, bundle: Any, count: int, key: Any) -> Any:
+    def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Any:
         """The same of the first clusters of a bundle, without subclusters."""
 
     def tables(self, drawn: Any) -> Any:

@@ -20,7 +20,7 @@ from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins
-from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
 
@@ -30,13 +30,6 @@ CLUSTERS = 20
 """In many dimensions full covariances are tried only where so many clusters would have more points than dimensions."""
 LARGEST_FULL_DIM = 200
 """Beyond, they are not tried at all: an iteration would take seconds."""
-
-
-def concentration(alpha: float | str, prior: tuple[float, float] = ALPHA_PRIOR) -> dict[str, Any]:
-    """The settings of a concentration that is fixed, or learned ("auto") with a Gamma prior of this shape and rate."""
-    if isinstance(alpha, str):
-        return {"alpha": 1.0, "alpha_prior": (float(prior[0]), float(prior[1]))}
-    return {"alpha": float(alpha)}
 
 
 class Choice(NamedTuple):
@@ -61,8 +54,7 @@ class ModelOptions(NamedTuple):
     prior: Any = None
     family: str = "gaussian"
     covariance_type: str = "auto"
-    alpha: float | str = "auto"
-    alpha_prior: tuple[float, float] = ALPHA_PRIOR
+    partition_prior: PartitionPrior = DirichletProcess()
 
     @property
     def fixed(self) -> defaults.Fixed:
@@ -219,7 +211,7 @@ def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options:
     points = spread_ties(points, tied_steps(points))
     prior, hyperprior, n_cells = scale.start(kind, options.fixed)
     settings = Settings(
-        **concentration(options.alpha, options.alpha_prior), prior=prior, hyperprior=hyperprior,
+        options.partition_prior, prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
         n_chains=1 if defaults.is_costly(kind, scale.dim) else 2,
         other_starts=(kmeans_bins(points, n_cells, seed=0),),

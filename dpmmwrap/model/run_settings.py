@@ -10,12 +10,13 @@ from scipy.sparse import issparse
 from dpmmwrap.backends import Auto
 from dpmmwrap.backends.choosing import Needs
 from dpmmwrap.families.gaussian.defaults import is_costly
-from dpmmwrap.model.choice import Choice, concentration
+from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.data_prior import is_default, learned_names
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.partitions import PartitionPrior, partition_prior
 from dpmmwrap.sampler.settings import FULL_RATIOS, Progress, Settings, chain_count, search_length
 from dpmmwrap.starts import Initializer, NetworkUnavailable, check_torch, make_initializer
 
@@ -36,6 +37,7 @@ def needs_of(model: DPMM, read: Read) -> Needs:
         sampling=model.n_draws > 0 or model.n_chains not in ("auto", 1),
         to_learn=what_to_learn(model, read),
         remote=is_remote(read.points),
+        partition_prior=partition_prior(model.partition_prior, model.alpha).name,
     )
 
 
@@ -73,18 +75,28 @@ def loops_of(model: DPMM, read: Read) -> tuple[str, ...]:
     return ("full", "diag") if kind == "auto" and read.points.shape[1] > 1 else ("full" if kind == "auto" else kind,)
 
 
+def is_plain_reference(backend: Auto) -> bool:
+    return backend.name == "julia" and backend.ratio not in FULL_RATIOS
+
+
+def partition_prior_of(model: DPMM, backend: Auto) -> PartitionPrior:
+    asked = partition_prior(model.partition_prior, model.alpha)
+    if backend.ratio == "reference" and asked.name != "dirichlet":
+        raise ValueError(f"the ratio reference is for the Dirichlet process, not for {asked.name}")
+    return asked.at((JULIA_ALPHA,)).fixed() if asked.learned and is_plain_reference(backend) else asked
+
+
 def run_settings(
     model: DPMM, choice: Choice, backend: Auto, initializer: Initializer, seed: int, truth: Any,
     progress: Progress | None,
 ) -> Settings:  # fmt: skip
     """Everything that decides a fit, apart from the data."""
-    julia = backend.name == "julia"
-    plain = julia and backend.ratio not in FULL_RATIOS
+    plain = is_plain_reference(backend)
     return Settings(
-        **concentration(JULIA_ALPHA if plain and model.alpha == "auto" else model.alpha, model.alpha_prior),
-        prior=choice.prior,
+        partition_prior_of(model, backend),
+        choice.prior,
         # Julia's sampler learns no prior.
-        hyperprior=None if julia else choice.hyperprior,
+        hyperprior=None if backend.name == "julia" else choice.hyperprior,
         initializer=initializer,
         **search_length(JULIA_ITERATIONS if plain and model.max_iter == "auto" else model.max_iter),
         seed=seed,

@@ -14,6 +14,7 @@ from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.model.choice import short_chains
 from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
@@ -41,7 +42,7 @@ class FittedPrior(NamedTuple):
     """Of each of the points; -1 for outliers."""
     prior: Prior
     hyperprior: LearnedPrior
-    alpha: float
+    partition_prior: PartitionPrior
     outlier_weight: float = 0.0
     outlier_prior: Any = None
 
@@ -63,7 +64,7 @@ def clusters_at(fitted: FittedPrior, points: Points, labels: IntArray, setting: 
     """The number of clusters that a short chain finds if a setting is so many times what it is."""
     is_alpha = setting == "alpha"
     settings = Settings(
-        alpha=fitted.alpha * factor if is_alpha else fitted.alpha,
+        partition_prior=fitted.partition_prior.scaled(factor if is_alpha else 1.0),
         prior=fitted.prior if is_alpha else fitted.hyperprior.scaled(fitted.prior, setting, factor),
         initializer=make_initializer("kmeans"),
         max_iter=ITERATIONS,

@@ -13,8 +13,10 @@ from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.partitions.dirichlet_process import log_joint_with_outliers
+from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Answer(NamedTuple):
     labels: IntArray
     mixture: Mixture
     log_posterior: float
-    alpha: float
+    partition_prior: PartitionPrior
     prior: Prior
     confidence: Float64Array | None = None
     diagnostics: list[Diagnostic] | None = None
@@ -44,27 +46,30 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
     cluster comes first."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     draws, prior = result.draws, result.prior or settings.prior
+    partition_prior = result.partition_prior or settings.partition_prior
     best, statistics = best_of_search(result, settings.outlier_prior is not None)
 
     def found() -> Mixture:
         """Of the best clustering that the search has met."""
         if statistics is not None:
-            return Mixture.from_statistics(statistics, prior, *outliers, columns)
-        return Mixture.from_labels(X, best, prior, *outliers, columns)
+            own = Mixture.from_statistics(statistics, prior, *outliers, columns)
+        else:
+            own = Mixture.from_labels(X, best, prior, *outliers, columns)
+        return replace(own, size_shift=partition_prior.shift)
 
     if draws is None:
         mixture = found()
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
-        return Answer(best, mixture, log_posterior, float(result.alpha), prior)
+        return Answer(best, mixture, log_posterior, partition_prior, prior)
     from dpmmwrap.posterior.diagnostics import diagnose, disagreement
 
-    alpha, diagnostics = float(draws.alpha.mean()), diagnose(draws)
+    partition_prior, diagnostics = mean_of_draws(draws, partition_prior), diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
     said = (diagnostics, () if doubt is None else (doubt,))
     if draws.labels is None:
-        return Answer(best, found(), float(result.log_posterior), alpha, prior, None, *said)
+        return Answer(best, found(), float(result.log_posterior), partition_prior, prior, None, *said)
     from dpmmwrap.posterior.matching import confidence
     from dpmmwrap.posterior.representative import representative
     from dpmmwrap.posterior.singletons import claim_singletons
@@ -78,11 +83,14 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
             else f"{claimed.rows:,} rows that no cluster claims in most draws are"
         )
         said = (diagnostics, (*said[1], f"{rows} with the likeliest one: confidence_ says how unsure that is"))
-    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers)
+    shifts = partition_prior.shift if draws.discount is None else -draws.discount.ravel()
+    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts)
     prior = best_prior(X, labels, settings, prior)
-    mixture = replace(Mixture.from_labels(X, labels, prior, *outliers, columns), averaged=averaged)
-    log_posterior = log_posterior_of(X, labels, settings, alpha, prior)
-    return Answer(labels, mixture, log_posterior, alpha, prior, confidence(draws.kept_labels, labels), *said)
+    mixture = Mixture.from_labels(X, labels, prior, *outliers, columns)
+    mixture = replace(mixture, averaged=averaged, size_shift=partition_prior.shift)
+    log_posterior = log_posterior_of(X, labels, settings, partition_prior, prior)
+    sure = confidence(draws.kept_labels, labels)
+    return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, *said)
 
 
 def largest_first(labels: IntArray) -> IntArray:
@@ -135,17 +143,23 @@ def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> 
     return prior
 
 
-def log_posterior_of(X: Points, labels: IntArray, settings: Settings, alpha: float, prior: Prior) -> float:
-    """log p(labels, concentration, prior, X), up to a constant, of any labels."""
+def mean_of_draws(draws: Draws, partition_prior: PartitionPrior) -> PartitionPrior:
+    """The prior over partitions with the means of its parameters."""
+    drawn = [draws.alpha] if draws.discount is None else [draws.alpha, draws.discount]
+    return partition_prior.at(tuple(float(values.mean()) for values in drawn))
+
+
+def log_posterior_of(
+    X: Points, labels: IntArray, settings: Settings, partition_prior: PartitionPrior, prior: Prior
+) -> float:
+    """log p(labels, parameters of both priors, X), up to a constant, of any labels."""
     outliers = int(settings.outlier_weight > 0)
     statistics = prior.statistics(X, labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers)
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
     of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
-    return of_prior + log_joint_with_outliers(
-        alpha, settings.alpha_prior, statistics.counts, log_marginal, settings.outlier_weight
-    )
+    return of_prior + log_joint_with_outliers(partition_prior, statistics.counts, log_marginal, settings.outlier_weight)
 
 
 def sample_of(points: Points) -> Points:

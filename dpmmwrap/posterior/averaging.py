@@ -43,18 +43,21 @@ class Averaged:
         priors: Sequence[Prior],
         outlier_weight: float,
         outlier_prior: Any,
+        shifts: Any = 0.0,
     ) -> Averaged:
-        """Of evenly spaced draws (M, N), each with its prior, matched with `labels`."""
+        """Of evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes of
+        each draw's clusters in their weights."""
         from dpmmwrap.posterior.matching import match
 
         chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
         statistics, clusters, weights, specials = [], [], [], []
+        shifts = np.broadcast_to(shifts, len(draws))
         for draw in chosen:
             own = np.asarray(draws[draw])
             count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
             # Outliers as one component more, after the others.
             found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside)
-            inside = found.counts[:count]
+            inside = found.counts[:count] + shifts[draw]
             statistics.append(found)
             clusters.append(np.append(match(own, labels), np.full(outside, -1)))
             weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))

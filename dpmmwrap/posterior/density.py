@@ -56,7 +56,8 @@ def density_of(
 
 def components_of(mixture: Mixture) -> Components:
     """Of all partitions over which a mixture is averaged, or of the only one."""
-    total, averaged, share = mixture.counts.sum(), mixture.averaged, 1 - mixture.outlier_weight
+    total = (mixture.counts + mixture.size_shift).sum()
+    averaged, share = mixture.averaged, 1 - mixture.outlier_weight
     starts: IntArray
     if averaged is None:
         weights, posterior, starts = np.exp(mixture._log_weights), mixture.posterior, np.zeros(1, np.int64)

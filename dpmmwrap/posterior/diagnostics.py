@@ -24,6 +24,7 @@ WORDS = {
     "n_clusters": "the number of clusters",
     "log_posterior": "the log posterior",
     "alpha": "the concentration",
+    "discount": "the discount",
     "weight_1": "the largest cluster's weight",
     "weight_2": "the second largest cluster's weight",
     "weight_3": "the third largest cluster's weight",
@@ -50,6 +51,8 @@ def diagnose(draws: Draws) -> list[Diagnostic]:
     quantities: dict[str, Any] = {"n_clusters": draws.n_clusters, "log_posterior": draws.log_posterior}
     if np.ptp(draws.alpha) > 0:
         quantities["alpha"] = draws.alpha
+    if draws.discount is not None and np.ptp(draws.discount) > 0:
+        quantities["discount"] = draws.discount
     largest = decreasing_weights(draws.weights)[..., :LARGEST]
     for rank in range(largest.shape[2]):
         if largest[..., rank].any():

@@ -37,7 +37,7 @@ class Draws:
     n_clusters: IntArray
     """Clusters of each draw (chains, draws)."""
     alpha: Float64Array
-    """The concentration (chains, draws)."""
+    """The concentration, or gamma of a finite mixture (chains, draws)."""
     log_posterior: Float64Array
     """log p(labels, concentration, prior, X), up to a constant (chains, draws)."""
     weights: Float64Array
@@ -55,6 +55,8 @@ class Draws:
     prior_strength: Float64Array | None = None
     """What was learned of the prior (chains, draws): its kappa, how wide clusters are (as a share of the data's
     variance), how sure it is of that; None where it was not learned."""
+    discount: Float64Array | None = None
+    """Of a Pitman-Yor process (chains, draws)."""
 
     def __repr__(self) -> str:
         fewest, most = int(self.n_clusters.min()), int(self.n_clusters.max())

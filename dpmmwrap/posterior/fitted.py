@@ -33,7 +33,7 @@ def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choi
     model.backend_, model.backend_reason_ = backend.backend.name, backend.reason
     model.startup_seconds_ = result.startup_seconds
     model.log_posterior_ = answer.log_posterior
-    model.alpha_ = answer.alpha if isinstance(model.alpha, str) else float(model.alpha)
+    model.partition_prior_, model.alpha_ = answer.partition_prior, answer.partition_prior.alpha
     values = learned_values(result, choice.hyperprior, choice.prior)
     model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
     model.labels_, model.sublabels_, model.draws_ = answer.labels, result.sublabels, result.draws

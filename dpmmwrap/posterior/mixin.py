@@ -39,7 +39,7 @@ class PosteriorMixin:
     labels_: IntArray
     mixture_: Mixture
     loss: str
-    alpha_: float
+    partition_prior_: Any
     outlier_weight: float
     random_state: Any
     _present: Any
@@ -346,7 +346,7 @@ class PosteriorMixin:
         labels = self._labels_of_some()
         inside = labels >= 0
         return log_evidence_at_best(
-            self._prior, self._hyperprior, self._some_points[inside], labels[inside], float(self.alpha_)
+            self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_
         )
 
     def sensitivity(self) -> list[AtSetting]:
@@ -367,4 +367,5 @@ class PosteriorMixin:
             raise ValueError("sensitivity is about the default prior of numeric columns, and this model has another")
         points, labels = self._some_points, self._labels_of_some()
         outliers = (float(self.outlier_weight), self._outliers)
-        return sensitivity_of(FittedPrior(points, labels, self._prior, self._hyperprior, float(self.alpha_), *outliers))
+        priors = (self._prior, self._hyperprior, self.partition_prior_)
+        return sensitivity_of(FittedPrior(points, labels, *priors, *outliers))

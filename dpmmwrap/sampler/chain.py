@@ -16,8 +16,8 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.sampler.moves import concentration, hyperparameters, restarts, single_points, split_merge, subclusters
 from dpmmwrap.sampler.moves import exact as exact_moves
+from dpmmwrap.sampler.moves import hyperparameters, partition_prior, restarts, single_points, split_merge, subclusters
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
@@ -50,7 +50,7 @@ class Chain:
         self.context = Context(data, model, settings)
         rows = 0 if is_remote(X) else data.n_rows
         first, sides = np.zeros(rows, np.int32), np.zeros(rows, np.uint8)
-        self.state = State(settings.alpha, first, sides, data.nothing(model), np.zeros(0, RECORD))
+        self.state = State(settings.partition_prior, first, sides, data.nothing(model), np.zeros(0, RECORD))
         self.state.exact_due = self.state.exact_wait = EXACT_WAIT
         self.number = number
         self.last = settings.max_iter
@@ -85,7 +85,7 @@ class Chain:
     @property
     def log_posterior(self) -> float:
         """Of the search's state."""
-        return self.context.log_posterior(self.state.alpha, self.state.counts, self.state.known.log_marginal)
+        return self.context.log_posterior(self.state.partition_prior, self.state.counts, self.state.known.log_marginal)
 
     def run(self, interrupt: Interrupt | None = None) -> ChainResult:
         """Search, then sample; the first interrupt ends it after the current iteration."""
@@ -148,7 +148,7 @@ class Chain:
         """Draws from the posterior, from where the search has ended."""
         settings, state = self.context.settings, self.state
         if self.partition is None:
-            self.partition = partition_of(self.context, state.alpha, state.labels, state.known.clusters)
+            self.partition = partition_of(self.context, state.partition_prior, state.labels, state.known.clusters)
             self.founders = single_points.likely_founders(next_key(self.rng), self.partition, self.context)
         tools = self.tools.with_founders(self.founders, self.context, self.embed)
         first, total = settings.warm_up, settings.total_iterations - settings.max_iter
@@ -168,7 +168,8 @@ class Chain:
                 sample = sampling.look(self.partition, self.context)
                 self.record.append(sample, self.partition.labels, self.context.model.outliers)
                 seconds, moves = time.perf_counter() - begun, self.record.moves[-1]
-                happened = Iteration(sample.n_clusters, sample.log_posterior, seconds, *moves, alpha=sample.alpha)
+                alpha = sample.partition_prior.alpha
+                happened = Iteration(sample.n_clusters, sample.log_posterior, seconds, *moves, alpha=alpha)
                 self.report(settings.max_iter + self.sampled, happened)
             last = interrupt.requested or self.sampled == total
             if due or last:
@@ -221,8 +222,8 @@ class Chain:
                 state, _ = restarts.step(next_key(rng), state, context)
             if self.exact and state.iteration >= state.exact_due:
                 state, exact = self.exact_moves(state)
-            if settings.alpha_prior is not None:
-                state, _ = concentration.step(next_key(rng), state, context)
+            if settings.partition_prior.learned:
+                state = partition_prior.step(next_key(rng), state, context)
             if state.iteration >= LEARN_AFTER and state.iteration % LEARN_EVERY == 0:
                 self.learn_prior(state)
         self.state = state

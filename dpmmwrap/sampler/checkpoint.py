@@ -26,12 +26,20 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.chain import Chain
     from dpmmwrap.sampler.settings import Settings
 
-ARRAYS = ("labels", "sublabels", "records", "alpha", "counters", "randomness", "identity")
+ARRAYS = ("labels", "sublabels", "records", "partition_values", "counters", "randomness", "identity")
 LOOKED_AT = 10
 """Draws whose labels are compared with what else is known of them."""
 BEST = ("best_labels", "best_sublabels", "best_numbers")
 CANDIDATES = ("candidate_labels", "candidate_sublabels", "candidate_numbers")
-SAMPLED = ("sampled", "sampled_alpha", "samples", "sampled_weights", "sampled_moves", "founders", "founders_cumulative")
+SAMPLED = (
+    "sampled",
+    "sampled_values",
+    "samples",
+    "sampled_weights",
+    "sampled_moves",
+    "founders",
+    "founders_cumulative",
+)
 
 
 def path_of(settings: Settings, number: int) -> Path | None:
@@ -48,7 +56,7 @@ def save(chain: Chain) -> None:
     arrays: dict[str, Any] = {
         **data.saved_labels(state, chain.best, path),
         "records": state.records,
-        "alpha": np.float64(state.alpha),
+        "partition_values": np.array(state.partition_prior.values),
         "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last]),
         "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
         "identity": np.array(json.dumps(identity(chain))),
@@ -56,10 +64,10 @@ def save(chain: Chain) -> None:
     arrays |= {f"subclusters_{name}": array for name, array in state.subclusters._asdict().items()}
     arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
     if chain.best is not None:
-        arrays["best_numbers"] = np.array([chain.best.log_posterior, chain.best.alpha])
+        arrays["best_numbers"] = np.array([chain.best.log_posterior, *chain.best.partition_prior.values])
     candidates = list(chain.best_of_size.values())
     if candidates:
-        numbers = [(one.log_posterior, one.alpha) for one in candidates]
+        numbers = [(one.log_posterior, *one.partition_prior.values) for one in candidates]
         values = [one.labels for one in candidates], [one.sublabels for one in candidates], numbers
         arrays |= {name: np.array(value) for name, value in zip(CANDIDATES, values, strict=True)}
     if chain.context.settings.hyperprior is not None:
@@ -80,8 +88,8 @@ def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
         record.labels.base.flush()
     arrays: dict[str, Any] = {
         "sampled": np.array([chain.sampled, partition.n_clusters]),
-        "sampled_alpha": np.float64(partition.alpha),
-        "samples": np.array([(sample.n_clusters, sample.alpha, sample.log_posterior) for sample in samples]),
+        "sampled_values": np.array(partition.partition_prior.values),
+        "samples": np.array([(one.n_clusters, one.log_posterior, *one.partition_prior.values) for one in samples]),
         "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
         "sampled_moves": np.array([*record.moves, record.moved], np.int64),
         "founders": chain.founders.rows,
@@ -157,7 +165,8 @@ def restore(
     state = chain.state
     best_labels, best_sublabels = chain.context.data.restored_labels(state, arrays)
     state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
-    state.records, state.alpha = arrays["records"], float(arrays["alpha"])
+    begun = chain.context.settings.partition_prior
+    state.records, state.partition_prior = arrays["records"], begun.at(tuple(arrays["partition_values"].tolist()))
     state.iteration, state.exact_due, state.exact_wait, chain.last = map(int, arrays["counters"])
     if chain.context.settings.hyperprior is not None:
         chain.use_prior(priors("prior")[0])
@@ -165,14 +174,16 @@ def restore(
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
     chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     if "best_numbers" in arrays:
-        log_posterior, alpha = arrays["best_numbers"].tolist()
+        log_posterior, *values = arrays["best_numbers"].tolist()
         prior = [*priors("best_prior"), chain.context.settings.prior][0]
-        chain.best = Best(log_posterior, best_labels, best_sublabels, alpha, prior)
+        chain.best = Best(log_posterior, best_labels, best_sublabels, begun.at(tuple(values)), prior)
     if "candidate_labels" in arrays:
         labels, sublabels, numbers = (arrays[name] for name in CANDIDATES)
         its_priors = priors("candidate_prior") or [chain.context.settings.prior] * len(labels)
-        for own, sides, (log_posterior, alpha), prior in zip(labels, sublabels, numbers, its_priors, strict=True):
-            found = Best(float(log_posterior), own, sides, float(alpha), prior)
+        for own, sides, (log_posterior, *values), prior in zip(
+            labels, sublabels, numbers.tolist(), its_priors, strict=True
+        ):
+            found = Best(log_posterior, own, sides, begun.at(tuple(values)), prior)
             chain.best_of_size[int(own.max()) + 1] = found
 
 
@@ -194,14 +205,16 @@ def read_clusters(chain: Chain, path: Path) -> Any:
 def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any, priors: list[Prior]) -> None:
     """Put a partition and its record back as they were."""
     chain.sampled, count = (int(number) for number in arrays["sampled"])
-    chain.partition = Partition(float(arrays["sampled_alpha"]), chain.state.labels, clusters, count)
+    begun = chain.context.settings.partition_prior
+    now = begun.at(tuple(arrays["sampled_values"].tolist()))
+    chain.partition = Partition(now, chain.state.labels, clusters, count)
     chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
-    rows = arrays["samples"].reshape(-1, 3).tolist()
+    rows = arrays["samples"].reshape(-1, 2 + len(begun.values)).tolist()
     weights = np.split(arrays["sampled_weights"], np.cumsum([int(row[0]) for row in rows]))[:-1]
     priors = priors or [chain.context.settings.prior] * len(rows)
     chain.record.samples = [
-        Sample(int(number), alpha, log_posterior, own_weights, prior)
-        for (number, alpha, log_posterior), own_weights, prior in zip(rows, weights, priors, strict=True)
+        Sample(int(number), begun.at(tuple(values)), log_posterior, own_weights, prior)
+        for (number, log_posterior, *values), own_weights, prior in zip(rows, weights, priors, strict=True)
     ]
     chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
     chain.record.moved[:] = arrays["sampled_moves"][-1]
@@ -238,7 +251,7 @@ def identity(chain: Chain) -> dict[str, Any]:
 def settings_identity(settings: Settings) -> dict[str, Any]:
     first = settings.init_clusters
     return {
-        "concentration": settings.alpha if settings.alpha_prior is None else list(settings.alpha_prior),
+        "partition prior": settings.partition_prior.identity(),
         "prior": prior_digest(settings.prior),
         "hyperprior": None if settings.hyperprior is None else settings.hyperprior.identity(),
         "start": start_identity(settings.initializer),

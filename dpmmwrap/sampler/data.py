@@ -19,9 +19,10 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, total_of
 from dpmmwrap.numerics.rules import Rows, Rule, sides_by
+from dpmmwrap.partitions.hastings import MergeRule
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules, accept_splits
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.partition import Partition, weights_prior
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
 
@@ -88,22 +89,22 @@ class Data:
         neg_log_uniform, and then each pair's merge."""
         known = self.compute_posteriors(model, state.subclusters)
         counts = known.clusters.counts
-        ratios, splits, proposed, candidates, empty = accept_splits(
+        ratios, splits, proposed, candidates, alive, empty = accept_splits(
             rules, state.records, neg_log_uniform, counts, known.sides, known.log_marginal
         )
-        merges = self.points.likely_merges(
-            model, known, candidates, rules.alpha, rules.printed, neg_log_uniform[len(counts) :]
-        )
+        rule = MergeRule(rules.prior, alive, rules.reference)
+        merges = self.points.likely_merges(model, known, candidates, rule, neg_log_uniform[len(counts) :])
         return known, MoveCandidates(ratios, splits, proposed, *merges, empty)
 
     def draw_parameters(self, model: Model, state: State, key: Any) -> Any:
         """Weights and parameters of clusters and subclusters drawn from their posteriors, as the kernels take them."""
-        return self.points.tables(self.points.draw_parameters(model, state.alpha, state.known, key))
+        weights = weights_prior(state, model, key)
+        return self.points.tables(self.points.draw_parameters(model, weights, state.known, key))
 
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Any:
         """The same of a partition's clusters, which have no subclusters."""
-        clusters, count = partition.clusters, partition.n_clusters
-        return self.points.cluster_tables(self.points.draw_clusters(model, partition.alpha, clusters, count, key))
+        clusters, count, weights = partition.clusters, partition.n_clusters, weights_prior(partition, model, key)
+        return self.points.cluster_tables(self.points.draw_clusters(model, weights, clusters, count, key))
 
     def empty_clusters(self, model: Model, places: int) -> Any:
         """So many empty clusters with their parameters integrated out (`families.collapsed`)."""
@@ -239,7 +240,7 @@ class Data:
 
     def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
         """A copy of the present clustering."""
-        return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.alpha, prior)
+        return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.partition_prior, prior)
 
     def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
         """What a checkpoint with that path is to hold of labels."""

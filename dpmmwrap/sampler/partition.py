@@ -11,16 +11,21 @@ from dpmmwrap.families.base import Statistics
 from dpmmwrap.families.collapsed import copy_cluster, copy_clusters
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.partitions.gibbs_type import GibbsType
 
 if TYPE_CHECKING:
+    from dpmmwrap.families.base import Model
     from dpmmwrap.sampler.context import Context
+    from dpmmwrap.sampler.state import State
 
 
 @dataclass
 class Partition:
     """Where a chain of exact moves stands."""
 
-    alpha: float
+    partition_prior: PartitionPrior
+    """With its parameters as they stand."""
     labels: IntArray
     clusters: Any
     """What the predictives of the clusters need, with room for more of them (`kernels.collapsed`)."""
@@ -32,15 +37,32 @@ class Partition:
     """Labels that changes are looked for against (`Data.remember`)."""
 
     @property
+    def alpha(self) -> float:
+        """The prior's first parameter."""
+        return self.partition_prior.alpha
+
+    @property
     def counts(self) -> Any:
         """Points of each cluster."""
         return self.clusters.counts[: self.n_clusters]
 
 
-def partition_of(context: Context, alpha: float, labels: IntArray, clusters: Statistics, births: int = 0) -> Partition:
+def partition_of(
+    context: Context, prior: PartitionPrior, labels: IntArray, clusters: Statistics, births: int = 0
+) -> Partition:
     """The partition of these labels, from the clusters' statistics, with room for so many more clusters."""
     count = len(clusters.counts)
-    return Partition(alpha, labels, context.data.collapsed(context.model, clusters, count + births), count)
+    return Partition(prior, labels, context.data.collapsed(context.model, clusters, count + births), count)
+
+
+def weights_prior(state: State | Partition, model: Model, key: Any) -> GibbsType:
+    """The prior in plain numbers, by which the weights of the clusters are drawn."""
+    return state.partition_prior.for_weights(key, state.counts[model.outliers :])
+
+
+def prior_for_moves(partition: Partition, context: Context, births: int = 0) -> GibbsType:
+    """The prior in plain numbers, for moves with up to so many births."""
+    return partition.partition_prior.for_moves(partition.counts[context.model.outliers :], births)
 
 
 def with_room(partition: Partition, context: Context, births: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpmmwrap.families.base import Prior
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.partitions import PartitionPrior
 
 
 class Moves(NamedTuple):
@@ -23,7 +24,7 @@ class Sample(NamedTuple):
     """One draw, but for its labels."""
 
     n_clusters: int
-    alpha: float
+    partition_prior: PartitionPrior
     log_posterior: float
     weights: Float64Array
     """Share of the points of each cluster."""

@@ -89,7 +89,9 @@ def most_evident(X: Points, settings: Settings, candidates: list[Best], interrup
 
 def run_from(X: Points, settings: Settings, begun: Best, number: int, interrupt: Interrupt) -> Best:
     """What a short chain finds that begins with a clustering."""
-    own = replace(settings, prior=begun.prior, alpha=begun.alpha, init_clusters=begun.labels, n_jobs=1)
+    own = replace(
+        settings, prior=begun.prior, partition_prior=begun.partition_prior, init_clusters=begun.labels, n_jobs=1
+    )
     chain = Chain(X, own, number)
     try:
         return chain.run(interrupt).best

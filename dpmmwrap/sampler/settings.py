@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
 
@@ -40,8 +41,8 @@ WARM_UP, LEAST_WARM_UP = 0.1, 50
 class Settings:
     """Everything that decides a fit, apart from the data."""
 
-    alpha: float
-    """The concentration, or where it begins if it is learned."""
+    partition_prior: PartitionPrior
+    """Over partitions, with its parameters where they begin if they are learned."""
     prior: Prior
     """The prior, or where it begins if it is learned."""
     initializer: Initializer
@@ -61,8 +62,6 @@ class Settings:
     """How splits and merges are accepted (see docs/splits-and-merges.md); "auto" is "jain-neal"."""
     restart_after: int | None = None
     """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
-    alpha_prior: tuple[float, float] | None = None
-    """Shape and rate of the concentration's Gamma prior; None where it is fixed."""
     hyperprior: LearnedPrior | None = None
     """The distribution of the prior where it is learned; None where it is fixed."""
     stop_when_flat: bool = False
@@ -110,7 +109,7 @@ class Settings:
 
     def bind(self, X: Points, full_ratio: bool) -> None:
         """Show the initializer the data, and by what its splits will be accepted."""
-        self.initializer.bind(X, SplitCriterion(self.prior, self.alpha, full_ratio))
+        self.initializer.bind(X, SplitCriterion(self.prior, self.partition_prior, full_ratio))
 
 
 @dataclass
@@ -123,8 +122,8 @@ class Result:
     interrupted: bool = False
     log_posterior: float = float("nan")
     """Of the labels; not a number where the backend does not say."""
-    alpha: float = float("nan")
-    """The concentration that goes with it."""
+    partition_prior: PartitionPrior | None = None
+    """The prior over partitions, with the parameters that go with it."""
     chain: int = 0
     """The number of the chain that has found it."""
     prior: Prior | None = None

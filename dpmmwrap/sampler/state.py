@@ -11,6 +11,7 @@ from numpy.random import SFC64, Generator
 from dpmmwrap.families.base import ClusterPosteriors, Prior, Statistics, concatenate, put, take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.partitions import PartitionPrior
 
 RECORD = np.dtype(
     [
@@ -45,7 +46,8 @@ class SublabelStore(LabelStore, Protocol):
 class State:
     """Where a chain stands."""
 
-    alpha: float
+    partition_prior: PartitionPrior
+    """With its parameters as they stand."""
     labels: IntArray
     sublabels: UInt8Array
     subclusters: Statistics
@@ -65,6 +67,11 @@ class State:
     """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
     before: IntArray | None = None
     """Labels that changes are looked for against (`Data.remember`)."""
+
+    @property
+    def alpha(self) -> float:
+        """The partition prior's first parameter."""
+        return self.partition_prior.alpha
 
     @property
     def n_clusters(self) -> int:
@@ -137,7 +144,7 @@ class Best(NamedTuple):
     log_posterior: float
     labels: IntArray
     sublabels: UInt8Array
-    alpha: float
+    partition_prior: PartitionPrior
     prior: Prior
 
 

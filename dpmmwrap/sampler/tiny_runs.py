@@ -25,7 +25,7 @@ from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.numerics.labels import LabelOrder, contingency
 from dpmmwrap.numerics.row_loops import nearest_centres, project
-from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.context import Context
@@ -88,8 +88,8 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 def chain_of(kind: str, first: int = 6, **options: Any) -> Chain:
     points, prior = (make() for make in KINDS[kind])
     settings = Settings(
-        1.0, prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0, init_clusters=first,
-        alpha_prior=ALPHA_PRIOR, restart_after=1, **options,
+        DirichletProcess(), prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0,
+        init_clusters=first, restart_after=1, **options,
     )  # fmt: skip
     settings.bind(points, settings.full_ratio)
     return Chain(points, settings)
@@ -143,7 +143,8 @@ def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, 
     near = Near(rows, (rows + 1) / ROWS, np.stack([(rows + 1) % ROWS, (rows + 2) % ROWS], axis=1))
     scratches: SimpleQueue[Any] = SimpleQueue()
     scratches.put(context.data.empty_clusters(context.model, 3))
-    return context, partition_of(context, 1.0, labels, statistics, 8), Tools(near, SequentialAllocation(), scratches)
+    partition = partition_of(context, DirichletProcess(), labels, statistics, 8)
+    return context, partition, Tools(near, SequentialAllocation(), scratches)
 
 
 def sides_of_clusters(kind: str) -> None:
@@ -168,7 +169,7 @@ def exact_moves(kind: str) -> None:
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
     exact.allocate(scratch, context.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
-    split_merge.split_gain(clusters, scratch, 0, partition.alpha)
+    split_merge.split_gain(clusters, scratch, 0)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 
 

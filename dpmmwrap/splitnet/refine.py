@@ -86,7 +86,9 @@ def refine_and_weigh(context: SplitContext, halves: Halves, steps: int) -> tuple
     return maximise(context, group), entropy - math.log(2.0) * padding[:, None]
 
 
-def scaled_log_hastings(context: SplitContext, halves: Halves, alpha: float, times: Tensor | None = None) -> Tensor:
+def scaled_log_hastings(
+    context: SplitContext, halves: Halves, log_new: float, times: Tensor | None = None, size_shift: float = 0.0
+) -> Tensor:
     """The log Hastings ratio (B, C) that a split would have in the whole cluster, estimated from its context.
 
     Sums over the context's n points are counted N / n times, or `times` (B,). Marginal likelihoods are those of
@@ -95,8 +97,14 @@ def scaled_log_hastings(context: SplitContext, halves: Halves, alpha: float, tim
     # The whole cluster goes along as one more split, with itself on both halves.
     whole = context.total[:, :, None].expand(-1, -1, 2, -1)
     times = context.sizes.double() / context.counts if times is None else times
-    terms = context.model.log_terms(halves.joined(Halves(whole)).times(times).sums)
-    ratio = math.log(alpha) + terms[:, :-1].sum(dim=2) - terms[:, -1:, 0]
+    every = halves.joined(Halves(whole)).times(times)
+    terms = context.model.log_terms(every.sums)
+    if size_shift:
+        # The terms have log Gamma(n), as of a Dirichlet process.
+        counts = every.counts.clamp_min(1.0)
+        terms = terms + torch.lgamma(counts + size_shift) - torch.lgamma(counts)
+        log_new = log_new - math.lgamma(1.0 + size_shift)
+    ratio = log_new + terms[:, :-1].sum(dim=2) - terms[:, -1:, 0]
     # An almost empty half is no split; nor is one whose covariance cannot be factorised.
     proper = (halves.counts >= 2.0).all(dim=2) & ratio.isfinite()
     return torch.where(proper, ratio, -math.inf)

@@ -4,6 +4,7 @@ and the family's marginal likelihood to compare them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -53,7 +54,10 @@ class SearchSettings:
     """EM steps of every candidate."""
     metrics: Tensor
     """Units of the features for 2-means (M, D)."""
-    alpha: float
+    log_new: float
+    """log weight of a second cluster, by the prior over partitions."""
+    size_shift: float
+    """Its shift of sizes (`partitions.gibbs_type`)."""
     full_ratio: bool
     """Whether the sampler's ratio includes the probability of the proposal: then a split is judged by the likelihood
     of a mixture of its halves; otherwise by the likelihood of the hard labels."""
@@ -104,13 +108,14 @@ def network_points(dim: int) -> int:
 
 def refine_and_score(context: SplitContext, halves: Halves, settings: SearchSettings) -> ScoredSplits:
     """These candidates after some EM steps, with their scores."""
+    log_hastings = partial(scaled_log_hastings, size_shift=settings.size_shift)
     if settings.by_mixture:
         halves, entropy = refine_and_weigh(context, halves, settings.steps)
         # As if the context were the whole cluster: an accidental fit to it should count only once.
-        ratios = scaled_log_hastings(context, halves, settings.alpha, torch.ones_like(context.counts)) + entropy
+        ratios = log_hastings(context, halves, settings.log_new, torch.ones_like(context.counts)) + entropy
         return ScoredSplits(halves, ratios, ratios)
     halves = refine(context, halves, settings.steps)
-    ratios = scaled_log_hastings(context, halves, settings.alpha)
+    ratios = log_hastings(context, halves, settings.log_new)
     return ScoredSplits(halves, ratios, normalised_log_ratio(context, halves, ratios))
 
 

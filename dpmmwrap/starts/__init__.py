@@ -10,6 +10,7 @@ from numpy.random import Generator
 
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.partitions import PartitionPrior
 
 
 class SplitCriterion(NamedTuple):
@@ -17,7 +18,8 @@ class SplitCriterion(NamedTuple):
 
     prior: Prior
     """The family, with its prior."""
-    alpha: float
+    partition_prior: PartitionPrior
+    """How probable a split is before the data are seen."""
     full_ratio: bool = True
     """Whether the Hastings ratio counts the probability of proposing just these sublabels."""
 

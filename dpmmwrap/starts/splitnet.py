@@ -99,11 +99,13 @@ class SplitNetStart:
         if self.with_network and self.own_network is None:
             self.network = shipped_network(self.device)
         self.missing = self.prior.family != "full" and has_missing(X)
+        process = criterion.partition_prior
         self.settings = SearchSettings(
             network=self.network,
             steps=self.refine,
             metrics=feature_units(X, criterion.prior).float().to(self.device),
-            alpha=criterion.alpha,
+            log_new=float(process.log_new(max(int(X.shape[0]), 1), 2)[1]),
+            size_shift=process.shift,
             full_ratio=criterion.full_ratio,
             full_covariance=criterion.prior.family == "full",
         )

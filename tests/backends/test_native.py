@@ -12,6 +12,7 @@ import pytest
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.backends import native
 from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.posterior.answer import log_posterior_of
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import Best
@@ -38,7 +39,9 @@ def test_chains_agree_with_the_answer_not_with_what_it_was_shaken_from(monkeypat
     X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     X[30:] += 20
     prior = NIW(np.zeros(2), 0.1, np.eye(2), 5.0)
-    settings = Settings(1.0, prior, make_initializer("kmeans"), 60, 3, 0, n_chains=3, stop_when_flat=True)
+    settings = Settings(
+        DirichletProcess(1.0), prior, make_initializer("kmeans"), 60, 3, 0, n_chains=3, stop_when_flat=True
+    )
     assert settings.refine
     as_found = native.NativeBackend().fit(X, settings)
     assert as_found.agreement == (1.0, 1.0)
@@ -53,7 +56,7 @@ def test_chains_agree_with_the_answer_not_with_what_it_was_shaken_from(monkeypat
 def learned_settings(X: np.ndarray, kind: str) -> Settings:
     begun = DataScale(X).start(kind)
     return Settings(
-        1.0, begun.prior, make_initializer("kmeans"), 60, 3, 0, n_chains=2, stop_when_flat=True, alpha_prior=(1.0, 1.0),
+        DirichletProcess(), begun.prior, make_initializer("kmeans"), 60, 3, 0, n_chains=2, stop_when_flat=True,
         hyperprior=begun.hyperprior,
     )  # fmt: skip
 
@@ -66,8 +69,9 @@ def overlapping() -> np.ndarray:
 
 def gap(X: np.ndarray, settings: Settings, result: Result) -> float:
     """Between the log posterior of a result and that of its labels, concentration and prior."""
-    assert result.prior is not None
-    return abs(result.log_posterior - log_posterior_of(X, result.labels, settings, result.alpha, result.prior))
+    assert result.prior is not None and result.partition_prior is not None
+    found = log_posterior_of(X, result.labels, settings, result.partition_prior, result.prior)
+    return abs(result.log_posterior - found)
 
 
 @pytest.mark.parametrize("kind", ["full", "diag", "spherical"])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from processes import running
 
-from dpmmwrap import Dask, DataPrior, Julia, Native
+from dpmmwrap import Dask, DataPrior, DirichletProcess, Julia, Native
 from dpmmwrap.backends import Auto
 from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.cli import results
@@ -188,9 +188,10 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     run("fit", data, *(part for pair in options.items() for part in pair))
     native = Native(ratio="printed", min_cluster_age=3, n_jobs=2, checkpoint=tmp_path / "c", checkpoint_every=4)
     assert seen == {
-        "init": "kmeans", "alpha": 2.5, "max_iter": 7, "random_state": 5, "backend": native, "family": "gaussian",
+        "init": "kmeans", "alpha": "auto", "max_iter": 7, "random_state": 5, "backend": native, "family": "gaussian",
         "covariance_type": "full", "init_clusters": 2, "max_clusters": 9, "outlier_weight": 0.1, "n_draws": 0,
-        "n_chains": 1, "prior": DataPrior(width=0.5, strength=30.0, kappa=0.1), "alpha_prior": (2.0, 0.5),
+        "n_chains": 1, "prior": DataPrior(width=0.5, strength=30.0, kappa=0.1),
+        "partition_prior": DirichletProcess(2.5, (2.0, 0.5)),
     }  # fmt: skip
     seen.clear()
     run("fit", data, "--draws", 9, "--chains", 2, "--thin", 3, "--loss", "binder")

@@ -12,10 +12,11 @@ import numpy as np
 
 from dpmmwrap.families.base import Moments
 from dpmmwrap.families.gaussian.hyperprior import Hyperprior
+from dpmmwrap.partitions import FiniteMixture, PitmanYor, dirichlet_process
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
+from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.partition import Partition, fill_places
 from dpmmwrap.sampler.state import generator
 
@@ -23,6 +24,7 @@ LOCATION, KAPPA, WIDTH, STRENGTH = (
     Hyperprior._location_terms, Hyperprior._kappa_terms, Hyperprior._width_terms, Hyperprior._strength_logs,
 )  # fmt: skip
 SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, single_points.step, split_merge.step
+NEW_COMPONENT = FiniteMixture.log_new
 DIVIDE, DRAW_PAIRS, GIBBS = split_merge.SequentialAllocation.divide, exact.draw_pairs, single_points.gibbs_points
 
 
@@ -69,14 +71,28 @@ def points_of_small_clusters(key: Any, partition: Partition, context: Context, p
 
 def points_that_found_too_often(*arguments: Any) -> Any:
     """With twice the concentration."""
-    *others, alpha, labels = arguments
-    return GIBBS(*others, 2 * alpha, labels)
+    *others, prior, labels = arguments
+    return GIBBS(*others, prior._replace(log_new=prior.log_new + np.log(2)), labels)
 
 
 def alpha_of_one_gamma(key: Any, alpha: float, clusters: int, points: int, prior: Any) -> float:
     """Always the first of Escobar and West's two Gamma variables."""
     rng = generator(key)
     return float(rng.gamma(prior[0] + clusters) / (prior[1] - np.log(rng.beta(alpha + 1, points))))
+
+
+def one_cluster_too_few(own: PitmanYor, points: int, clusters: int) -> np.ndarray:
+    return np.log(own.now[0] + own.now[1] * np.maximum(np.arange(clusters) - 1, 0))
+
+
+def any_discount(own: PitmanYor, key: Any, counts: np.ndarray) -> PitmanYor:
+    """Whatever the clusters say."""
+    return own.at((own.now[0], float(generator(key).random())))
+
+
+def v_of_other_points(own: FiniteMixture, points: int, clusters: int) -> np.ndarray:
+    """As if there were ten times as many."""
+    return NEW_COMPONENT(own, 10 * points, clusters)
 
 
 def location_elsewhere(own: Hyperprior, moments: Moments, kappa: float, origin: np.ndarray) -> Any:
@@ -108,9 +124,17 @@ BREAKAGES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "points by their cluster's size": lambda: patch.object(single_points, "step", points_of_small_clusters),
     "founders by the present state": lambda: patch.object(single_points, "step", points_by_the_present_state),
     "twice the concentration": lambda: patch.object(single_points, "gibbs_points", points_that_found_too_often),
-    "one Gamma for alpha": lambda: patch.object(concentration, "draw_alpha", alpha_of_one_gamma),
+    "one Gamma for alpha": lambda: patch.object(dirichlet_process, "draw_concentration", alpha_of_one_gamma),
 }
 """By what is wrong."""
+WRONG_PRIORS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "half the discount of sizes": lambda: patch.object(PitmanYor, "shift", property(lambda own: -0.5 * own.now[1])),
+    "the discount counts for one cluster too few": lambda: patch.object(PitmanYor, "log_new", one_cluster_too_few),
+    "any discount": lambda: patch.object(PitmanYor, "draw", any_discount),
+    "gamma of sizes left out": lambda: patch.object(FiniteMixture, "shift", property(lambda own: 0.0)),
+    "V of other points": lambda: patch.object(FiniteMixture, "log_new", v_of_other_points),
+}
+"""Wrong priors over partitions, by what is wrong."""
 LEARNING: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "location": lambda: patch.object(Hyperprior, "_location_terms", location_elsewhere),
     "kappa": lambda: patch.object(Hyperprior, "_kappa_terms", kappa_of_half_the_spread),

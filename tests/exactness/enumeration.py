@@ -9,7 +9,13 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
+from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PartitionPrior, PitmanYor
+
 AlphaPrior = tuple[float, float]
+Process = float | AlphaPrior | PartitionPrior
+"""A prior over partitions, or the concentration of a Dirichlet process, or the shape and rate of its Gamma prior. Only
+the numbers of the package's objects are taken: all formulas are written again here."""
+MOST_COMPONENTS = 150
 
 
 class Expected(NamedTuple):
@@ -25,6 +31,8 @@ class Expected(NamedTuple):
     """The mean of the concentration."""
     log_evidence: float
     """log p(X), up to a constant of the concentration's."""
+    discount: float = 0.0
+    """The mean of the discount."""
 
 
 class Learning(NamedTuple):
@@ -78,6 +86,63 @@ def labellings(count: int, outliers: bool) -> np.ndarray:
     return every[every.max(axis=1) >= 0]
 
 
+class Terms(NamedTuple):
+    """What a prior over partitions says of clusters of some sizes."""
+
+    log_prior: float
+    alpha: float
+    """The mean of its first parameter given the sizes."""
+    discount: float = 0.0
+
+
+def process_terms(sizes: tuple[int, ...], process: Process) -> Terms:
+    """log probability of a partition into clusters of these sizes, integrated over what is learned."""
+    if isinstance(process, PitmanYor):
+        return pitman_yor_terms(sizes, process)
+    if isinstance(process, FiniteMixture):
+        return finite_terms(sizes, process)
+    if isinstance(process, DirichletProcess):
+        learned = process.concentration == "auto"
+        process = process.prior if learned else float(process.concentration)
+    log_prior, alpha = concentration_terms(len(sizes), sum(sizes), process)
+    return Terms(log_prior + float(gammaln(sizes).sum()), alpha)
+
+
+def pitman_yor_terms(sizes: tuple[int, ...], process: PitmanYor) -> Terms:
+    """Guest by guest, table by table; on a grid of what is learned."""
+    thetas, discounts, log_weights = np.ones(1), np.ones(1), np.zeros(1)
+    if process.concentration == "auto":
+        steps, step = np.linspace(-16, 4.5, 400, retstep=True)
+        thetas, log_weights = np.exp(steps), steps - np.exp(steps) + np.log(step)
+    else:
+        thetas = thetas * float(process.concentration)
+    if process.discount == "auto":
+        nodes, own = np.polynomial.legendre.leggauss(60)
+        discounts = (nodes + 1) / 2
+        log_weights = log_weights[:, None] + np.log(own / 2)
+    else:
+        discounts, log_weights = discounts * float(process.discount), log_weights[:, None]
+    theta, discount = thetas[:, None], discounts[None]
+    logs, seated = log_weights, 0
+    for table, size in enumerate(sizes):
+        for guest in range(size):
+            own = guest - discount if guest else theta + table * discount
+            if seated:
+                logs = logs + np.log(own / (theta + seated))
+            seated += 1
+    shares = np.exp(logs - logsumexp(logs))
+    return Terms(float(logsumexp(logs)), float((shares * theta).sum()), float((shares * discount).sum()))
+
+
+def finite_terms(sizes: tuple[int, ...], process: FiniteMixture) -> Terms:
+    """Component by component: k of them, of which the clusters are some, in any order."""
+    k = np.arange(len(sizes), MOST_COMPONENTS)
+    gamma, points = process.gamma, sum(sizes)
+    logs = stats.poisson(process.rate).logpmf(k - 1) + gammaln(k + 1) - gammaln(k - len(sizes) + 1)
+    logs += gammaln(k * gamma) - gammaln(k * gamma + points) + (gammaln(np.array(sizes) + gamma) - gammaln(gamma)).sum()
+    return Terms(float(logsumexp(logs)), gamma)
+
+
 def concentration_terms(clusters: int, points: int, alpha: float | AlphaPrior) -> tuple[float, float]:
     """log of alpha^K Gamma(alpha) / Gamma(alpha + N), integrated over alpha's Gamma prior if it is learned; and the
     mean of alpha given K."""
@@ -95,7 +160,7 @@ def concentration_terms(clusters: int, points: int, alpha: float | AlphaPrior) -
 def posterior(
     X: Any,
     prior: Any,
-    alpha: float | AlphaPrior,
+    alpha: Process,
     max_clusters: int | None = None,
     outliers: tuple[float, Any] | None = None,
 ) -> Expected:
@@ -107,7 +172,7 @@ def posterior(
     if max_clusters is not None:
         every, sizes = every[sizes <= max_clusters], sizes[sizes <= max_clusters]
     masks = 1 << np.arange(count)
-    inside = np.array([cluster_log_weight(X, prior, mask) for mask in range(1 << count)])
+    inside = np.array([log_marginal(X, prior, mask) for mask in range(1 << count)])
     logs = np.zeros(len(every))
     for cluster in range(count):
         # The empty set weighs nothing.
@@ -120,10 +185,10 @@ def posterior(
     return expected_of(every, logs, alpha)
 
 
-def expected_of(every: np.ndarray, logs: np.ndarray, alpha: float | AlphaPrior) -> Expected:
-    """Of partitions (P, N) with these log weights (P,), but for the concentration's part."""
+def expected_of(every: np.ndarray, logs: np.ndarray, alpha: Process) -> Expected:
+    """Of partitions (P, N) with these log weights (P,), but for their prior's part."""
     count, sizes = every.shape[1], every.max(axis=1) + 1
-    terms = concentration_of(every, alpha)
+    terms = terms_of(every, alpha)
     logs = logs + terms[:, 0]
     shares = np.exp(logs - logsumexp(logs))
     together = (every[:, :, None] == every[:, None, :]) & (every >= 0)[:, :, None]
@@ -133,14 +198,16 @@ def expected_of(every: np.ndarray, logs: np.ndarray, alpha: float | AlphaPrior) 
         shares @ (every < 0),
         float(shares @ terms[:, 1]),
         float(logsumexp(logs)),
+        float(shares @ terms[:, 2]),
     )
 
 
-def concentration_of(every: np.ndarray, alpha: float | AlphaPrior) -> np.ndarray:
-    """The concentration's terms of each partition (P, 2)."""
-    guests = (every >= 0).sum(axis=1)
-    kinds, which = np.unique(np.stack([every.max(axis=1) + 1, guests], axis=1), axis=0, return_inverse=True)
-    return np.array([concentration_terms(int(k), int(n), alpha) for k, n in kinds])[which.ravel()]
+def terms_of(every: np.ndarray, alpha: Process) -> np.ndarray:
+    """What the prior over partitions says of each of them (P, 3): it is a function of the sizes of clusters."""
+    sizes = np.sort((every[:, :, None] == np.arange(every.shape[1])).sum(axis=1), axis=1)
+    kinds, which = np.unique(sizes, axis=0, return_inverse=True)
+    terms = [process_terms(tuple(int(size) for size in kind if size), alpha) for kind in kinds]
+    return np.array(terms)[which.ravel()]
 
 
 def nodes_of(learning: Learning, strength: float, fineness: int = 1) -> tuple[Hyperparameters, np.ndarray]:
@@ -167,7 +234,7 @@ def nodes_of(learning: Learning, strength: float, fineness: int = 1) -> tuple[Hy
 
 
 def posterior_learned(
-    x: np.ndarray, learning: Learning, alpha: float | AlphaPrior, outliers: tuple[float, np.ndarray] | None = None
+    x: np.ndarray, learning: Learning, alpha: Process, outliers: tuple[float, np.ndarray] | None = None
 ) -> ExpectedLearned:
     """Of a few points of one feature, whose prior is learned: all partitions and hyperparameters, summed. `outliers`
     are a weight and the log marginal likelihoods of all subsets, by their bits."""
@@ -175,7 +242,7 @@ def posterior_learned(
     every = labellings(count, outliers is not None)
     masks = 1 << np.arange(count)
     which = np.stack([((every == cluster) * masks).sum(axis=1) for cluster in range(count)])
-    fixed = concentration_of(every, alpha)[:, 0]
+    fixed = terms_of(every, alpha)[:, 0]
     if outliers is not None:
         weight, outside = outliers
         fixed = fixed + outside[((every < 0) * masks).sum(axis=1)]
@@ -187,9 +254,7 @@ def posterior_learned(
         scale = strength * learning.variance * np.exp(own.log_width)
         for mask in range(1, 1 << count):
             members = x[np.flatnonzero(mask & masks)]
-            inside[mask] = gammaln(len(members)) + log_marginal_of_feature(
-                members, own.location, np.exp(own.log_kappa), scale, strength
-            )
+            inside[mask] = log_marginal_of_feature(members, own.location, np.exp(own.log_kappa), scale, strength)
         # A part of the nodes at a time: of all of them the table would be large.
         for part in np.array_split(np.arange(len(logs)), 16):
             few = inside[:, part]
@@ -208,7 +273,7 @@ def posterior_learned(
         means.append(float(shares @ values))
         deviations.append(float(shares @ (values - means[-1]) ** 2) ** 0.5)
     # The concentration is in the sums already.
-    partitions = expected_of(every, found - concentration_of(every, alpha)[:, 0], alpha)
+    partitions = expected_of(every, found - terms_of(every, alpha)[:, 0], alpha)
     return ExpectedLearned(partitions, Hyperparameters(*means, strengths), Hyperparameters(*deviations, None))
 
 
@@ -224,8 +289,3 @@ def log_marginal(X: Any, prior: Any, mask: int) -> float:
     """log marginal likelihood of the rows whose bits are set."""
     rows = np.flatnonzero([mask >> row & 1 for row in range(X.shape[0])])
     return float(prior.log_marginal_likelihood(prior.statistics(X[rows]))[0]) if len(rows) else 0.0
-
-
-def cluster_log_weight(X: Any, prior: Any, mask: int) -> float:
-    """What a cluster adds to the log joint, but for the concentration."""
-    return log_marginal(X, prior, mask) + (float(gammaln(mask.bit_count())) if mask else 0.0)

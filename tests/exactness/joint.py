@@ -123,7 +123,7 @@ class Running:
         self.context = context_of(X, prior, ALPHA_PRIOR, hyperprior=HYPERPRIORS.get(family))
         self.tools, self.founders = quick_tools(self.context), uneven_founders(len(X))
         self.partition = start(self.context, labels)
-        self.partition.alpha = alpha
+        self.partition.partition_prior = self.partition.partition_prior.at((alpha,))
 
     @property
     def prior(self) -> Any:

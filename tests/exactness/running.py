@@ -11,17 +11,18 @@ from unittest.mock import patch
 import numpy as np
 
 from dpmmwrap.families.base import Model
+from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import make_data
 from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.moves import concentration, restricted_sweep, single_points, split_merge
+from dpmmwrap.sampler.moves import partition_prior, restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.single_points import NO_FOUNDERS, Founders
 from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
-from exactness.enumeration import AlphaPrior, Expected
+from exactness.enumeration import Expected, Process
 
 POINTS, PROPOSALS = 2, 2
 """Of each iteration. Few, so that no move sets right what another one has done wrong."""
@@ -36,6 +37,7 @@ class Seen(NamedTuple):
     labels: np.ndarray
     """(draws, N), -1 for outliers."""
     alpha: np.ndarray
+    discount: np.ndarray | None = None
 
     @property
     def n_clusters(self) -> np.ndarray:
@@ -52,22 +54,24 @@ class Apart(NamedTuple):
     """The largest difference of a pair's probability, or of an outlier's."""
     alpha: float
     """Of the mean of the concentration, as a share of it."""
+    discount: float
+    """Of the mean of the discount."""
     z: float
     """The largest of all differences, in Monte Carlo standard errors."""
 
 
-def context_of(X: Any, prior: Any, alpha: float | AlphaPrior = 1.0, **changes: Any) -> Context:
+def process_of(alpha: Process) -> PartitionPrior:
+    """The package's object."""
+    if isinstance(alpha, PartitionPrior):
+        return alpha
+    if isinstance(alpha, float):
+        return DirichletProcess(alpha)
+    return DirichletProcess("auto", alpha).at((alpha[0] / alpha[1],))
+
+
+def context_of(X: Any, prior: Any, alpha: Process = 1.0, **changes: Any) -> Context:
     """What the moves are given beside a partition."""
-    fixed = isinstance(alpha, float)
-    settings = Settings(
-        alpha if isinstance(alpha, float) else alpha[0] / alpha[1],
-        prior,
-        make_initializer("random"),
-        max_iter=1,
-        min_cluster_age=1,
-        seed=0,
-        alpha_prior=None if fixed else alpha,  # type: ignore[arg-type]
-    )
+    settings = Settings(process_of(alpha), prior, make_initializer("random"), max_iter=1, min_cluster_age=1, seed=0)
     settings = replace(settings, **changes)
     model = Model(prior, settings.outlier_weight, settings.outlier_prior)
     return Context(make_data(X, settings), model, settings)
@@ -81,7 +85,7 @@ def start(context: Context, labels: np.ndarray | None = None) -> Partition:
     count = int(labels.max()) + 1 + model.outliers
     labels = (labels + model.outliers).astype(np.int32)
     statistics = model.prior.statistics(data.take(np.arange(data.n_rows)), labels, count)
-    return partition_of(context, context.settings.alpha, labels, statistics)
+    return partition_of(context, context.settings.partition_prior, labels, statistics)
 
 
 def tools_of(context: Context, founders: Founders = NO_FOUNDERS) -> Tools:
@@ -105,7 +109,7 @@ def one_move(name: str, key: Any, partition: Partition, context: Context, tools:
         return single_points.step(key, partition, context, POINTS)[0]
     if name == "pairs":
         return split_merge.step(key, partition, context, tools, PROPOSALS)[0]
-    return concentration.step(key, partition, context)[0]
+    return partition_prior.step(key, partition, context)
 
 
 @contextmanager
@@ -128,7 +132,7 @@ def run(
     """Draws by these moves in turn, or by `sampling.step`; after a tenth as many that are left out."""
     partition, tools = start(context, labels), tools_of(context, founders)
     rng = np.random.Generator(np.random.SFC64(seed))
-    seen = Seen(np.empty((draws, context.data.n_rows), np.int16), np.empty(draws))
+    labels_seen, values = np.empty((draws, context.data.n_rows), np.int16), np.zeros((2, draws))
     for number in range(-(draws // 10), draws):
         for _ in range(thin):
             if moves is None:
@@ -136,8 +140,10 @@ def run(
             for name in moves or ():
                 partition = one_move(name, next_key(rng), partition, context, tools)
         if number >= 0:
-            seen.labels[number], seen.alpha[number] = partition.labels - context.model.outliers, partition.alpha
-    return seen
+            labels_seen[number] = partition.labels - context.model.outliers
+            now = partition.partition_prior.values
+            values[: len(now), number] = now
+    return Seen(labels_seen, *values)
 
 
 def apart(seen: Seen, expected: Expected) -> Apart:
@@ -151,17 +157,20 @@ def apart(seen: Seen, expected: Expected) -> Apart:
         "outside": (~inside, expected.outside),
         "alpha": (seen.alpha[:, None], np.array([expected.alpha])),
     }
+    if seen.discount is not None:
+        kinds["discount"] = (seen.discount[:, None], np.array([expected.discount]))
     z, gaps = 0.0, {}
     for name, (values, means) in kinds.items():
         gap = np.abs(values.mean(axis=0) - means)
         gaps[name] = gap
         if np.ptp(values.astype(float)) > 0:
-            least = np.sqrt(means * (1 - means) / draws) if name != "alpha" else np.zeros(1)
+            least = np.sqrt(means * (1 - means) / draws) if name not in ("alpha", "discount") else 0.0
             z = max(z, float((gap / np.maximum(standard_errors(values), np.maximum(least, 1e-12))).max()))
     return Apart(
         0.5 * float(gaps["clusters"].sum()),
         float(max(gaps["pairs"].max(), gaps["outside"].max())),
         float(gaps["alpha"][0] / expected.alpha),
+        float(gaps["discount"][0]) if "discount" in gaps else 0.0,
         z,
     )
 

@@ -29,7 +29,8 @@ from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
-from dpmmwrap.partitions.dirichlet_process import split_ratios
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.partitions.hastings import split_ratios
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import subclusters
 from dpmmwrap.sampler.settings import Result, Settings
@@ -42,7 +43,9 @@ DATA = Path(__file__).parents[1] / "data"
 
 def settings_for(X: np.ndarray, **changes: Any) -> Settings:
     prior = changes.pop("prior", None) or NIW.from_data(X)
-    return replace(Settings(10.0, prior, make_initializer("kmeans"), 40, 5, 0, init_clusters=1), **changes)
+    return replace(
+        Settings(DirichletProcess(10.0), prior, make_initializer("kmeans"), 40, 5, 0, init_clusters=1), **changes
+    )
 
 
 def fit(X: np.ndarray, **changes: Any) -> Result:
@@ -125,7 +128,8 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
         chain.begin()
         chain.state.records["subclusters_born_at"] = -99
         known = chain.state.known
-        ratio = float(split_ratios(chain.state.alpha, known.sides, known.log_marginal)[0])
+        prior = chain.state.partition_prior.for_moves(chain.state.counts)
+        ratio = float(split_ratios(prior, 1, known.sides, known.log_marginal, np.zeros(1))[0])
         _, moves = subclusters.step(next_key(chain.rng), chain.state, chain.context, SweepInfo(None))
         consistent(chain)
         assert chain.state.n_clusters == 1 + len(moves.splits)
@@ -146,9 +150,8 @@ def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
         chain = Chain(X, settings)
         chain.begin()
         state, known = chain.state, chain.state.known
-        drawn = wishart.draw_parameters(
-            next_key(chain.rng), state.alpha, known.clusters.counts, known.sides, known.posterior.batch
-        )
+        prior, counts = state.partition_prior.for_weights(0, state.counts), known.clusters.counts
+        drawn = wishart.draw_parameters(next_key(chain.rng), prior, counts, known.sides, known.posterior.batch)
         tables = kernel_tables(*drawn)
         state.subclusters, _ = chain.context.data.sweep(state, tables, np.uint64(key), False)
         state.records["born_at"] = -99
@@ -193,8 +196,9 @@ def test_the_number_of_clusters_is_distributed_nearly_as_the_posterior_says(poin
     for ratio in ("jain-neal", "reference"):
         start = make_initializer("random")
         settings = settings_for(
-            X, alpha=1.0, prior=prior, initializer=start, max_iter=10**6, min_cluster_age=1, acceptance_ratio=ratio
-        )
+            X, partition_prior=DirichletProcess(1.0), prior=prior, initializer=start, max_iter=10**6,
+            min_cluster_age=1, acceptance_ratio=ratio,
+        )  # fmt: skip
         chain = Chain(X, settings)
         chain.begin()
         seen = np.bincount([chain.iterate().n_clusters for _ in range(3000)], minlength=points + 1)[1:] / 3000
@@ -227,7 +231,7 @@ def a_few_points(family: str) -> tuple[Any, Any]:
 def test_every_family_comes_near_its_posterior(family: str) -> None:
     """The number of clusters of seven points, against all their partitions."""
     prior, X = a_few_points(family)
-    settings = Settings(1.0, prior, make_initializer("random"), 10**6, 1, 0)
+    settings = Settings(DirichletProcess(1.0), prior, make_initializer("random"), 10**6, 1, 0)
     chain = Chain(X, settings)
     chain.begin()
     seen = np.bincount([chain.iterate().n_clusters for _ in range(2000)], minlength=8)[1:] / 2000
@@ -290,7 +294,7 @@ def test_a_start_is_told_what_its_splits_are_judged_by(easy: Any, ratio: str, fu
     start = FirstThenRandom(np.arange(len(easy.X)) % 2)
     settings = settings_for(easy.X, initializer=start, acceptance_ratio=ratio, max_iter=2)
     NativeBackend().fit(easy.X, settings)
-    assert start.criterion == SplitCriterion(settings.prior, settings.alpha, full)
+    assert start.criterion == SplitCriterion(settings.prior, settings.partition_prior, full)
 
 
 def test_max_clusters_is_kept(easy: Any) -> None:
@@ -313,8 +317,9 @@ def test_labels_to_start_from(easy: Any) -> None:
 def test_more_first_clusters_than_points() -> None:
     X = np.random.default_rng(0).normal(size=(10, 2)).astype(np.float32)
     settings = Settings(
-        1.0, NIW.reference(2), make_initializer("random"), max_iter=1, min_cluster_age=1, seed=0, init_clusters=50
-    )
+        DirichletProcess(1.0), NIW.reference(2), make_initializer("random"), max_iter=1, min_cluster_age=1, seed=0,
+        init_clusters=50,
+    )  # fmt: skip
     settings.bind(X, settings.full_ratio)
     chain = Chain(X, settings)
     chain.begin()
@@ -442,11 +447,12 @@ class TestCheckpoints:
     def test_kill_at_any_moment_leaves_a_whole_file(self, tmp_path: Path) -> None:
         path = tmp_path / "run.npz"
         code = (
-            "import sys; from pathlib import Path; from dpmmwrap.estimator import DPMM;"
+            "from dpmmwrap import DPMM, Native;"
             "from dpmmwrap.datasets import generate;"
             "X = generate(2, 5, 3000, 50, 0).X;"
-            "model = DPMM(max_iter=100000, random_state=0, backend='native', init='kmeans', covariance_type='full');"
-            f"model.set_params(checkpoint={str(path)!r}, checkpoint_every=1).fit(X)"
+            f"backend = Native(checkpoint={str(path)!r}, checkpoint_every=1);"
+            "model = DPMM(max_iter=100000, random_state=0, backend=backend, init='kmeans', covariance_type='full');"
+            "model.fit(X)"
         )
         for delay in (0.05, 0.13):
             process = subprocess.Popen([sys.executable, "-c", code])

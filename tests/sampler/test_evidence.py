@@ -8,10 +8,10 @@ from scipy.special import logsumexp
 
 from dpmmwrap import NIW
 from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.evidence import log_evidence
 
-ALPHA = 1.5
+PROCESS = DirichletProcess(1.5)
 PRIORS = [NIW(np.zeros(2), 0.2, 3 * np.eye(2), 5.0), NIG(np.zeros(2), 0.2, np.full(2, 3.0), 5.0)]
 
 
@@ -25,7 +25,7 @@ def partitions(count: int, most: int) -> Iterator[list[int]]:
 
 def log_posterior(prior: NIW | NIG, X: np.ndarray, labels: list[int]) -> float:
     found = prior.statistics(X, np.array(labels, np.int32))
-    return float(log_joint(ALPHA, found.counts, prior.log_marginal_likelihood(found)))
+    return PROCESS.log_joint(found.counts, prior.log_marginal_likelihood(found))
 
 
 def log_sum(prior: NIW | NIG, X: np.ndarray, most: int) -> float:
@@ -38,7 +38,7 @@ def two_groups(apart: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_evidence(prior: NIW | NIG, X: np.ndarray, labels: np.ndarray, seeds: int = 40) -> float:
-    return float(np.mean([log_evidence(prior, X, labels, ALPHA, seed) for seed in range(seeds)]))
+    return float(np.mean([log_evidence(prior, X, labels, PROCESS, seed) for seed in range(seeds)]))
 
 
 def test_there_are_as_many_partitions_as_bell_and_stirling_say() -> None:
@@ -61,7 +61,7 @@ def test_it_is_a_bound_from_below(prior: NIW | NIG, apart: float) -> None:
 def test_clusters_far_apart_have_one_labelling() -> None:
     X, labels = two_groups(60.0)
     for prior in PRIORS:
-        assert log_evidence(prior, X, labels, ALPHA) == pytest.approx(
+        assert log_evidence(prior, X, labels, PROCESS) == pytest.approx(
             log_posterior(prior, X, labels.tolist()), abs=0.01
         )
 
@@ -73,7 +73,7 @@ def test_overlapping_clusters_count_more_than_one_labelling() -> None:
     for prior in PRIORS:
         own = log_posterior(prior, X, labels.tolist())
         # About 0.5 nats of entropy a point.
-        assert log_evidence(prior, X, labels, ALPHA) > own + 20
+        assert log_evidence(prior, X, labels, PROCESS) > own + 20
 
 
 def test_the_better_mixture_has_more_of_it() -> None:
@@ -82,11 +82,15 @@ def test_the_better_mixture_has_more_of_it() -> None:
     X = rng.normal(size=(200, 2)) + 6 * labels[:, None]
     mixed = (np.arange(200) % 2).astype(np.int32)
     for prior in PRIORS:
-        right, one, wrong = (log_evidence(prior, X, those, ALPHA) for those in (labels, np.zeros(200, np.int32), mixed))
+        right, one, wrong = (
+            log_evidence(prior, X, those, PROCESS) for those in (labels, np.zeros(200, np.int32), mixed)
+        )
         assert right > one + 50 and right > wrong + 50
 
 
 def test_the_same_seed_gives_the_same_number() -> None:
     X, labels = two_groups(2.0)
-    first = log_evidence(PRIORS[0], X, labels, ALPHA, seed=1)
-    assert first == log_evidence(PRIORS[0], X, labels, ALPHA, seed=1) != log_evidence(PRIORS[0], X, labels, ALPHA, 2)
+    first = log_evidence(PRIORS[0], X, labels, PROCESS, seed=1)
+    assert (
+        first == log_evidence(PRIORS[0], X, labels, PROCESS, seed=1) != log_evidence(PRIORS[0], X, labels, PROCESS, 2)
+    )

@@ -7,7 +7,7 @@ import pytest
 
 from dpmmwrap import NIW
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.refinement import least_needed, refined, without_one
 from dpmmwrap.sampler.settings import Settings
@@ -15,19 +15,21 @@ from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 
 PRIOR = NIW(np.zeros(2), 0.1, np.eye(2), 5.0)
-SETTINGS = Settings(1.0, PRIOR, make_initializer("random"), 100, 3, 0, n_chains=4, stop_when_flat=True)
+SETTINGS = Settings(
+    DirichletProcess(1.0), PRIOR, make_initializer("random"), 100, 3, 0, n_chains=4, stop_when_flat=True
+)
 
 
 def best_of(X: np.ndarray, labels: np.ndarray) -> Best:
     statistics = PRIOR.statistics(X, labels)
-    reached = float(log_joint(1.0, statistics.counts, PRIOR.log_marginal_likelihood(statistics)))
-    return Best(reached, labels.astype(np.int32), np.zeros(len(X), np.uint8), 1.0, PRIOR)
+    reached = DirichletProcess(1.0).log_joint(statistics.counts, PRIOR.log_marginal_likelihood(statistics))
+    return Best(reached, labels.astype(np.int32), np.zeros(len(X), np.uint8), DirichletProcess(1.0), PRIOR)
 
 
 def assert_same(found: Best, other: Best) -> None:
     """The same clustering with the same prior."""
     np.testing.assert_array_equal(found.labels, other.labels)
-    assert found.log_posterior == pytest.approx(other.log_posterior) and found.alpha == other.alpha
+    assert found.log_posterior == pytest.approx(other.log_posterior) and found.partition_prior == other.partition_prior
     assert found.prior is other.prior
 
 

@@ -23,6 +23,7 @@ from dpmmwrap.families.gaussian.defaults import DataScale
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
+from dpmmwrap.partitions import DirichletProcess, PitmanYor
 from dpmmwrap.posterior import draws as draws_module
 from dpmmwrap.posterior.draws import labels_file
 from dpmmwrap.sampler import sampling
@@ -60,7 +61,7 @@ def points_of(family: str) -> tuple[Any, Any]:
 
 def settings_for(prior: Any, **changes: Any) -> Settings:
     settings = Settings(
-        1.0, prior, make_initializer("kmeans"), SEARCH, 2, 3, alpha_prior=(1.0, 0.1), n_draws=DRAWS, thin=THIN
+        DirichletProcess("auto", (1.0, 0.1)), prior, make_initializer("kmeans"), SEARCH, 2, 3, n_draws=DRAWS, thin=THIN
     )
     return replace(settings, **changes)
 
@@ -77,7 +78,7 @@ def assert_same(one: Result, other: Result) -> None:
         np.testing.assert_array_equal(getattr(one.draws, field.name), getattr(other.draws, field.name), field.name)
     np.testing.assert_array_equal(one.labels, other.labels)
     np.testing.assert_array_equal(one.sublabels, other.sublabels)
-    assert (one.log_posterior, one.alpha) == (other.log_posterior, other.alpha)
+    assert (one.log_posterior, one.partition_prior) == (other.log_posterior, other.partition_prior)
     for mine, theirs in zip(one.traces, other.traces, strict=True):
         for column in set(COLUMNS) - {"seconds"}:
             np.testing.assert_array_equal(mine[column], theirs[column], column)
@@ -182,7 +183,8 @@ class TestWhatIsKept:
         assert not list(tmp_path.iterdir())
 
     def test_no_more_than_so_many_clusters(self) -> None:
-        free, tight = fit(alpha=30.0, alpha_prior=None).draws, fit(alpha=30.0, alpha_prior=None, max_clusters=3).draws
+        process = DirichletProcess(30.0)
+        free, tight = fit(partition_prior=process).draws, fit(partition_prior=process, max_clusters=3).draws
         assert free is not None and tight is not None
         assert free.n_clusters.max() > 3
         assert tight.n_clusters.max() <= 3 and tight.weights.shape[2] <= 3
@@ -294,7 +296,8 @@ class TestCheckpoints:
         [
             {"n_chains": 2},
             {"keep_labels": False},
-            {"max_clusters": 4, "alpha": 10.0, "alpha_prior": None},
+            {"max_clusters": 4, "partition_prior": DirichletProcess(10.0)},
+            {"partition_prior": PitmanYor()},
             {"outlier_weight": 0.1},
             {"hyperprior": "learned"},
         ],

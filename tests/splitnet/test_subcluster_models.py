@@ -23,6 +23,7 @@ from dpmmwrap.splitnet.subcluster_models import make_subcluster_model
 from dpmmwrap.splitnet.synthesis import draw_test_sets
 
 FAMILIES = ("full", "diag", "spherical")
+LOG_ALPHA = float(np.log(10.0))
 
 
 def prior_of(family: str, dim: int, seed: int = 0) -> Any:
@@ -75,7 +76,7 @@ def test_the_ratio_is_the_familys_own(family: str, missing: bool, dim: int) -> N
     prior = prior_of(family, dim)
     context = context_of(prior, X, missing=missing)
     sides = refine.maximise(context, group_of(context, labels))
-    found = float(refine.scaled_log_hastings(context, sides, 10.0))
+    found = float(refine.scaled_log_hastings(context, sides, LOG_ALPHA))
     assert found == pytest.approx(log_hastings(prior, X, labels, 10.0), rel=1e-9)
 
 
@@ -88,7 +89,7 @@ def test_fewer_points_than_dimensions_are_judged_all_the_same(family: str) -> No
     prior = prior_of(family, 40)
     context = context_of(prior, X)
     sides = refine.maximise(context, group_of(context, labels))
-    found = float(refine.scaled_log_hastings(context, sides, 10.0))
+    found = float(refine.scaled_log_hastings(context, sides, LOG_ALPHA))
     assert found == pytest.approx(log_hastings(prior, X, labels, 10.0), rel=1e-6)
     assert refine.log_odds(context, sides).isfinite().all()
 
@@ -100,7 +101,7 @@ def test_a_larger_cluster_counts_its_context_more_often() -> None:
     for size in (600, 6000):
         context = context_of(prior, X[0], size)
         sides = refine.maximise(context, group_of(context, labels[0]))
-        ratios.append(float(refine.scaled_log_hastings(context, sides, 10.0)))
+        ratios.append(float(refine.scaled_log_hastings(context, sides, LOG_ALPHA)))
     assert 8 < ratios[1] / ratios[0] < 13
 
 
@@ -195,14 +196,14 @@ def test_with_the_entropy_the_ratio_is_that_of_the_mixture() -> None:
     )
     sides = refine.maximise(context, group_of(context, (padded[:, 0] > 2) & (np.arange(1000) < 900)))
     sides, entropy = refine.refine_and_weigh(context, sides, 200)
-    ratio = float(refine.scaled_log_hastings(context, sides, 10.0, torch.ones(1)) + entropy)
+    ratio = float(refine.scaled_log_hastings(context, sides, LOG_ALPHA, torch.ones(1)) + entropy)
     fitted = [
         GaussianMixture(k, tol=1e-6, max_iter=1000, random_state=0, reg_covar=1e-9).fit(X).score(X) for k in (1, 2)
     ]
     # The prior and log Gamma take a few nats for each parameter.
     assert 10 < 900 * (fitted[1] - fitted[0]) - ratio < 40
     assert 100 < float(entropy) < 900 * np.log(2)
-    cut = float(refine.scaled_log_hastings(context, sides, 10.0))
+    cut = float(refine.scaled_log_hastings(context, sides, LOG_ALPHA))
     assert ratio > 0 > cut
     assert float(refine.refine_and_weigh(context, sides, 0)[1]) == 0
 
@@ -218,7 +219,7 @@ def test_em_steps_raise_the_ratio(family: str) -> None:
     sides = refine.maximise(context, group_of(context, group))
     ratios = []
     for _ in range(6):
-        ratios.append(float(refine.scaled_log_hastings(context, sides, 10.0)))
+        ratios.append(float(refine.scaled_log_hastings(context, sides, LOG_ALPHA)))
         sides = refine.refine(context, sides, 5)
     assert ratios[-1] > ratios[0]
     assert abs(float(sides.counts[0, 0, 1]) - 200) < 40
@@ -262,7 +263,7 @@ def test_normalised_ratios_do_not_favour_a_handful_of_points() -> None:
     context = context_of(prior_of("diag", 2), rng.standard_normal((500, 2)) * 3)
     few, half = np.arange(500) < 4, rng.random(500) < 0.5
     sides = refine.maximise(context, torch.cat([group_of(context, few), group_of(context, half)], dim=1))
-    ratios = refine.scaled_log_hastings(context, sides, 10.0)
+    ratios = refine.scaled_log_hastings(context, sides, LOG_ALPHA)
     normalised = refine.normalised_log_ratio(context, sides, ratios)
     assert ratios[0, 0] > ratios[0, 1]
     assert normalised[0, 0] < normalised[0, 1]

@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.network import SplitNet, architecture
@@ -36,7 +37,7 @@ def pair(rng: np.random.Generator, n: int, dim: int, gap: float) -> tuple[np.nda
 
 def criterion_of(X: np.ndarray, covariance_type: str = "full", full_ratio: bool = True) -> SplitCriterion:
     """What the sampler would judge by, with its default prior."""
-    return SplitCriterion(DataScale(X).start(covariance_type).prior, 10.0, full_ratio)
+    return SplitCriterion(DataScale(X).start(covariance_type).prior, DirichletProcess(10.0), full_ratio)
 
 
 def bound(start: Initializer, X: np.ndarray, *options: Any) -> Initializer:
@@ -59,7 +60,7 @@ def test_it_finds_two_gaussians_in_any_dimension(dim: int) -> None:
     X, y = pair(np.random.default_rng(dim), 5000, dim, gap=8.0)
     start = make_initializer("splitnet")
     # A prior under which a side may be as narrow as these are.
-    start.bind(X, SplitCriterion(NIW.reference(dim), 10.0))
+    start.bind(X, SplitCriterion(NIW.reference(dim), DirichletProcess(10.0)))
     assert adjusted_rand_score(y, start([np.arange(5000)], np.random.default_rng(0))[0]) > 0.95
 
 
@@ -183,7 +184,7 @@ def test_weights_of_ones_own(tmp_path: Path) -> None:
     assert start.network is not None
     assert start.network.dim == 2
     with pytest.raises(ValueError, match="the weights are for 2 dimensions, but the data have 3"):
-        start.bind(np.zeros((10, 3), dtype=np.float32), SplitCriterion(NIW.reference(3), 10.0))
+        start.bind(np.zeros((10, 3), dtype=np.float32), SplitCriterion(NIW.reference(3), DirichletProcess(10.0)))
     path.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="damaged"):
         make_initializer("splitnet", weights=tmp_path / "w.safetensors", context=999)

@@ -13,11 +13,12 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 
 
 def criterion(dim: int) -> SplitCriterion:
-    return SplitCriterion(NIW.reference(dim), 10.0)
+    return SplitCriterion(NIW.reference(dim), DirichletProcess(10.0))
 
 
 def two_groups(rows: int = 1000) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
 from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.partition import Partition, weights_prior
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
@@ -128,12 +128,12 @@ class RemoteData(Data):
     # Parameters travel as they are drawn, and each worker makes its tables.
 
     def draw_parameters(self, model: Model, state: State, key: Any) -> Sent:
-        drawn = self.points.draw_parameters(model, state.alpha, state.known, key)
+        drawn = self.points.draw_parameters(model, weights_prior(state, model, key), state.known, key)
         return Sent(drawn, self.points.tables(drawn))
 
     def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Sent:
         clusters, count = partition.clusters, partition.n_clusters
-        drawn = self.points.draw_clusters(model, partition.alpha, clusters, count, key)
+        drawn = self.points.draw_clusters(model, weights_prior(partition, model, key), clusters, count, key)
         return Sent(drawn, self.points.cluster_tables(drawn))
 
     # Sums over points.
@@ -238,7 +238,7 @@ class RemoteData(Data):
     def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
         self.tell("keep_best")
         labels: Any = RemoteLabels(self.chain)
-        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.alpha, prior)
+        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.partition_prior, prior)
 
     # Checkpoints: the labels are in files of their own, which the workers write and read.
 

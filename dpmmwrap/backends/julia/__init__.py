@@ -28,6 +28,7 @@ from dpmmwrap.files import InputError
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float32Array, IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import is_flat
 from dpmmwrap.sampler.trace import Iteration, Trace
@@ -139,7 +140,7 @@ def prepare() -> None:
     from dpmmwrap.starts import make_initializer
 
     X = np.random.default_rng(0).standard_normal((200, 2)).astype(np.float32)
-    JuliaBackend().fit(X, Settings(1.0, NIW.reference(2), make_initializer("kmeans"), 10, 3, 0))
+    JuliaBackend().fit(X, Settings(DirichletProcess(1.0), NIW.reference(2), make_initializer("kmeans"), 10, 3, 0))
 
 
 @contextmanager
@@ -180,7 +181,7 @@ def run(bridge: Any, X: Float32Array, settings: Settings, workers: int) -> Resul
             sublabels.astype(np.uint8),
             callbacks.trace,
             str(outcome) == "stopped",
-            alpha=callbacks.trace.iterations[-1].alpha,
+            partition_prior=settings.partition_prior.at((callbacks.trace.iterations[-1].alpha,)),
         )
     finally:
         bridge.release(chain)
@@ -208,8 +209,9 @@ def with_lock() -> Any:
 
 
 def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
+    process: Any = settings.partition_prior
     named = {
-        "α": settings.alpha,
+        "α": process.now,
         "prior": julia_prior(bridge, placing.prior(settings.prior)),
         "iterations": settings.max_iter,
         "burnout": settings.min_cluster_age,
@@ -218,8 +220,8 @@ def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
         "fresh_start_after": settings.restart_after or 0,
         "full_ratio": settings.full_ratio,
     }
-    if settings.alpha_prior is not None:
-        named["α_shape"], named["α_rate"] = settings.alpha_prior
+    if process.learned:
+        named["α_shape"], named["α_rate"] = process.prior
     if settings.max_clusters is not None:
         named["max_clusters"] = settings.max_clusters
     if settings.outlier_prior is not None:

@@ -184,7 +184,7 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
     from dpmmwrap import __version__
 
     model = subject.model
-    told = [("family", family(model)), ("concentration", concentration(model))]
+    told = [("family", family(model)), ("prior over partitions", partition_prior(model))]
     if model.prior_width_ is not None:
         told.append(("prior", prior(model)))
     length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
@@ -213,8 +213,13 @@ def family(model: Any) -> str:
     return f"Gaussian with {kinds[model.covariance_type_]} covariances{reason}"
 
 
-def concentration(model: Any) -> str:
-    return f"{number(float(model.alpha_))}" + (", learned" if model.alpha == "auto" else "")
+def partition_prior(model: Any) -> str:
+    """Its name and its parameters."""
+    prior = model.partition_prior_
+    told = []
+    for name, value in zip(prior.parameters, prior.values, strict=True):
+        told.append(f"{name} {number(float(value))}" + (", learned" if name in prior.learned else ""))
+    return f"{prior.name}: {'; '.join(told)}"
 
 
 def prior(model: Any) -> str:
@@ -226,7 +231,7 @@ def prior(model: Any) -> str:
     return "; ".join(told)
 
 
-SHOWN_ANYWAY = {"family", "alpha", "random_state", "verbose", "max_iter", "n_draws"}
+SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
 
 
 def changed(model: Any) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Subcluster
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.numerics.labels import CUTOFF
 from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
-from dpmmwrap.partitions.dirichlet_process import log_merge_ratio
+from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 
 @compiled
@@ -191,8 +191,7 @@ def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
 
 @compiled
 def merge_ratios(
-    candidates: Any, alpha: Any, printed: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any,
-    log_marginal: Any,
+    candidates: Any, rule: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any, log_marginal: Any,
 ) -> Any:  # fmt: skip
     """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much.
 
@@ -218,7 +217,7 @@ def merge_ratios(
             rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
         gain = log_gammas(prior.freedom + 2 * counts[k], prior.strength + 2 * counts[k], dim)
         gain -= prior.log_normaliser + 2 * (constant * counts[k] + log_marginal[k])
-        doubles[k] = log_merge_ratio(alpha, counts[k], counts[k], gain, printed)
+        doubles[k] = log_merge_ratio_by(rule, counts[k], counts[k], gain)
     factor, gap = new_array((dim, dim)), new_array(dim)
     most_pairs = len(candidates) * (len(candidates) - 1) // 2
     first, second, margins = (
@@ -249,7 +248,7 @@ def merge_ratios(
                     break
                 if r == min(1, dim - 1):
                     gain = -prior.log_normaliser - constant * n - log_marginal[i] - log_marginal[j]
-                    base = log_merge_ratio(alpha, counts[i], counts[j], gain, printed)
+                    base = log_merge_ratio_by(rule, counts[i], counts[j], gain)
                     most = (base + log_gammas(freedom, strength, dim) + neg_log_uniform[pair]) / freedom
                     if half + remaining > most:
                         break

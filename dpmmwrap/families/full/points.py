@@ -20,6 +20,8 @@ from dpmmwrap.numerics.digests import rows_digest
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.numerics.variates import derived_key
+from dpmmwrap.partitions.gibbs_type import GibbsType
+from dpmmwrap.partitions.hastings import MergeRule
 
 
 class FullPoints(FamilyPoints):
@@ -44,28 +46,27 @@ class FullPoints(FamilyPoints):
         model: Model,
         known: ClusterPosteriors,
         candidates: IntArray,
-        alpha: float,
-        printed: bool,
+        rule: MergeRule,
         neg_log_uniform: Float64Array,
     ) -> Merges:
         one, other, margins = pairs.merge_ratios(
-            candidates, alpha, printed, neg_log_uniform, prior_fields(model), known.clusters, known.posterior.batch,
+            candidates, rule, neg_log_uniform, prior_fields(model), known.clusters, known.posterior.batch,
             known.log_marginal,
         )  # fmt: skip
         return Merges(one, other, margins, len(candidates) * (len(candidates) - 1) // 2)
 
-    def draw_parameters(self, model: Model, alpha: float, known: ClusterPosteriors, key: Any) -> tuple[Any, ...]:
-        """Weights ~ Dir(N_1, ..., N_K, alpha), subweights ~ Dir(N_l + alpha/2, N_r + alpha/2), Gaussians from their
-        normal-inverse-Wishart posteriors: O(K D^2) numbers."""
+    def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> tuple[Any, ...]:
+        """Weights and subweights from their Dirichlet distributions, Gaussians from their normal-inverse-Wishart
+        posteriors: O(K D^2) numbers."""
         log_weights, log_subweights, gaussians = wishart.draw_parameters(
-            key, alpha, known.clusters.counts[model.outliers :], known.sides, known.posterior.batch
+            key, weights, known.clusters.counts[model.outliers :], known.sides, known.posterior.batch
         )
         return with_outlier_weight(model, log_weights), log_subweights, gaussians
 
     def tables(self, drawn: tuple[Any, ...]) -> Tables:
         return pairs.kernel_tables(*drawn)
 
-    def draw_clusters(self, model: Model, alpha: float, bundle: Any, count: int, key: Any) -> tuple[Any, ...]:
+    def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> tuple[Any, ...]:
         dim = self.X.shape[1]
         factors = np.ascontiguousarray(np.moveaxis(bundle.factors[:count], 0, 2))
         posterior = wishart.Posteriors(
@@ -73,7 +74,7 @@ class FullPoints(FamilyPoints):
             factors, np.empty(0), np.empty(0),
         )  # fmt: skip
         log_weights, _, drawn = wishart.draw_parameters(
-            key, alpha, bundle.counts[model.outliers : count], np.empty((0, 2)), posterior
+            key, weights, bundle.counts[model.outliers : count], np.empty((0, 2)), posterior
         )
         return (
             with_outlier_weight(model, log_weights), drawn.means, drawn.precision_factors, drawn.log_peak_densities

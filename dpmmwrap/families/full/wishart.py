@@ -17,7 +17,7 @@ from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
-from dpmmwrap.partitions.dirichlet_process import fill_weight_shapes, log_weights_of
+from dpmmwrap.partitions.gibbs_type import fill_weight_shapes, log_weights_of
 
 # What the loops take and give is theirs, too, but it is there without numba.
 __all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]
@@ -141,11 +141,11 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 
 
 @inner
-def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
+def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
     """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
     them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
     shapes = new_array(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
-    first = fill_weight_shapes(shapes, alpha, counts, sides)
+    first = fill_weight_shapes(shapes, prior, counts, sides)
     for i in range(dim):
         for k in range(len(freedoms)):
             shapes[first + i * len(freedoms) + k] = 0.5 * (freedoms[k] - (dim - 1 - i))
@@ -153,11 +153,11 @@ def gamma_shapes(alpha: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
 
 
 @compiled
-def draw_parameters(key: Any, alpha: Any, counts: Any, sides: Any, posterior: Any) -> Any:
+def draw_parameters(key: Any, prior: Any, counts: Any, sides: Any, posterior: Any) -> Any:
     """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and of the Gaussians of K
-    clusters and their 2K subclusters."""
+    clusters and their 2K subclusters. `prior` is that over partitions (`partitions.gibbs_type`)."""
     count, dim = posterior.means.shape
-    gammas = standard_gammas(key, gamma_shapes(alpha, counts, sides, posterior.freedoms, dim))
+    gammas = standard_gammas(key, gamma_shapes(prior, counts, sides, posterior.freedoms, dim))
     # Another key, by a number that no place comes near to.
     normals = standard_normals(key_from(key, 1 << 40), dim * (dim + 1) // 2 * count).reshape(-1, count)
     masses = len(gammas) - dim * count

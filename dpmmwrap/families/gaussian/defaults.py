@@ -18,7 +18,7 @@ from dpmmwrap.families.diagonal.prior import NIG, Posteriors
 from dpmmwrap.families.gaussian.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import drawn_in, nested_bins, sample_rows
-from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.partitions import DirichletProcess
 
 CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of cells that are tried."""
@@ -115,7 +115,7 @@ class DataScale:
         statistics = hyperprior.kind.statistics(self.sample, cells)
         prior = self._prior_of(hyperprior, cells, statistics)
         log_marginals = prior.log_marginal_likelihood(statistics)
-        return float(log_joint(1.0, statistics.counts, log_marginals)) + hyperprior.log_density(prior)
+        return DirichletProcess(1.0).log_joint(statistics.counts, log_marginals) + hyperprior.log_density(prior)
 
     def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any, climbs: bool = True) -> Any:
         """A prior from how wide cells are; the most probable one given their statistics, or one near it."""

@@ -25,7 +25,8 @@ from dpmmwrap.numerics.chunks import Chunks, Stretch
 from dpmmwrap.numerics.labels import LabelOrder, sort_by_label
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.numerics.variates import derived_key
-from dpmmwrap.partitions.dirichlet_process import draw_weights, merge_ratios
+from dpmmwrap.partitions.gibbs_type import GibbsType, draw_weights
+from dpmmwrap.partitions.hastings import MergeRule, merge_ratios
 
 PAIRS_PER_CLUSTER = 8
 """With many clusters only so many nearest ones of each are tried for a merge."""
@@ -72,21 +73,20 @@ class LinearPoints(FamilyPoints):
         model: Model,
         known: ClusterPosteriors,
         candidates: IntArray,
-        alpha: float,
-        printed: bool,
+        rule: MergeRule,
         neg_log_uniform: Float64Array,
     ) -> Merges:
         one, other = pairs_to_try(known.clusters, candidates)
         gains = prior_of(model).union_log_marginals(known.clusters, one, other)
         gains -= known.log_marginal[one] + known.log_marginal[other]
-        margins = merge_ratios(alpha, known.clusters.counts, one, other, gains, printed)
+        margins = merge_ratios(rule, known.clusters.counts, one, other, gains)
         margins += neg_log_uniform[: len(one)]
         likely = margins > 0
         return Merges(one[likely], other[likely], margins[likely], len(one))
 
-    def draw_parameters(self, model: Model, alpha: float, known: ClusterPosteriors, key: Any) -> Tables:
+    def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> Tables:
         counts = known.clusters.counts[model.outliers :]
-        log_weights, log_subweights = draw_weights(derived_key(key, WEIGHTS_KEY), alpha, counts, known.sides)
+        log_weights, log_subweights = draw_weights(derived_key(key, WEIGHTS_KEY), weights, counts, known.sides)
         log_weights = with_outlier_weight(model, log_weights)
         constants = np.zeros(3 * known.n_clusters)
         tables = []
@@ -97,14 +97,14 @@ class LinearPoints(FamilyPoints):
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
-    def draw_clusters(self, model: Model, alpha: float, bundle: Any, count: int, key: Any) -> Tables:
+    def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Tables:
         clusters = self.statistics_of(model, bundle, count)
         posterior = model.prior.posterior(clusters)
         if model.outlier_prior is not None:
             special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
             posterior = posterior.replaced(np.array([0]), special)
-        no_sides = np.empty((0, 2))
-        log_weights, _ = draw_weights(derived_key(key, WEIGHTS_KEY), alpha, clusters.counts[model.outliers :], no_sides)
+        counts, no_sides = clusters.counts[model.outliers :], np.empty((0, 2))
+        log_weights, _ = draw_weights(derived_key(key, WEIGHTS_KEY), weights, counts, no_sides)
         constants, tables = np.zeros(count), []
         for number, (part, its_posterior) in enumerate(zip(self.parts, posterior.parts, strict=True)):
             found, its_constants = part.draw_tables(its_posterior, derived_key(key, number << 46), count)

@@ -21,7 +21,7 @@ from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, nested_bins, sample_rows
 from dpmmwrap.numerics.loops import Loops
-from dpmmwrap.partitions.dirichlet_process import log_joint
+from dpmmwrap.partitions import DirichletProcess
 
 gamma = Loops("dpmmwrap.families.poisson.gamma")
 loops = Loops("dpmmwrap.families.poisson.points")
@@ -113,7 +113,7 @@ class GammaPoisson(LinearPrior):
         for cells in nested_bins(sample, [count for count in CELLS if count <= most], 0, found.embedder(sample)):
             statistics = found.statistics(sample, cells)
             for prior in tried:
-                value = float(log_joint(1.0, statistics.counts, prior.log_marginal_likelihood(statistics)))
+                value = DirichletProcess(1.0).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
                 # One cell alone would say that all clusters are alike, and be sure of it.
                 if value > best:
                     best, chosen = value, (prior if len(statistics.counts) > 1 else None)

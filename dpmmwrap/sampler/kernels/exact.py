@@ -24,7 +24,7 @@ from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
-from dpmmwrap.partitions.dirichlet_process import log_split_prior
+from dpmmwrap.partitions.hastings import log_merge_ratio
 
 SIDE_STRENGTH = 1.0
 """Added to a side's number of points when the next ones choose a side."""
@@ -73,18 +73,19 @@ def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -
 
 
 @compiled
-def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, alpha: Any) -> Any:
+def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
     """The probability that each row, were it to choose anew, would found a cluster. O(K D^2) a row."""
     found = new_array(len(rows))
     for k in range(used):
         prepare(clusters, k)
+    log_new = prior.log_new[used - fixed]
     clear(clusters, used)
     prepare(clusters, used)
     for t in range(len(rows)):
-        base = math.log(alpha) + log_predictive(clusters, used, X, rows[t])
+        base = log_new + log_predictive(clusters, used, X, rows[t])
         total = 1.0
         for k in range(fixed, used):
-            gap = math.log(clusters.counts[k]) + log_predictive(clusters, k, X, rows[t]) - base
+            gap = math.log(clusters.counts[k] + prior.shift) + log_predictive(clusters, k, X, rows[t]) - base
             total += math.exp(min(gap, 700.0))
         found[t] = 1.0 / total
     return found
@@ -92,10 +93,11 @@ def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: A
 
 @compiled
 def gibbs_points(
-    clusters: Any, used: Any, fixed: Any, most: Any, X: Any, rows: Any, uniforms: Any, alpha: Any, labels: Any
+    clusters: Any, used: Any, fixed: Any, most: Any, X: Any, rows: Any, uniforms: Any, prior: Any, labels: Any
 ) -> Any:
     """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or found one.
 
+    `prior` is that over partitions of all points (`partitions.gibbs_type`).
     `used` places come first, of which `fixed` ones (of outliers) are left alone; clusters that are born take an empty
     place, as long as there are no more than `most`. How many places are used then, and how many rows have moved. O(K D)
     a row, or O(K D^2) with full covariances.
@@ -121,7 +123,7 @@ def gibbs_points(
         for k in range(fixed, used):
             scores[k] = -np.inf
             if clusters.counts[k] > 0.0:
-                scores[k] = math.log(clusters.counts[k]) + log_predictive(clusters, k, X, row)
+                scores[k] = math.log(clusters.counts[k] + prior.shift) + log_predictive(clusters, k, X, row)
                 best = max(best, scores[k])
             else:
                 vacant = k
@@ -130,7 +132,7 @@ def gibbs_points(
             clear(clusters, vacant)
             prepare(clusters, vacant)
         if alive < most:
-            scores[vacant] = math.log(alpha) + log_predictive(clusters, vacant, X, row)
+            scores[vacant] = prior.log_new[alive] + log_predictive(clusters, vacant, X, row)
             best = max(best, scores[vacant])
         total = 0.0
         for k in range(fixed, used + 1):
@@ -236,8 +238,8 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
 
 
 @compiled
-def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -> Any:
-    """log ratio of each merge but for the probability of the way back; 0 where a pair is in one cluster.
+def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
+    """log likelihood ratio of each merge; 0 where a pair is in one cluster.
 
     The union of the last pair is left in scratch's place UNION.
     """
@@ -248,8 +250,22 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any, alpha: Any) -
             add_cluster(scratch, UNION, clusters, other[p])
             gains[p] = log_marginal(scratch, UNION) - log_marginal(clusters, one[p])
             gains[p] -= log_marginal(clusters, other[p])
-            gains[p] -= log_split_prior(alpha, clusters.counts[one[p]], clusters.counts[other[p]])
     return gains
+
+
+@compiled
+def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, other: Any, gains: Any) -> Any:
+    """The largest log ratio that each merge can have when it is its turn, while there are from `fewest` to `most`
+    clusters: the probability of the way back is at most 1."""
+    bounds = new_zeros(len(one))
+    cheapest = fewest
+    for clusters in range(fewest, most + 1):
+        if prior.log_new[clusters - 1] < prior.log_new[cheapest - 1]:
+            cheapest = clusters
+    for p in range(len(one)):
+        if one[p] != other[p]:
+            bounds[p] = log_merge_ratio(prior, cheapest, counts[one[p]], counts[other[p]], gains[p], 0.0)
+    return bounds
 
 
 @compiled

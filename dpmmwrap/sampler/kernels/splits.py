@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled, new_array
-from dpmmwrap.partitions.dirichlet_process import split_ratios
+from dpmmwrap.numerics.special import compiled, new_array, new_zeros
+from dpmmwrap.partitions.hastings import split_ratios
 
 
 class Rules(NamedTuple):
@@ -15,9 +15,10 @@ class Rules(NamedTuple):
 
     outliers: Any
     """How many of the first clusters are outlier components, which do not move."""
-    alpha: Any
-    printed: Any
-    """Whether the merge ratio is the inverse of the split's, not the reference package's."""
+    prior: Any
+    """Over partitions, in plain numbers (`partitions.gibbs_type`)."""
+    reference: Any
+    """Whether the merge ratio is the reference package's, not the inverse of the split's."""
     full: Any
     """Whether the probability of the proposed sublabels is counted."""
     latest: Any
@@ -44,18 +45,22 @@ class MoveCandidates(NamedTuple):
 
 @compiled
 def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
-    """log H of all splits; the clusters that split and how many could; those that may merge; how many are empty.
+    """log H of all splits; the clusters that split and how many could; those that may merge; how many have points, and
+    how many are empty.
 
     Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
     With the full ratio the probability of the proposed sublabels is counted. O(K).
     """
-    ratios = split_ratios(rules.alpha, sides, log_marginal)
-    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
-    found, others, proposed, empty = 0, 0, 0, 0
-    for k in range(rules.outliers, len(counts)):
-        empty += counts[k] == 0.0
+    log_proposals, empty = new_zeros(len(counts)), 0
+    for k in range(len(counts)):
+        empty += k >= rules.outliers and counts[k] == 0.0
         if rules.full:
-            ratios[k] -= records[k]["proposal_log_prob"]
+            log_proposals[k] = records[k]["proposal_log_prob"]
+    alive = len(counts) - rules.outliers - empty
+    ratios = split_ratios(rules.prior, alive, sides, log_marginal, log_proposals)
+    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
+    found, others, proposed = 0, 0, 0
+    for k in range(rules.outliers, len(counts)):
         if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
             proposed += 1
             if ratios[k] + neg_log_uniform[k] > 0.0:
@@ -65,4 +70,4 @@ def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, s
         if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
             candidates[others] = k
             others += 1
-    return ratios, splits[:found], proposed, candidates[:others], empty
+    return ratios, splits[:found], proposed, candidates[:others], alive, empty

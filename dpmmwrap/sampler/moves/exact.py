@@ -33,7 +33,7 @@ def step(
 ) -> tuple[State, SplitMergeInfo]:
     """Splits and merges that grow from two points, and single points."""
     context.data.remember(state)
-    partition = partition_of(context, state.alpha, state.labels, state.known.clusters, proposals + points)
+    partition = partition_of(context, state.partition_prior, state.labels, state.known.clusters, proposals + points)
     partition, info = split_merge.step(key, partition, context, tools, proposals)
     partition, single = single_points.step(derived_key(key, POINTS_KEY), partition, context, points)
     if info.splits + info.merges + single.moved:

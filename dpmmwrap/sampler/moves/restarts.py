@@ -11,7 +11,7 @@ from dpmmwrap.families.base import Statistics
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.labels import find_stalled
 from dpmmwrap.numerics.rules import Rule, Together, rules_of
-from dpmmwrap.partitions.dirichlet_process import split_ratios
+from dpmmwrap.partitions.hastings import split_ratios
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
@@ -33,10 +33,10 @@ def step(key: Any, state: State, context: Context) -> tuple[State, RestartInfo]:
     They have stalled when the ratio of their split has not risen for a while: those that are still on their way,
     as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
     """
-    settings, known = context.settings, state.known
-    ratios = split_ratios(state.alpha, known.sides, known.log_marginal)
-    if settings.full_ratio:
-        ratios -= state.records["proposal_log_prob"]
+    settings, known, counts = context.settings, state.known, state.counts[context.model.outliers :]
+    log_proposals = state.records["proposal_log_prob"] * float(settings.full_ratio)
+    prior, clusters = state.partition_prior.for_moves(counts), int(np.count_nonzero(counts))
+    ratios = split_ratios(prior, clusters, known.sides, known.log_marginal, log_proposals)
     patience = (float(settings.restart_after or np.inf), float(EVERY))
     stalled = find_stalled(
         state.records, ratios, known.sides, state.iteration, patience, LONGEST_PATIENCE, settings.min_cluster_age

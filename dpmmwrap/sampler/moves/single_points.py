@@ -13,7 +13,7 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.exact import draw_rows, founding_probabilities, gibbs_points
-from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
+from dpmmwrap.sampler.partition import Partition, close_ranks, prior_for_moves, with_room
 from dpmmwrap.sampler.state import generator
 
 SEARCHED = 50_000
@@ -48,8 +48,9 @@ def likely_founders(key: Any, partition: Partition, context: Context) -> Founder
     with_room(partition, context, 1)
     some = context.data.some_rows(rows)
     shares = founding_probabilities(
-        partition.clusters, partition.n_clusters, context.model.outliers, some.points, some.rows, partition.alpha
-    )
+        partition.clusters, partition.n_clusters, context.model.outliers, some.points, some.rows,
+        prior_for_moves(partition, context),
+    )  # fmt: skip
     return Founders(rows, np.cumsum(shares) / shares.sum())
 
 
@@ -66,7 +67,7 @@ def step(
     some = data.some_rows(rows, partition)
     used, moved = gibbs_points(
         partition.clusters, partition.n_clusters, fixed, context.settings.cluster_limit, some.points, some.rows,
-        uniforms, partition.alpha, some.labels,
+        uniforms, prior_for_moves(partition, context, points), some.labels,
     )  # fmt: skip
     if moved:
         data.put_labels(partition, some)

@@ -3,7 +3,8 @@
 Two points are chosen without looking at labels, half of the time near each other. If they share a cluster, a proposal
 divides its points between them, and says how probable just this division was. If they do not, the division is the
 present one. Whatever a proposal looks at depends on the set of points alone, never on how it is divided now: so it
-cancels. Several pairs go on at once, as long as they have no cluster in common (`kernels.exact.disjoint_pairs`).
+cancels. Several pairs are divided at once, as long as they have no cluster in common (`kernels.exact.disjoint_pairs`).
+They are accepted one after the other: what a cluster more or less costs may depend on how many there are by then.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from dpmmwrap.families.collapsed import clear, copy_cluster, log_marginals
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder, thread_pools
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
-from dpmmwrap.partitions.dirichlet_process import log_split_prior
+from dpmmwrap.partitions.gibbs_type import GibbsType
+from dpmmwrap.partitions.hastings import log_merge_ratio, log_split_ratio
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data, Unions
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves.single_points import Founders
-from dpmmwrap.sampler.partition import Partition, close_ranks, with_room
+from dpmmwrap.sampler.partition import Partition, close_ranks, prior_for_moves, with_room
 
 ANCHORS, NEIGHBOURS = 2000, 20
 """Points among which near pairs are chosen, and how many neighbours each has."""
@@ -134,37 +136,48 @@ class SplitMergeInfo(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Pairs whose clusters are different, and the points of those clusters."""
+    """Pairs whose points are looked at, and the points of their clusters."""
 
     one: IntArray
     other: IntArray
     log_uniforms: Any
     gains: Any
-    """Of merges: log ratio but for the probability of the way back."""
+    """Log likelihood ratios of merges."""
     unions: Unions
+
+
+class Division(NamedTuple):
+    """The points of a pair's clusters, divided between the two of the pair."""
+
+    rows: IntArray
+    sides: IntArray
+    log_q: float
+    """log probability of this division."""
+    gain: float
+    """log likelihood ratio of the move."""
+    sizes: tuple[float, float]
 
 
 def step(
     key: Any, partition: Partition, context: Context, tools: Tools, proposals: int
 ) -> tuple[Partition, SplitMergeInfo]:
-    """Up to so many proposals at once."""
+    """Up to so many proposals, divided at once and accepted in turn."""
     if context.data.n_rows < 2:
         return partition, SplitMergeInfo()
-    with_room(partition, context, proposals)
-    these, info = plan(key, partition, context, tools, proposals)
+    with_room(partition, context, 2 * proposals)
+    prior = prior_for_moves(partition, context, proposals)
+    these, info = plan(key, partition, context, prior, tools, proposals)
     count = len(these.one)
-    accepted = np.zeros(count, bool)
+    divisions: list[Any] = [None] * count
 
     def look_at(begin: int, end: int) -> None:
         scratch = tools.scratches.get()
         for number in range(begin, end):
-            accepted[number] = propose(key, number, these, partition, context, tools.proposal, scratch)
+            divisions[number] = divide(key, number, these, partition, tools.proposal, scratch)
         tools.scratches.put(scratch)
 
-    if context.settings.max_clusters is None:
-        context.data.chunks.run(look_at, count, count)
-    else:
-        look_at(0, count)
+    context.data.chunks.run(look_at, count, count)
+    accepted = accept(divisions, these, partition, context, prior, tools)
     if accepted.any():
         context.data.put_labels(partition, these.unions)
         close_ranks(partition, context, partition.n_clusters + count)
@@ -174,7 +187,7 @@ def step(
 
 
 def plan(
-    key: Any, partition: Partition, context: Context, tools: Tools, proposals: int
+    key: Any, partition: Partition, context: Context, prior: GibbsType, tools: Tools, proposals: int
 ) -> tuple[Round, SplitMergeInfo]:
     """The pairs of a round that need a look at their points; how many were proposed."""
     clusters, data = partition.clusters, context.data
@@ -186,60 +199,87 @@ def plan(
     log_uniforms = -standard_exponentials(derived_key(key, UNIFORM_KEY), proposals)[chosen]
     one, other = labels[places[:, 0]].astype(np.int64), labels[places[:, 1]].astype(np.int64)
     scratch = tools.scratches.get()
-    gains = exact.merge_gains(clusters, scratch, one, other, partition.alpha)
+    gains = exact.merge_gains(clusters, scratch, one, other)
     tools.scratches.put(scratch)
     split = one == other
     info = SplitMergeInfo(splits_proposed=int(split.sum()), merges_proposed=int((~split).sum()))
-    # The probability of the way back is at most 1: most merges are refused without looking at a point.
-    hopeful = split | (gains >= log_uniforms)
+    # Most merges are refused without looking at a point, whatever becomes of the pairs before them.
+    alive = number_of_clusters(partition, context)
+    fewest, most = max(alive - info.merges_proposed, 1), alive + info.splits_proposed
+    hopeful = split | (exact.merge_bounds(prior, fewest, most, clusters.counts, one, other, gains) >= log_uniforms)
     unions = data.unions(partition, pairs, one, other, hopeful)
     return Round(one[hopeful], other[hopeful], log_uniforms[hopeful], gains[hopeful], unions), info
 
 
-def propose(
-    key: Any, number: int, these: Round, partition: Partition, context: Context, proposal: Proposal, scratch: Any
-) -> bool:
-    """Propose to split the cluster of two points, or to merge their clusters; whether it was accepted."""
-    clusters, unions, alpha = partition.clusters, these.unions, partition.alpha
-    one, other, log_uniform = int(these.one[number]), int(these.other[number]), float(these.log_uniforms[number])
+def number_of_clusters(partition: Partition, context: Context) -> int:
+    """Clusters with points, without that of outliers."""
+    return int(np.count_nonzero(partition.counts[context.model.outliers :]))
+
+
+def spare_places(partition: Partition, these: Round, number: int) -> tuple[int, int]:
+    """Where the two halves of a proposed split are kept; the second stays there if it is accepted."""
+    return partition.n_clusters + len(these.one) + number, partition.n_clusters + number
+
+
+def divide(key: Any, number: int, these: Round, partition: Partition, proposal: Proposal, scratch: Any) -> Division:
+    """Propose to divide the cluster of two points, or see how probable the present division of their clusters is."""
+    clusters, unions = partition.clusters, these.unions
+    one, other = int(these.one[number]), int(these.other[number])
     rows, labels = unions.rows[unions.starts[number] : unions.starts[number + 1]], unions.labels
     sides = np.empty(len(rows), np.int64)
     exact.shuffle(rows, *unions.pairs[number], derived_key(key, ORDER_KEY + (number << 32)))
-    split = one == other
-    if not split:
+    if one != other:
         exact.present_sides(rows, labels, other, sides)
     its_key = derived_key(key, DIVISION_KEY + (number << 32))
-    log_q = proposal.divide(unions.points, scratch, rows, sides, its_key, split)
-    if not split:
-        if these.gains[number] + log_q < log_uniform:
-            return False
-        merge(clusters, scratch, one, other, alpha)
-        labels[rows] = one
-        return True
-    limit = context.settings.max_clusters
-    if limit is not None and np.count_nonzero(clusters.counts[context.model.outliers :]) >= limit:
-        return False
-    if split_gain(clusters, scratch, one, alpha) - log_q < log_uniform:
-        return False
-    place = partition.n_clusters + number
-    for side, k in enumerate((one, place)):
-        copy_cluster(clusters, k, scratch, side)
-        clusters.counts[k] = scratch.counts[side]
-    labels[rows[sides == 1]] = place
-    return True
+    log_q = proposal.divide(unions.points, scratch, rows, sides, its_key, one == other)
+    sizes = (float(scratch.counts[0]), float(scratch.counts[1]))
+    if one != other:
+        return Division(rows, sides, log_q, float(these.gains[number]), sizes)
+    for side, place in enumerate(spare_places(partition, these, number)):
+        copy_cluster(clusters, place, scratch, side)
+    return Division(rows, sides, log_q, split_gain(clusters, scratch, one), sizes)
 
 
-def split_gain(clusters: Any, scratch: Any, one: int, alpha: float) -> float:
-    """log ratio of splitting a cluster into scratch's two sides but for the probability of the proposal."""
+def accept(
+    divisions: list[Division], these: Round, partition: Partition, context: Context, prior: GibbsType, tools: Tools
+) -> Any:
+    """Which proposals are accepted, one after the other; they are carried out."""
+    clusters, labels, limit = partition.clusters, these.unions.labels, context.settings.cluster_limit
+    alive, accepted = number_of_clusters(partition, context), np.zeros(len(divisions), bool)
+    for number, (rows, sides, log_q, gain, sizes) in enumerate(divisions):
+        one, other = int(these.one[number]), int(these.other[number])
+        split = one == other
+        if split and alive >= limit:
+            continue
+        ratio = (log_split_ratio if split else log_merge_ratio)(prior, alive, *sizes, gain, log_q)
+        if ratio < these.log_uniforms[number]:
+            continue
+        accepted[number] = True
+        alive += 1 if split else -1
+        if split:
+            first, second = spare_places(partition, these, number)
+            copy_cluster(clusters, one, clusters, first)
+            clusters.counts[one], clusters.counts[second] = sizes
+            labels[rows[sides == 1]] = second
+        else:
+            scratch = tools.scratches.get()
+            merge(clusters, scratch, one, other)
+            tools.scratches.put(scratch)
+            labels[rows] = one
+    return accepted
+
+
+def split_gain(clusters: Any, scratch: Any, one: int) -> float:
+    """log likelihood ratio of splitting a cluster into scratch's two sides."""
     left, right = log_marginals(scratch, 0, 2)
     whole = log_marginals(clusters, one, one + 1)[0]
-    return float(left + right - whole + log_split_prior(alpha, scratch.counts[0], scratch.counts[1]))
+    return float(left + right - whole)
 
 
-def merge(clusters: Any, scratch: Any, one: int, other: int, alpha: float) -> None:
+def merge(clusters: Any, scratch: Any, one: int, other: int) -> None:
     """Put the points of a cluster into another."""
     # Makes the union.
-    exact.merge_gains(clusters, scratch, np.array([one]), np.array([other]), alpha)
+    exact.merge_gains(clusters, scratch, np.array([one]), np.array([other]))
     copy_cluster(clusters, one, scratch, exact.UNION)
     clusters.counts[one] += clusters.counts[other]
     clear(clusters, other)

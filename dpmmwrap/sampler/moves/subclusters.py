@@ -57,7 +57,8 @@ def accept_moves(key: Any, state: State, context: Context, swept: SweepInfo) -> 
     settings, outliers, count = context.settings, context.model.outliers, state.n_clusters
     neg_log_uniform = standard_exponentials(key, count * (count + 1) // 2)
     ratio, latest = settings.acceptance_ratio, state.iteration - settings.min_cluster_age
-    rules = Rules(outliers, state.alpha, ratio != "reference", settings.full_ratio, latest)
+    prior = state.partition_prior.for_moves(state.subclusters.counts.reshape(-1, 2).sum(axis=1)[outliers:])
+    rules = Rules(outliers, prior, ratio == "reference", settings.full_ratio, latest)
     state.posteriors, found = context.data.evaluate_moves(context.model, rules, state, neg_log_uniform)
     splits = found.splits
     if settings.max_clusters is not None:

@@ -32,7 +32,8 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.partitions.hastings import MergeRule, log_merge_ratio_by, split_ratios
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
@@ -78,7 +79,7 @@ def counts() -> tuple[np.ndarray, np.ndarray]:
 
 def settings_for(X: np.ndarray, **changes: Any) -> Settings:
     prior = changes.pop("prior", None) or NIW.from_data(X)
-    base = Settings(10.0, prior, make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
+    base = Settings(DirichletProcess(10.0), prior, make_initializer("kmeans"), 40, 5, 0, init_clusters=1)
     return replace(base, **changes)
 
 
@@ -269,7 +270,7 @@ def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
 def test_same_seed_same_labels_and_other_parameters_between(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = data
     first = fit(X, seed=3)
-    limited = fit(X, seed=4, max_clusters=3, alpha=100.0, min_cluster_age=2)
+    limited = fit(X, seed=4, max_clusters=3, partition_prior=DirichletProcess(100.0), min_cluster_age=2)
     again = fit(X, seed=3)
     assert limited.trace.n_clusters.max() <= 3
     assert (first.labels == again.labels).all()
@@ -325,11 +326,13 @@ def as_julia(bridge: Any, X: np.ndarray) -> Any:
 
 
 def our_split_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    return float(split_ratios(ALPHA, counts[None], np.append(whole, parts))[0])
+    prior = DirichletProcess(ALPHA).for_moves(counts)
+    return float(split_ratios(prior, 1, counts[None], np.append(whole, parts), np.zeros(1))[0])
 
 
 def our_merge_ratio(counts: np.ndarray, whole: float, parts: np.ndarray) -> float:
-    return float(called(log_merge_ratio)(ALPHA, *counts, whole - parts.sum(), False))
+    prior = DirichletProcess(ALPHA).for_moves(counts)
+    return float(called(log_merge_ratio_by)(MergeRule(prior, 2, True), *counts, whole - parts.sum()))
 
 
 def flip(decided: Any) -> float:
@@ -348,7 +351,7 @@ def test_the_log_posterior_agrees_with_our_own(kind: str, prior: Any, request: p
     settings = settings_for(X, prior=prior.from_data(X))
     result = JuliaBackend().fit(X, settings)
     clusters = settings.prior.statistics(X, result.labels)
-    ours = log_joint(settings.alpha, clusters.counts, settings.prior.log_marginal_likelihood(clusters))
+    ours = settings.partition_prior.log_joint(clusters.counts, settings.prior.log_marginal_likelihood(clusters))
     assert result.trace.log_posterior[-1] == pytest.approx(ours, rel=1e-5)
 
 
@@ -443,7 +446,7 @@ def test_a_start_is_told_by_what_its_splits_are_accepted(data: tuple[np.ndarray,
 
     settings = settings_for(data[0], initializer=Listening(), max_iter=2, acceptance_ratio=ratio)
     JuliaBackend().fit(data[0], settings)
-    assert told == [SplitCriterion(settings.prior, settings.alpha, full_ratio=ratio == "auto")]
+    assert told == [SplitCriterion(settings.prior, settings.partition_prior, full_ratio=ratio == "auto")]
 
 
 def test_another_family_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:

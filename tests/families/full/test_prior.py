@@ -13,7 +13,8 @@ from scipy import integrate, stats
 
 from dpmmwrap.families.base import take
 from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of, union
-from dpmmwrap.partitions.dirichlet_process import split_ratios
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.partitions.hastings import split_ratios
 
 DATA = Path(__file__).parents[2] / "data"
 REFERENCE = json.loads((DATA / "reference_values.json").read_text())["cases"]
@@ -78,7 +79,8 @@ def test_agrees_with_the_reference_package(case: dict) -> None:  # type: ignore[
         posterior = prior.posterior(whole)
         log_marginal = prior.log_marginal_likelihood(whole)
         log_sides = prior.log_marginal_likelihood(sides)
-        ratio = split_ratios(case["alpha"], sides.counts[None], np.append(log_marginal, log_sides))
+        process, every = DirichletProcess(case["alpha"]).for_moves(sides.counts), np.append(log_marginal, log_sides)
+        ratio = split_ratios(process, 1, sides.counts[None], every, np.zeros(1))
         close = {"rel": 1e-5, "abs": 1e-5}
         assert log_marginal[0] == pytest.approx(expected["log_marginal"], **close)
         assert log_sides[0] == pytest.approx(expected["log_marginal_left"], **close)

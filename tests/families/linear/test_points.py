@@ -21,8 +21,8 @@ from dpmmwrap.families.linear.points import WEIGHTS_KEY, Tables, pairs_to_try
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.numerics.variates import derived_key, random_bits
-from dpmmwrap.partitions import dirichlet_process
-from dpmmwrap.partitions.dirichlet_process import draw_weights
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.partitions.gibbs_type import draw_weights
 from dpmmwrap.sampler import checkpoint
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.data import Data
@@ -32,6 +32,7 @@ from dpmmwrap.sampler.state import RECORD, State
 from dpmmwrap.starts import make_initializer
 
 CLUSTERS, ALPHA = 5, 3.0
+PROCESS = DirichletProcess(ALPHA)
 KINDS = ["diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed", "mixed with gaps"]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -91,7 +92,7 @@ def ready(kind: str, rows: int, apart: float = 1.0, n_jobs: int = 1) -> Ready:
     data = Data(some.prior.points(some.X, n_jobs))
     sublabels = np.random.default_rng(1).integers(0, 2, rows).astype(np.uint8)
     subclusters = some.prior.statistics(some.X, 2 * some.labels + sublabels, 2 * CLUSTERS)
-    state = State(ALPHA, some.labels.copy(), sublabels, subclusters, np.zeros(CLUSTERS, RECORD))
+    state = State(PROCESS, some.labels.copy(), sublabels, subclusters, np.zeros(CLUSTERS, RECORD))
     state.posteriors = data.compute_posteriors(Model(some.prior), subclusters)
     key = np.uint64(12)
     return Ready(some, data, state, data.draw_parameters(Model(some.prior), state, key), key)
@@ -118,7 +119,10 @@ def log_joint(points: Ready) -> tuple[np.ndarray, np.ndarray]:
     """
     known, key = points.state.known, points.key
     weights, subweights = draw_weights(
-        derived_key(key, WEIGHTS_KEY), points.state.alpha, known.clusters.counts, known.sides
+        derived_key(key, WEIGHTS_KEY),
+        PROCESS.for_weights(key, known.clusters.counts),
+        known.clusters.counts,
+        known.sides,
     )
     drawn: list[Any] = []
     for number, part in enumerate(known.posterior.parts):
@@ -297,7 +301,7 @@ def test_splits_and_merges_are_accepted_by_the_ratio_of_the_joints(kind: str) ->
     prior, X, labels = points.case
     ample = np.full(CLUSTERS * (CLUSTERS + 1) // 2, 1e4)
     ample[:CLUSTERS] = -1e4
-    rules = Rules(0, ALPHA, True, False, 0)
+    rules = Rules(0, PROCESS.for_moves(points.state.counts), False, False, 0)
     known, found = points.data.evaluate_moves(Model(prior), rules, points.state, ample)
     assert known.log_marginal.sum() == pytest.approx(points.state.known.log_marginal.sum())
     assert not len(found.splits) and found.splits_proposed == CLUSTERS
@@ -305,7 +309,7 @@ def test_splits_and_merges_are_accepted_by_the_ratio_of_the_joints(kind: str) ->
     assert pairs == [(i, j) for i in range(CLUSTERS) for j in range(i + 1, CLUSTERS)]
     assert found.merges_proposed == len(pairs)
     now = joint(prior, X, labels)
-    found_now = dirichlet_process.log_joint(ALPHA, points.state.counts, points.state.known.log_marginal)
+    found_now = PROCESS.log_joint(points.state.counts, points.state.known.log_marginal)
     assert found_now == pytest.approx(now)
     for (i, j), margin in zip(pairs, found.margins, strict=True):
         after = joint(prior, X, np.where(labels == j, i, labels))
@@ -325,7 +329,7 @@ def test_splits_and_merges_are_accepted_by_the_ratio_of_the_joints(kind: str) ->
 @every_kind
 def test_each_pair_has_its_own_bound(kind: str) -> None:
     points = ready(kind, 200, apart=0.3)
-    rules = Rules(0, ALPHA, False, True, 0)
+    rules = Rules(0, PROCESS.for_moves(points.state.counts), True, True, 0)
     neg_log_uniform = np.append(np.full(CLUSTERS, -1e5), np.where(np.arange(10) % 2, 1e4, -1e4))
     _, found = points.data.evaluate_moves(Model(points.case.prior), rules, points.state, neg_log_uniform)
     pairs = [(i, j) for i in range(CLUSTERS) for j in range(i + 1, CLUSTERS)]
@@ -347,7 +351,7 @@ def test_of_many_clusters_the_nearest_are_tried() -> None:
 
 
 def settings_for(some: Case, **changes: Any) -> Settings:
-    base = Settings(ALPHA, some.prior, make_initializer("kmeans"), 30, 2, 0, init_clusters=1, restart_after=3)
+    base = Settings(PROCESS, some.prior, make_initializer("kmeans"), 30, 2, 0, init_clusters=1, restart_after=3)
     return replace(base, **changes)
 
 

@@ -12,12 +12,13 @@ import pytest
 from scipy import stats
 
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.partitions import FiniteMixture, PitmanYor
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import split_merge
 from dpmmwrap.sampler.state import next_key
 from exactness import enumeration
-from exactness.broken import BREAKAGES
+from exactness.broken import BREAKAGES, WRONG_PRIORS
 from exactness.running import (
     ALONE,
     Apart,
@@ -121,6 +122,65 @@ def test_a_wrong_update_of_the_concentration_is_found_out() -> None:
     assert found.z > LIMIT and found.alpha > 0.2
 
 
+PITMAN_YOR, FINITE = PitmanYor(1.0, 0.4), FiniteMixture(1.0, 2.0)
+
+
+@pytest.mark.parametrize("moves", [*ALONE, None])
+@pytest.mark.parametrize("process", [PITMAN_YOR, FINITE], ids=str)
+def test_each_move_samples_the_posterior_of_other_priors(process: Any, moves: str | None) -> None:
+    found = distance("full", moves, process)
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
+
+
+@pytest.mark.parametrize(
+    ("family", "process"),
+    [
+        ("full", PitmanYor(-0.3, 0.6)),
+        ("full", FiniteMixture(0.3, 4.0)),
+        ("diag", PITMAN_YOR),
+        ("diag, missing values", FINITE),
+        ("spherical", PITMAN_YOR),
+        ("counts", FINITE),
+        ("sparse counts", PITMAN_YOR),
+        ("mixed", FINITE),
+    ],
+)
+def test_all_moves_with_other_priors(family: str, process: Any) -> None:
+    found = distance(family, None, process, draws=1200)
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
+
+
+@pytest.mark.parametrize("changes", [{}, {"outlier_weight": 0.2}, {"max_clusters": 3}])
+def test_a_concentration_and_a_discount_that_are_learned(changes: dict[str, Any]) -> None:
+    found = distance("full", None, PitmanYor(), **changes)
+    assert found.z < LIMIT and found.clusters < 0.07 and found.alpha < 0.15 and found.discount < 0.04
+
+
+@pytest.mark.parametrize("changes", [{"outlier_weight": 0.2}, {"max_clusters": 3}])
+def test_a_finite_mixture_with_outliers_and_a_limit(changes: dict[str, Any]) -> None:
+    found = distance("full", None, FiniteMixture(0.5, 2.0), **changes)
+    assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "process", "moves"),
+    [
+        ("half the discount of sizes", PitmanYor(1.0, 0.8), "points"),
+        ("half the discount of sizes", PitmanYor(1.0, 0.8), "pairs"),
+        ("the discount counts for one cluster too few", PitmanYor(0.2, 0.8), "points"),
+        ("the discount counts for one cluster too few", PitmanYor(0.2, 0.8), "pairs"),
+        ("any discount", PitmanYor(1.0, "auto"), None),
+        ("gamma of sizes left out", FiniteMixture(3.0, 2.0), None),
+        ("V of other points", FINITE, "points"),
+        ("V of other points", FINITE, "pairs"),
+    ],
+)
+def test_a_wrong_prior_is_found_out(wrong: str, process: Any, moves: str | None) -> None:
+    with WRONG_PRIORS[wrong]():
+        found = distance("full", moves, process)
+    assert found.z > 1.2 * LIMIT
+
+
 def test_enumeration_itself() -> None:
     """Without data that say anything: the Chinese restaurant's own numbers."""
     prior = NIW(np.zeros(1), 1.0, np.eye(1), 3.0)
@@ -178,7 +238,7 @@ def test_a_sample_is_what_the_labels_say() -> None:
     context = context_of(X, prior, (2.0, 1.0))
     labels = np.array([0, 1, 1, 0, 2, 2, 2], np.int32)
     found = sampling.look(start(context, labels), context)
-    assert found.n_clusters == 3 and found.alpha == 2.0
+    assert found.n_clusters == 3 and found.partition_prior.alpha == 2.0
     np.testing.assert_allclose(found.weights, np.array([2, 2, 3]) / 7)
     joint = prior.log_marginal_likelihood(prior.statistics(X, labels, 3)).sum()
     # 1 1 2 ways to seat each table's guests; Gamma(2) / Gamma(9).

@@ -14,7 +14,8 @@ from dpmmwrap.families.base import ClusterPosteriors, Model
 from dpmmwrap.families.full import wishart
 from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
 from dpmmwrap.families.full.wishart import Gaussians, Statistics
-from dpmmwrap.partitions.dirichlet_process import log_joint, log_merge_ratio, split_ratios
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.partitions.hastings import MergeRule, log_merge_ratio_by, split_ratios
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules
 from dpmmwrap.sampler.moves.subclusters import disjoint
@@ -46,11 +47,24 @@ def candidates(
     if len(least) < count * (count + 1) // 2:
         least = np.append(np.full(count, np.inf), least)
     data = Data(prior.points(np.zeros((1, prior.dim), np.float32), 1))
-    state = State(alpha, np.zeros(1, np.int32), np.zeros(1, np.uint8), known.subclusters, records)
-    rules = Rules(0, alpha, ratio != "reference", ratio == "jain-neal", 0)
+    process = DirichletProcess(alpha)
+    state = State(process, np.zeros(1, np.int32), np.zeros(1, np.uint8), known.subclusters, records)
+    rules = Rules(0, process.for_moves(known.clusters.counts), ratio == "reference", ratio == "jain-neal", 0)
     again, found = data.evaluate_moves(Model(prior), rules, state, -least)
     np.testing.assert_array_equal(again.log_marginal, known.log_marginal)
     return found
+
+
+def ratios_of_splits(known: ClusterPosteriors) -> np.ndarray:
+    """log H of the splits, the probability of the proposal left out."""
+    counts = known.clusters.counts
+    prior, alive = DirichletProcess(ALPHA).for_moves(counts), np.count_nonzero(counts)
+    return split_ratios(prior, alive, known.sides, known.log_marginal, np.zeros(len(counts)))
+
+
+def merge_ratio(reference: bool, n1: float, n2: float, gain: float, alpha: float = ALPHA) -> float:
+    prior = DirichletProcess(alpha).for_moves(np.array([n1, n2]))
+    return float(called(log_merge_ratio_by)(MergeRule(prior, 2, reference), n1, n2, gain))
 
 
 def joint(X: np.ndarray, labels: np.ndarray, prior: NIW) -> float:
@@ -66,13 +80,13 @@ def joint(X: np.ndarray, labels: np.ndarray, prior: NIW) -> float:
 
 def test_log_joint_is_the_restaurant_times_the_marginals() -> None:
     X, labels, _, prior, known = some_posteriors(3, 4, 1.0)
-    found = log_joint(ALPHA, known.clusters.counts, known.log_marginal)
+    found = DirichletProcess(ALPHA).log_joint(known.clusters.counts, known.log_marginal)
     assert found == pytest.approx(joint(X, labels, prior), rel=1e-10)
 
 
 def test_split_ratio_is_the_ratio_of_the_joints() -> None:
     X, labels, sides, prior, known = some_posteriors(2, 3, 1.0)
-    for k, ratio in enumerate(split_ratios(ALPHA, known.sides, known.log_marginal)):
+    for k, ratio in enumerate(ratios_of_splits(known)):
         after = np.where((labels == k) & (sides == 1), 3, labels)
         assert ratio == pytest.approx(joint(X, after, prior) - joint(X, labels, prior), rel=1e-8)
 
@@ -81,7 +95,7 @@ def test_a_cluster_with_an_empty_side_cannot_split() -> None:
     X, labels, sides, prior, _ = some_posteriors(2, 3, 1.0)
     sides[labels == 1] = 0
     known = posteriors_of(prior, statistics_of(X, 2 * labels + sides, 6))
-    assert split_ratios(ALPHA, known.sides, known.log_marginal)[1] == -np.inf
+    assert ratios_of_splits(known)[1] == -np.inf
 
 
 @pytest.mark.parametrize("dim", [1, 2, 6])
@@ -97,7 +111,7 @@ def test_merge_ratios_and_no_hopeful_pair_is_left_out(dim: int, ratio: str) -> N
         for j in range(i + 1, 14):
             both = prior.log_marginal_likelihood(statistics_of(X[(labels == i) | (labels == j)]))
             n1, n2 = known.clusters.counts[[i, j]]
-            exact = called(log_merge_ratio)(ALPHA, n1, n2, both[0] - own[i] - own[j], ratio == "printed")
+            exact = merge_ratio(ratio == "reference", n1, n2, both[0] - own[i] - own[j])
             if (i, j) in found:
                 assert found[i, j] == pytest.approx(exact, abs=1e-7)
             else:
@@ -151,7 +165,7 @@ def test_splits_are_accepted_above_their_bound_when_they_are_old_enough() -> Non
     _, _, _, prior, known = some_posteriors(2, 4, 0.5)
     records = np.zeros(4, RECORD)
     records["subclusters_born_at"], records["proposal_log_prob"] = [0, 1, 0, -2], [0.0, 0.0, -3.0, -3.0]
-    exact = split_ratios(ALPHA, known.sides, known.log_marginal)
+    exact = ratios_of_splits(known)
     least = np.append(exact + np.array([-0.1, -0.1, 2.9, 3.1]), np.full(6, 1e9))
     full, plain = (candidates(prior, known, ratio, least, records) for ratio in ("jain-neal", "printed"))
     assert full.splits.tolist() == [0, 2] and full.splits_proposed == 3
@@ -179,7 +193,7 @@ def test_reference_merge_ratio_as_the_package_writes_it() -> None:
         -np.log(a) + gammaln(a) - 2 * gammaln(a / 2) + gammaln(n1 + n2) - gammaln(n1 + n2 + a)
         + gammaln(n1 + a / 2) - gammaln(n1) + gammaln(n2 + a / 2) - gammaln(n2) + gain
     )  # fmt: skip
-    assert called(log_merge_ratio)(a, n1, n2, gain, False) == pytest.approx(expected)
+    assert merge_ratio(True, n1, n2, gain, a) == pytest.approx(expected)
 
 
 def test_merges_are_carried_out_once_per_cluster_best_first() -> None:
@@ -192,7 +206,9 @@ def test_merges_are_carried_out_once_per_cluster_best_first() -> None:
 
 def drawn_from(known: ClusterPosteriors, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Gaussians]:
     """Log weights, log subweights and Gaussians, as the chain draws them."""
-    return wishart.draw_parameters(next_key(rng), ALPHA, known.clusters.counts, known.sides, known.posterior.batch)
+    key = next_key(rng)
+    prior = DirichletProcess(ALPHA).for_weights(key, known.clusters.counts)
+    return wishart.draw_parameters(key, prior, known.clusters.counts, known.sides, known.posterior.batch)
 
 
 def test_weights_are_dirichlet() -> None:

@@ -1,0 +1,155 @@
+"""A prior over partitions, as every move and every backend asks it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array
+from dpmmwrap.partitions.gibbs_type import GibbsType, log_size_terms
+
+NO_NUMBERS: Float64Array = np.empty(0)
+DRAWN = 4000
+"""Partitions, or values of a parameter, that stand for the prior where its p(K | N) has no closed form."""
+
+
+class PartitionPrior(ABC):
+    """A prior over partitions of Gibbs type, with its parameters as they stand (see `gibbs_type`).
+
+    It never changes: what learns a parameter gives back another one.
+    """
+
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+    """Names of the numbers in `values`."""
+
+    @property
+    @abstractmethod
+    def values(self) -> tuple[float, ...]:
+        """The parameters as they stand; the first is what is called alpha elsewhere."""
+
+    @abstractmethod
+    def at(self, values: tuple[float, ...]) -> Self:
+        """The same prior with other values of its parameters."""
+
+    @property
+    @abstractmethod
+    def learned(self) -> tuple[str, ...]:
+        """The parameters that are learned."""
+
+    @property
+    @abstractmethod
+    def shift(self) -> float:
+        """A cluster of n points attracts the next one with weight n + shift."""
+
+    @property
+    @abstractmethod
+    def side(self) -> float:
+        """What is added to the sizes of the two subclusters when their weights are drawn."""
+
+    @abstractmethod
+    def log_new(self, points: int, clusters: int) -> Float64Array:
+        """log weights of a new cluster where there are 0, ..., `clusters` - 1 others, among so many points in all."""
+
+    @abstractmethod
+    def log_one_cluster(self, points: int) -> float:
+        """log V(N, 1)."""
+
+    @abstractmethod
+    def rest(self, key: Any, points: int, clusters: int) -> float:
+        """Shape of the gamma variable behind the weight of all that is in no cluster; drawn if it is random."""
+
+    def log_density(self) -> float:
+        """log density of the parameters that are learned, up to a constant."""
+        return 0.0
+
+    def draw(self, key: Any, counts: Float64Array) -> Self:
+        """With parameters drawn given the sizes of the clusters; those that are fixed stay."""
+        return self
+
+    @abstractmethod
+    def cluster_probabilities(self, points: int) -> Float64Array:
+        """p(K | N) before the data are seen, from K = 0 on."""
+
+    @property
+    def alpha(self) -> float:
+        """The first parameter: the concentration, or gamma of a finite mixture."""
+        return self.values[0]
+
+    def scaled(self, factor: float) -> Self:
+        """With so many times the first parameter."""
+        return self.fixed().at((factor * self.values[0], *self.values[1:]))
+
+    def fixed(self) -> Self:
+        """With all parameters fixed as they stand."""
+        changes = dict(zip(self.parameters, self.values, strict=True))
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    def for_moves(self, counts: Float64Array, births: int = 0) -> GibbsType:
+        """What moves ask that begin with clusters of these sizes and found up to so many more."""
+        points, clusters = int(counts.sum()), int(np.count_nonzero(counts))
+        return self._compiled(self.log_new(max(points, 1), clusters + births + 2), 0.0)
+
+    def for_weights(self, key: Any, counts: Float64Array) -> GibbsType:
+        """What the weights of clusters of these sizes are drawn by."""
+        return self._compiled(NO_NUMBERS, self.rest(key, int(counts.sum()), int(np.count_nonzero(counts))))
+
+    def _compiled(self, log_new: Float64Array, rest: float) -> GibbsType:
+        return GibbsType(log_new, self.shift, math.lgamma(1.0 + self.shift), float(rest), self.side)
+
+    def log_partition(self, counts: Float64Array) -> float:
+        """log probability of a partition into clusters of these sizes; those without points do not count."""
+        points = int(counts.sum())
+        if not points:
+            return 0.0
+        return self.log_one_cluster(points) + float(log_size_terms(self.for_moves(counts), counts))
+
+    def log_joint(self, counts: Float64Array, log_marginal: Float64Array) -> float:
+        """log probability of a partition, and of the data of its clusters: of these the first log marginals are."""
+        return self.log_partition(counts) + float(np.sum(log_marginal[: len(counts)]))
+
+    def predictive_weights(self, counts: Float64Array) -> Float64Array:
+        """The weights of the clusters for a next point that joins one of them."""
+        sizes = np.maximum(counts + self.shift, 0.0) * (counts > 0)
+        return np.asarray(sizes / sizes.sum())
+
+    def identity(self) -> list[Any]:
+        """All that has to be the same for a chain to go on."""
+        return [self.name, *(getattr(self, field.name) for field in fields(self) if field.init and field.repr)]  # type: ignore[arg-type]
+
+
+def log_joint_with_outliers(
+    prior: PartitionPrior, counts: Float64Array, log_marginal: Float64Array, outlier_weight: float
+) -> float:
+    """log p(labels, parameters of the prior, X). With an outlier component, which comes first, each point is an outlier
+    with that probability, independently of the others, and the prior is about the partition of the rest."""
+    outliers = int(outlier_weight > 0)
+    total = prior.log_joint(counts[outliers:], log_marginal[outliers:]) + prior.log_density()
+    if outliers:
+        inside = float(counts[1:].sum())
+        total += float(log_marginal[0]) + counts[0] * math.log(outlier_weight) + inside * math.log1p(-outlier_weight)
+    return total
+
+
+def log_gamma_density(value: float, prior: tuple[float, float]) -> float:
+    """log density of the Gamma distribution of this shape and rate."""
+    shape, rate = prior
+    return shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(value) - rate * value
+
+
+def is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def check_parameter(name: str, value: Any, low: float, high: float = math.inf) -> None:
+    """Refuse a parameter that is neither "auto" nor a number between two others."""
+    if is_auto(value):
+        return
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not low < float(value) < high:
+        between = f"above {low:g}" if math.isinf(high) else f"above {low:g} and below {high:g}"
+        raise ValueError(f'{name} should be "auto" or a number {between}, not {value!r}')

@@ -1,0 +1,93 @@
+"""What compiled loops know of a prior over partitions.
+
+All of ours are of Gibbs type (Gnedin and Pitman 2006): a partition of N points into K clusters of sizes n_k has
+probability V(N, K) W(n_1) ... W(n_K), with W(n) = Gamma(n + shift) / Gamma(1 + shift). The shift is 0 for the Dirichlet
+process, minus the discount for Pitman-Yor, and gamma for finite mixtures. Moves only need ratios of V with one cluster
+more or less.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma, new_array
+from dpmmwrap.numerics.variates import standard_gammas
+
+
+class GibbsType(NamedTuple):
+    """A prior over partitions in plain numbers."""
+
+    log_new: Any
+    """log V(N, K + 1) - log V(N, K) for K = 0, 1, ...: the log weight of a new cluster where there are K others. Empty
+    where only weights are drawn."""
+    shift: Any
+    """A cluster of n points attracts the next one with weight n + shift."""
+    log_one: Any
+    """log Gamma(1 + shift)."""
+    rest: Any
+    """Shape of the gamma variable behind the weight of all clusters without points."""
+    side: Any
+    """What is added to the sizes of subclusters when their weights are drawn."""
+
+
+@compiled
+def log_prior_of_split(prior: Any, clusters: Any, left: Any, right: Any) -> Any:
+    """log prior ratio of splitting one of so many clusters into two of these sizes."""
+    sizes = log_gamma(left + prior.shift) + log_gamma(right + prior.shift) - log_gamma(left + right + prior.shift)
+    return prior.log_new[clusters] + sizes - prior.log_one
+
+
+@compiled
+def log_size_terms(prior: Any, counts: Any) -> Any:
+    """log of the product of V(N, K) / V(N, 1) and all W(n_k); clusters without points do not count."""
+    total, clusters = 0.0, 0
+    for k in range(len(counts)):
+        if counts[k] > 0.0:
+            total += log_gamma(counts[k] + prior.shift) - prior.log_one
+            if clusters > 0:
+                total += prior.log_new[clusters]
+            clusters += 1
+    return total
+
+
+@inner
+def fill_weight_shapes(shapes: Any, prior: Any, counts: Any, sides: Any) -> Any:
+    """Write the shapes of the gamma variables behind Dir(n_1 + shift, ..., n_K + shift, rest), and behind
+    Dir(n_l + side, n_r + side) for each cluster; how many they are."""
+    first = len(counts) + 1
+    for k in range(len(counts)):
+        shapes[k] = max(counts[k] + prior.shift, 0.0)
+    shapes[len(counts)] = prior.rest
+    for k in range(len(sides)):
+        for side in range(2):
+            shapes[first + 2 * k + side] = sides[k, side] + prior.side
+    return first + 2 * len(sides)
+
+
+@inner
+def log_weights_of(masses: Any, clusters: Any) -> Any:
+    """log weights and (clusters, 2) log subweights from their gamma variables."""
+    # A variable of a small shape may come out as zero.
+    smallest = 1e-300
+    first, total = len(masses) - 2 * clusters, 0.0
+    weights, subweights = new_array(first - 1), new_array((clusters, 2))
+    for k in range(first):
+        total += masses[k]
+    for k in range(first - 1):
+        weights[k] = math.log(max(masses[k], smallest) / total)
+    for k in range(clusters):
+        left, right = max(masses[first + 2 * k], smallest), max(masses[first + 2 * k + 1], smallest)
+        subweights[k, 0] = math.log(left / (left + right))
+        subweights[k, 1] = math.log(right / (left + right))
+    return weights, subweights
+
+
+@compiled
+def draw_weights(key: Any, prior: Any, counts: Any, sides: Any) -> Any:
+    """Draws of the log weights of K clusters and of their (K, 2) log subweights."""
+    shapes = new_array(len(counts) + 1 + 2 * len(sides))
+    fill_weight_shapes(shapes, prior, counts, sides)
+    return log_weights_of(standard_gammas(key, shapes), len(sides))
