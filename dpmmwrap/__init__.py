@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmmwrap.backends import Dask, Julia, Native
     from dpmmwrap.backends.julia.workers import julia_workers
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.families.diagonal.prior import NIG
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.mixture import load
+    from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
@@ -23,9 +25,13 @@ __all__ = [
     "DPMM",
     "NIG",
     "NIW",
+    "Dask",
+    "DataPrior",
     "Dirichlet",
     "DirichletProcess",
     "FiniteMixture",
+    "Julia",
+    "Native",
     "PitmanYor",
     "SphericalNIG",
     "SplitNet",
@@ -37,6 +43,10 @@ __all__ = [
 
 _HOMES = {
     "DPMM": "dpmmwrap.estimator",
+    "Dask": "dpmmwrap.backends",
+    "DataPrior": "dpmmwrap.model.data_prior",
+    "Julia": "dpmmwrap.backends",
+    "Native": "dpmmwrap.backends",
     "Dirichlet": "dpmmwrap.families.multinomial.prior",
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",

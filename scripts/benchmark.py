@@ -30,12 +30,13 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from dpmmwrap.backends import Settings
+from dpmmwrap.backends import Julia, Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 SIZES = ((2, 20, 50), (5, 20, 10), (10, 20, 10), (20, 20, 10))
@@ -147,7 +148,7 @@ def fit_rows(dim: int, clusters: int, spread: float) -> list[Row]:
     many = BayesianGaussianMixture(n_components=100, max_iter=1000, random_state=0)
     methods = {
         "built in, one first cluster": ours(1),
-        "built in, one first cluster, the reference's ratio": ours(1, acceptance_ratio="reference"),
+        "built in, one first cluster, the reference's ratio": ours(1, ratio="reference"),
         "built in, many first clusters": ours("many"),
         "built in, many first clusters, 50 iterations": ours("many", 50),
         "built in, one first cluster, 30 iterations": ours(1, 30),
@@ -187,7 +188,7 @@ def dpgmm_rows(dim: int, clusters: int, spread: float) -> list[Row]:
         labels, seconds = timed_fit(model.fit_predict, data.X)
         return {"seconds": seconds, "NMI": float(normalized_mutual_info_score(data.y, labels))}
 
-    default = measured(DPMM(random_state=0, backend="native", n_jobs=1))
+    default = measured(DPMM(random_state=0, backend=Native(n_jobs=1)))
     tried = {
         f"{first} first, {iterations} iterations": measured(fit_of(first, iterations))
         for first, iterations in itertools.product((1, "many"), EQUAL_NMI_ITERATIONS)
@@ -222,15 +223,15 @@ def timed_fit(fit: Callable[[np.ndarray], Any], X: np.ndarray) -> tuple[Any, flo
 
 
 def ours(
-    init_clusters: int | str | np.ndarray, iterations: int = 200, acceptance_ratio: str = "auto"
+    init_clusters: int | str | np.ndarray, iterations: int = 200, ratio: str = "auto"
 ) -> Callable[[np.ndarray], np.ndarray]:
-    return fit_of(init_clusters, iterations, acceptance_ratio).fit_predict
+    return fit_of(init_clusters, iterations, ratio).fit_predict
 
 
-def fit_of(init_clusters: int | str | np.ndarray, iterations: int, acceptance_ratio: str = "auto") -> DPMM:
+def fit_of(init_clusters: int | str | np.ndarray, iterations: int, ratio: str = "auto") -> DPMM:
     return DPMM(
-        init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, backend="native", n_jobs=1,
-        acceptance_ratio=acceptance_ratio, covariance_type="full",
+        init="random", init_clusters=init_clusters, max_iter=iterations, random_state=0, covariance_type="full",
+        backend=Native(n_jobs=1, ratio=ratio),
     )  # fmt: skip
 
 
@@ -260,7 +261,7 @@ def julia_labels(X: np.ndarray, init_clusters: int | np.ndarray = 1) -> np.ndarr
 
     if not julia.is_set_up():
         return None
-    options = {"init_clusters": init_clusters, "acceptance_ratio": "reference", "backend": "julia"}
+    options = {"init_clusters": init_clusters, "backend": Julia(ratio="reference")}
     return DPMM(init="random", max_iter=200, random_state=0, **options).fit_predict(X)
 
 

@@ -18,12 +18,12 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.backends import Settings
+from dpmmwrap.backends.dask import on_workers
 from dpmmwrap.backends.dask.files import open_lazily
-from dpmmwrap.backends.dask.loading import on_workers
 from dpmmwrap.datasets import generate
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 DIM, CLUSTERS, SPREAD = 10, 20, 10

@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import StandardScaler
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 
 SETS = {
     "iris": datasets.load_iris,
@@ -39,7 +39,7 @@ def row(name: str) -> list[str]:
     classes = len(set(y))
     # The others want features of one scale.
     scaled = StandardScaler().fit_transform(X)
-    ours = [DPMM(random_state=seed, n_jobs=-1).fit(X).labels_ for seed in SEEDS]
+    ours = [DPMM(random_state=seed, backend=Native(n_jobs=-1)).fit(X).labels_ for seed in SEEDS]
     bayesian = [
         BayesianGaussianMixture(n_components=MOST_COMPONENTS, max_iter=1000, random_state=seed).fit_predict(scaled)
         for seed in SEEDS

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpmmwrap.backends import Native
 from dpmmwrap.estimator import DPMM
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -22,8 +23,8 @@ DATA = Path(__file__).parents[1] / "tests" / "data"
 def ours(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[int, float, float]:
     """The reference's settings: one first cluster, random starts, its prior, no fresh starts."""
     model = DPMM(
-        init="random", init_clusters=1, min_cluster_age=5, max_iter=100, prior="reference", backend="native",
-        restart_after=None, acceptance_ratio="reference", random_state=seed,
+        init="random", init_clusters=1, max_iter=100, prior="reference", random_state=seed,
+        backend=Native(ratio="reference", restart_after=None, min_cluster_age=5),
     ).fit(X, truth=y)  # fmt: skip
     return model.n_clusters_, model.log_posterior_, float(model.trace_.nmi[-1])
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import normalized_mutual_info_score
 
-from dpmmwrap import DPMM, NIW
+from dpmmwrap import DPMM, NIW, Julia
 from dpmmwrap.backends import julia
 from dpmmwrap.datasets import generate
 
@@ -38,8 +38,8 @@ SIZES = (
 )
 STARTS = ("random", "kmeans", "splitnet")
 SAMPLERS = {
-    "Julia, jain-neal": {"backend": "julia", "acceptance_ratio": "jain-neal"},
-    "Julia, reference": {"backend": "julia", "acceptance_ratio": "reference"},
+    "Julia, jain-neal": {"backend": Julia(ratio="jain-neal")},
+    "Julia, reference": {"backend": Julia(ratio="reference")},
     "built in": {"backend": "native", "n_jobs": 1},
 }
 AVERAGES = {"mean": np.mean, "median": np.median}

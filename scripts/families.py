@@ -27,7 +27,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import generate
 
 TEXTS = ("gsdmm_TS", "gsdmm_Tweet", "sttm_StackOverflow", "octis_BBC_News")
@@ -49,7 +49,7 @@ def row(name: str, method: str, y: Any, fit: Fit, seeds: int) -> None:
 
 
 def ours(X: Any, **options: Any) -> Fit:
-    return lambda seed: DPMM(random_state=seed, backend="native", n_jobs=1, **options).fit_predict(X)
+    return lambda seed: DPMM(random_state=seed, backend=Native(n_jobs=1), **options).fit_predict(X)
 
 
 def gaussian_rows(name: str, X: Any, y: Any, seeds: int, rivals: bool = True, **options: Any) -> None:

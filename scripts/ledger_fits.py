@@ -22,7 +22,7 @@ from scipy.sparse import issparse
 from sklearn.metrics import normalized_mutual_info_score
 
 import dpmmwrap
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.evaluation.samplers import TRUTH, suggested_groups, timed_fit
 from dpmmwrap.numerics import compiling
@@ -75,7 +75,7 @@ def measured(fit: Fit) -> Record:
         options["init_clusters"] = y - y.min()
     if issparse(X):
         options["family"] = "multinomial"
-    model = DPMM(**options, backend="native", n_jobs=1, random_state=fit.seed)
+    model = DPMM(**options, backend=Native(n_jobs=1), random_state=fit.seed)
     clock = timed_fit(model, X)
     labels, groups, known = np.asarray(model.labels_), suggested_groups(model), y >= 0
     return {

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from arviz_stats.base import array_stats
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -24,6 +23,7 @@ from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import single_points, split_merge
 from dpmmwrap.sampler.partition import partition_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
 

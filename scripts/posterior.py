@@ -23,7 +23,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
@@ -31,6 +30,7 @@ from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
 from dpmmwrap.posterior.diagnostics import diagnostic
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 from exactness import enumeration as exact
 from exactness import joint

@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.metrics import normalized_mutual_info_score
 from threadpoolctl import threadpool_limits
 
+from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
@@ -41,7 +42,7 @@ def fit(X: Any, start: str, seed: int, **settings: Any) -> DPMM:
     options: dict[str, Any] = {"covariance_type": "full", "max_iter": 60, "init_clusters": 1, "n_chains": 1, **settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return DPMM(init=start, n_jobs=1, random_state=seed, **options).fit(X)
+        return DPMM(init=start, backend=Native(n_jobs=1), random_state=seed, **options).fit(X)
 
 
 def medians(rows: Sequence[Sequence[float]]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dpmmwrap
-from dpmmwrap import DPMM, NIW, Dirichlet, load, make_initializer
+from dpmmwrap import DPMM, NIW, Dask, DataPrior, Dirichlet, Julia, Native, load, make_initializer
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.draws import Draws
 from dpmmwrap.posterior.groups import Groups
@@ -26,8 +26,10 @@ PUBLIC_MODULES = [
     "families.diagonal.spherical",
     "families.full.prior",
     "families.multinomial.prior",
+    "backends",
     "mixture",
-    "posterior.answer",
+    "model.data_prior",
+    "posterior.mixin",
     "posterior.draws",
     "posterior.groups",
     "splitnet.network",
@@ -137,7 +139,8 @@ def described(documented: Any, section: str) -> set[str]:
 
 
 def test_every_setting_is_described() -> None:
-    assert described(DPMM, "Parameters") == set(inspect.signature(DPMM).parameters)
+    for kind in (DPMM, Native, Julia, Dask, DataPrior):
+        assert described(kind, "Parameters") == set(inspect.signature(kind).parameters), kind
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -146,7 +149,11 @@ def test_every_attribute_is_described() -> None:
     table = pandas.DataFrame({"a": [0.0, 1.0, 9.0, 10.0], "b": [1.0, 0.0, 8.0, 9.0]})
     model = DPMM(init="kmeans", covariance_type="full", max_iter=2, n_chains=1, random_state=0).fit(table)
     fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    computed = {name for name, value in vars(DPMM).items() if isinstance(value, property) and name.endswith("_")}
+    ours = [kind for kind in DPMM.__mro__ if kind.__module__.startswith("dpmmwrap.")]
+    computed = {
+        name for kind in ours for name, value in vars(kind).items()
+        if isinstance(value, property) and name.endswith("_")
+    }  # fmt: skip
     assert described(DPMM, "Attributes") == fitted | computed
 
 

@@ -21,6 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
@@ -201,7 +202,7 @@ def test_many_first_clusters_merge_down(data: Any) -> None:
 @pytest.mark.parametrize(("ratio", "few"), [("auto", True), ("jain-neal", True), ("reference", False)])
 def test_auto_begins_with_few_clusters_where_splits_find_the_rest(data: Any, ratio: str, few: bool) -> None:
     """One, or as many cells as evidence says if that was better in short chains."""
-    first = quick(init_clusters="auto", acceptance_ratio=ratio, max_iter=1).fit(data.X).trace_.n_clusters[0]
+    first = quick(init_clusters="auto", backend=Native(ratio=ratio), max_iter=1).fit(data.X).trace_.n_clusters[0]
     assert first <= 10 if few else 20 < first <= 150
 
 
@@ -297,22 +298,29 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"alpha": -1.0}, "alpha should be a finite number above 0, not -1.0"),
+        ({"alpha": -1.0}, "alpha should be auto or a finite number above 0, not -1.0"),
         ({"alpha": "much"}, "alpha should be"),
-        ({"max_iter": 0}, "max_iter should be a whole number of at least 1, not 0"),
-        ({"min_cluster_age": 2.5}, "min_cluster_age should be"),
+        ({"max_iter": 0}, "max_iter should be auto or a whole number of at least 1, not 0"),
+        ({"n_draws": True}, "n_draws should be a whole number of at least 0, not True"),
+        ({"alpha": float("inf")}, "alpha should be auto or a finite number above 0, not inf"),
+        ({"partition_prior": "chinese"}, "partition_prior should be dirichlet, pitman-yor, finite or a prior such as"),
+        ({"partition_prior": "finite", "alpha": 2.0}, "alpha is for partition_prior dirichlet, not 'finite'"),
         ({"init": "magic"}, "init should be one of random, kmeans, splitnet or a callable, not 'magic'"),
-        ({"backend": "fortran"}, "backend should be auto, native, julia or dask"),
+        (
+            {"backend": "fortran"},
+            "backend should be auto, native, julia, dask, or one such as Julia(workers=4), not 'fortran'",
+        ),
         ({"prior": NIW.reference(7)}, "the prior has 7 dimensions, but the data have 3"),
         ({"prior": "flat"}, "prior should be data, reference or a prior such as NIW, not 'flat'"),
         ({"prior": NIW.reference(3), "covariance_type": "diag"}, "a prior of the family gaussian, diag, not 'full'"),
         ({"init_clusters": "some"}, "init_clusters should be auto, many"),
         ({"init_clusters": np.zeros(3)}, "init_clusters should be 2000 labels"),
-        ({"outlier_weight": 1.0}, "outlier_weight should be"),
-        ({"acceptance_ratio": "own"}, "acceptance_ratio should be one of auto, jain-neal, reference, printed"),
-        ({"max_clusters": 0}, "max_clusters should be"),
-        ({"family": "poisson"}, "family should be one of gaussian, multinomial, mixed, not 'poisson'"),
-        ({"covariance_type": "tied"}, "covariance_type should be one of auto, full, diag, spherical, not 'tied'"),
+        ({"outlier_weight": 1.0}, "outlier_weight should be a number from 0 up to, not including, 1, not 1.0"),
+        ({"loss": "mean"}, "loss should be one of binder, vi, not 'mean'"),
+        ({"keep_labels": "no"}, "keep_labels should be True or False, not 'no'"),
+        ({"max_clusters": 0}, "max_clusters should be a whole number of at least 1 or None, not 0"),
+        ({"family": "poisson"}, "family should be one of gaussian, mixed, multinomial, not 'poisson'"),
+        ({"covariance_type": "tied"}, "covariance_type should be one of auto, diag, full, spherical, not 'tied'"),
         ({"categorical": [0]}, "categorical columns need the family mixed"),
         ({"family": "multinomial", "covariance_type": "full"}, "covariance_type is for the family gaussian"),
         ({"family": "multinomial"}, "Negative values in data passed to DPMM (family multinomial)"),
@@ -328,17 +336,12 @@ def test_bad_parameters_get_one_sentence(data: Any, changes: dict[str, Any], sen
     assert "\n" not in str(error.value)
 
 
-def test_old_names_of_settings_work_with_a_warning(data: Any) -> None:
-    new = quick(min_cluster_age=7, restart_after=3, acceptance_ratio="printed").fit(data.X)
-    with pytest.warns(DeprecationWarning, match="is now called") as caught:
-        old = quick(burnout=7, fresh_start_after=3, merge_ratio="printed").fit(data.X)
-    said = {str(warning.message) for warning in caught if warning.category is DeprecationWarning}
-    pairs = {"burnout": "min_cluster_age", "fresh_start_after": "restart_after", "merge_ratio": "acceptance_ratio"}
-    assert said == {f"{name} is now called {other}; the old name will go" for name, other in pairs.items()}
-    np.testing.assert_array_equal(old.labels_, new.labels_)
-    assert not np.array_equal(new.sublabels_, quick().fit(data.X).sublabels_)
-    with pytest.warns(DeprecationWarning, match="burnout"), pytest.raises(ValueError, match="min_cluster_age"):
-        quick(burnout=0).fit(data.X)
+def test_the_parameters_are_few_keyword_only_and_constrained() -> None:
+    parameters = DPMM().get_params(deep=False)
+    assert len(parameters) <= 22
+    assert set(parameters) == set(DPMM._parameter_constraints)
+    with pytest.raises(TypeError):
+        DPMM(1.0)
 
 
 def test_truth_of_the_wrong_length(data: Any) -> None:

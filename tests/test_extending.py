@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import Initializer, make_initializer
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """`import dpmmwrap` and `dpmmwrap --help` stay quick: what is slow to import is not imported."""
 
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -65,33 +64,6 @@ def test_help_imports_nothing_slow(arguments: list[str]) -> None:
 
 def test_a_bad_option_is_told_without_slow_imports() -> None:
     assert not imported_by("from dpmmwrap.cli import run; assert run(['fit', 'x.npy', '--alpha', '-1']) == 2") & SLOW
-
-
-@pytest.mark.parametrize(
-    ("module", "rooms"),
-    [
-        ("matplotlib", r"describe/plotting/\w+\.py|evaluation/figures\.py"),
-        ("torch", r"splitnet/\w+\.py|starts/splitnet\.py"),
-        ("juliacall", r"backends/julia/\w+\.py"),
-        ("dask", r"backends/dask/\w+\.py"),
-        ("distributed", r"backends/dask/\w+\.py"),
-        ("pyarrow", r"files/arrow\.py"),
-        ("openpyxl", r"files/excel\.py"),
-        ("pandas", r"sampler/trace\.py"),
-        ("jinja2", r"describe/report/engine\.py"),
-        ("tqdm", r"describe/progress\.py"),
-        ("arviz", r"posterior/arviz\.py"),
-        ("arviz_stats", r"posterior/diagnostics\.py"),
-    ],
-)
-def test_who_imports_what_is_slow(module: str, rooms: str) -> None:
-    package = Path(dpmmwrap.__file__).parent
-    importing = re.compile(rf"^\s*(import|from) {module}\b", re.MULTILINE)
-    found = [
-        path.relative_to(package).as_posix() for path in package.rglob("*.py") if importing.search(path.read_text())
-    ]
-    assert found
-    assert [path for path in found if not re.fullmatch(rooms, path)] == []
 
 
 def test_public_names() -> None:

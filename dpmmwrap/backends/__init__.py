@@ -1,283 +1,197 @@
-"""The Backend protocol: what a sampler is given and what it gives back, and the choice "auto"."""
+"""Backends: objects with their settings, for `DPMM(backend=...)`. What runs a fit is imported when it starts."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
-from dpmmwrap.numerics.arrays import IntArray, UInt8Array
-from dpmmwrap.partitions import PartitionPrior
-from dpmmwrap.posterior.draws import Draws
-from dpmmwrap.sampler.trace import Iteration, Trace
-from dpmmwrap.starts import Initializer, SplitCriterion
+from sklearn.utils._param_validation import StrOptions
 
-Progress = Callable[[int, Iteration], None]
-"""Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
-first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it. A method `ended` is
-told the number of each chain that has come to its end, and a method `waits_for` what is waited for before the first
-iteration, in a few words."""
+from dpmmwrap.model.parameters import Constraints, Options, at_least
+from dpmmwrap.sampler.settings import ACCEPTANCE_RATIOS
 
-AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
-ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
-FULL_RATIOS = ("auto", "jain-neal")
-"""What stands for counting the probability of a proposal."""
-NO_LIMIT = 1 << 60
-SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 1_000_000
-"""Chains where nothing is said, of so many points or fewer with no more numbers in all, and of draws: they tell whether
-they agree. Of texts, which are wide, one chain takes minutes."""
-LONGEST_SEARCH = 500
-"""Iterations, where nothing is said."""
-WARM_UP, LEAST_WARM_UP = 0.1, 50
-"""Iterations of sampling before the first draw, as a share of those that follow, and at least."""
-JULIA_FAMILIES = ("gaussian", "multinomial")
+if TYPE_CHECKING:
+    from dpmmwrap.families.base import Points
+    from dpmmwrap.sampler.settings import Result, Settings
+
+__all__ = ["Auto", "Dask", "Julia", "Native", "Runner", "as_backend"]
+
+Tell = Callable[[str], None]
+"""Hears what a fit waits for before its first iteration."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides a fit, apart from the data."""
-
-    partition_prior: PartitionPrior
-    """Over partitions, with its parameters where they begin if they are learned."""
-    prior: Prior
-    """The prior, or where it begins if it is learned."""
-    initializer: Initializer
-    max_iter: int
-    """Iterations of the search, or the most of them."""
-    min_cluster_age: int
-    """Iterations before a new cluster may split or merge."""
-    seed: int
-    init_clusters: int | IntArray = 1
-    """A number of clusters to begin with, or a label per point ("auto" and "many" have been resolved)."""
-    other_starts: tuple[IntArray, ...] = ()
-    """Labels that every other chain begins with instead, in turn: one cluster may be a trap, and so may many be."""
-    max_clusters: int | None = None
-    outlier_weight: float = 0.0
-    outlier_prior: Prior | None = None
-    acceptance_ratio: AcceptanceRatio = "auto"
-    """How splits and merges are accepted (see docs/splits-and-merges.md); "auto" is "jain-neal"."""
-    restart_after: int | None = None
-    """Iterations that subclusters may sit in a rejected split before they begin anew; None: for ever."""
-    hyperprior: LearnedPrior | None = None
-    """The distribution of the prior where it is learned; None where it is fixed."""
-    stop_when_flat: bool = False
-    """Whether the search ends when its log posterior has been flat for a while."""
-    exact_moves: bool = True
-    """Whether the built-in sampler's search also makes exact moves."""
-    n_chains: int = 1
-    """Independent chains, with seeds derived from the one."""
-    n_draws: int = 0
-    """Draws from the posterior that each chain makes after the search."""
-    thin: int = 1
-    """Iterations from one draw to the next."""
-    keep_labels: bool = True
-    """Whether the labels of draws are kept."""
-    n_jobs: int = 1
-    truth: IntArray | None = None
-    progress: Progress | None = None
-    checkpoint: Path | None = None
-    checkpoint_every: int = 50
-    workers: int = 0
-    """Worker processes of the Julia backend."""
-    machines: Path | None = None
-    """A file of machines for the Julia backend (see `julia_workers.read_machines`)."""
-
-    @property
-    def full_ratio(self) -> bool:
-        """Whether the probability of proposing a split is counted."""
-        return self.acceptance_ratio in FULL_RATIOS
-
-    @property
-    def refine(self) -> bool:
-        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
-        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
-
-    @property
-    def warm_up(self) -> int:
-        """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
-        return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
-
-    @property
-    def total_iterations(self) -> int:
-        """Of a chain: search, warm-up and draws."""
-        return self.max_iter + self.warm_up + self.n_draws * self.thin
-
-    @property
-    def cluster_limit(self) -> int:
-        """No more clusters than this."""
-        return NO_LIMIT if self.max_clusters is None else self.max_clusters
-
-    def bind(self, X: Points, full_ratio: bool) -> None:
-        """Show the initializer the data, and by what its splits will be accepted."""
-        self.initializer.bind(X, SplitCriterion(self.prior, self.partition_prior, full_ratio))
-
-
-@dataclass
-class Result:
-    """What a backend gives back. Labels run from 0; outliers, if asked for, carry -1."""
-
-    labels: IntArray
-    sublabels: UInt8Array
-    trace: Trace = field(default_factory=Trace)
-    interrupted: bool = False
-    log_posterior: float = float("nan")
-    """Of the labels; not a number where the backend does not say."""
-    partition_prior: PartitionPrior | None = None
-    """The prior over partitions, with the parameters that go with it."""
-    chain: int = 0
-    """The number of the chain that has found it."""
-    prior: Prior | None = None
-    """The prior that goes with it, where it was learned."""
-    traces: list[Trace] = field(default_factory=list)
-    """Of all chains."""
-    draws: Draws | None = None
-    draw_priors: tuple[Prior, ...] = ()
-    """The prior of each draw, one chain after the other."""
-    startup_seconds: float = 0.0
-    """What starting and compiling the sampler took, of Julia and its workers."""
-    agreement: tuple[float, ...] = ()
-    """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
-    candidates: list[Any] = field(default_factory=list)
-    """Clusterings to compare with it."""
-    statistics: Statistics = None
-    """Of the clusters, outliers last, from a backend whose points are elsewhere."""
-
-
-def search_length(asked: int | str) -> dict[str, Any]:
-    """The settings of a search of so many iterations; "auto" is until it is flat."""
-    if isinstance(asked, str):
-        return {"max_iter": LONGEST_SEARCH, "stop_when_flat": True}
-    return {"max_iter": int(asked)}
-
-
-def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> int:
-    """How many chains there are to be; "auto" is several where they cost little, or draws are asked for."""
-    if isinstance(asked, str):
-        cheap = rows <= FEW_POINTS and rows * columns <= FEW_NUMBERS
-        return SEVERAL if draws or cheap else 1
-    return int(asked)
-
-
-def has_few_numbers(X: Points) -> bool:
-    """Whether data are small enough for steps that look at all clusters for all points at once."""
-    return bool(X.shape[0] * X.shape[1] <= FEW_NUMBERS)
-
-
-class Backend(Protocol):
-    """A sampler: the data as their family stores them and the settings in, labels and a trace out."""
-
-    name: str
+class Runner(Protocol):
+    """What fits: the data as their family stores them and the settings in, labels and a trace out."""
 
     def fit(self, X: Points, settings: Settings) -> Result: ...
 
 
-class Wanted(NamedTuple):
-    """What is asked of a backend, as far as it decides which one can do it."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Auto(Options):
+    """The backend that suits the data: Dask for data of Dask's, Julia where it is set up and can do all that is asked,
+    else the built-in sampler.
 
-    checkpoint: Path | None = None
-    acceptance_ratio: str = "auto"
-    workers: bool = False
-    """Whether worker processes are asked for."""
-    family: str = "gaussian"
-    """The family, or the kind of covariance that is asked for where that is not full."""
-    sparse: bool = False
-    sampling: bool = False
-    """Whether draws or several chains are asked for."""
-    found_out: str | None = None
-    """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
-    remote: bool = False
-    """Whether the points are on the workers of a Dask cluster."""
-    partition_prior: str = "dirichlet"
-
-
-class Chosen(NamedTuple):
-    """A backend by its name, and why it was taken."""
-
-    name: Literal["native", "julia", "dask"]
-    reason: str
-
-
-def choose_backend(name: str, wanted: Wanted) -> Chosen:
-    """Which backend "auto" is: Dask where the points are there; Julia where it is set up and gives all that was asked;
-    else the built-in sampler."""
-    if name not in ("auto", "native", "julia", "dask"):
-        raise ValueError(f"backend should be auto, native, julia or dask, not {name!r}")
-    if name == "dask" or wanted.remote:
-        return Chosen("dask", "it was asked for" if name == "dask" else "the data are Dask's")
-    if name == "native":
-        if wanted.workers:
-            raise ValueError("worker processes need the Julia backend: backend should be julia")
-        return Chosen("native", "it was asked for")
-    refused = refused_by_julia(wanted)
-    if name == "julia" or wanted.workers:
-        if refused is not None:
-            raise ValueError(f"{refused}: backend should be native, without workers")
-        return Chosen("julia", "it was asked for" if name == "julia" else "worker processes need it")
-    return _chosen_by_auto(wanted, refused)
-
-
-def _chosen_by_auto(wanted: Wanted, refused: str | None) -> Chosen:
-    from dpmmwrap.backends.julia import setup as julia_setup
-
-    missing = julia_setup.missing()
-    if missing is not None:
-        return Chosen("native", f"Julia cannot run here: {missing}")
-    if threading.current_thread() is not threading.main_thread():
-        refused = "Julia works in the main thread only"
-    if wanted.found_out is not None and refused is None:
-        refused = f"{wanted.found_out}, which needs the built-in sampler"
-    if refused is not None:
-        return Chosen("native", f"Julia is set up, but {refused}")
-    return Chosen("julia", "Julia is set up and gives all that was asked")
-
-
-def make_backend(name: str, tell: Callable[[str], None] | None = None, **wanted: Any) -> Backend:
-    """The backend of that name, by `choose_backend`; `tell` hears what is waited for.
-
-    To be called before anything imports torch: a Julia that is started after torch may not find its own libraries.
+    Parameters
+    ----------
+    ratio : {"auto", "jain-neal", "reference", "printed"}, default="auto"
+        How splits and merges are accepted: by the whole Hastings ratio ("auto", "jain-neal"), as the reference package
+        does, or as the paper prints it.
+    min_cluster_age : int, default=3
+        Iterations before a new cluster may split or merge.
+    restart_after : int or None, default=10
+        Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
+        every twentieth iteration.
     """
-    return started(choose_backend(name, Wanted(**wanted)), tell)
+
+    ratio: str = "auto"
+    min_cluster_age: int = 3
+    restart_after: int | None = 10
+
+    name: ClassVar[str] = "auto"
+    _parameter_constraints: ClassVar[Constraints] = {
+        "ratio": [StrOptions(set(ACCEPTANCE_RATIOS))],
+        "min_cluster_age": [at_least(1)],
+        "restart_after": [at_least(1), None],
+    }
+
+    def settings(self) -> dict[str, Any]:
+        """What goes into the sampler's settings."""
+        return {
+            "acceptance_ratio": self.ratio,
+            "min_cluster_age": int(self.min_cluster_age),
+            "restart_after": self.restart_after,
+        }
+
+    def as_kind(self, kind: type[Auto]) -> Auto:
+        """A backend of another kind, with the settings that all have."""
+        return kind(ratio=self.ratio, min_cluster_age=self.min_cluster_age, restart_after=self.restart_after)
+
+    def start(self, tell: Tell | None = None) -> Runner:
+        """Make ready to fit. To be called before anything imports torch: a Julia that is started after torch may not
+        find its own libraries."""
+        raise NotImplementedError
 
 
-def started(chosen: Chosen, tell: Callable[[str], None] | None = None) -> Backend:
-    """A backend that has been chosen, ready to fit."""
-    if chosen.name == "julia":
-        from dpmmwrap.backends.julia import JuliaBackend
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Native(Auto):
+    """The built-in sampler, for `DPMM(backend=...)`.
 
-        return JuliaBackend(tell)
-    if chosen.name == "dask":
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        Threads, as in scikit-learn; several chains share them. The result does not depend on it.
+    checkpoint : str or Path, default=None
+        A file to go on from if it exists. Further chains and the labels of draws have files beside it.
+    checkpoint_every : int, default=50
+        Iterations or draws from one writing of the checkpoint to the next.
+    ratio, min_cluster_age, restart_after
+        As in `Auto`.
+
+    Examples
+    --------
+    >>> from dpmmwrap import DPMM, Native
+    >>> DPMM(backend=Native(n_jobs=-1, checkpoint="large.ckpt")).backend
+    Native(n_jobs=-1, checkpoint='large.ckpt')
+    """
+
+    n_jobs: int | None = None
+    checkpoint: str | Path | None = None
+    checkpoint_every: int = 50
+
+    name: ClassVar[str] = "native"
+    _parameter_constraints: ClassVar[Constraints] = Auto._parameter_constraints | {
+        "n_jobs": [int, None],
+        "checkpoint": [str, Path, None],
+        "checkpoint_every": [at_least(1)],
+    }
+
+    def settings(self) -> dict[str, Any]:
+        from joblib import effective_n_jobs
+
+        return super().settings() | {
+            "n_jobs": effective_n_jobs(self.n_jobs),
+            "checkpoint": None if self.checkpoint is None else Path(self.checkpoint),
+            "checkpoint_every": int(self.checkpoint_every),
+        }
+
+    def start(self, tell: Tell | None = None) -> Runner:
+        from dpmmwrap.backends.native import NativeBackend
+
+        return NativeBackend()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Dask(Native):
+    """The built-in sampler on the workers of a Dask cluster, for `DPMM(backend=...)`.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        The client of the cluster; None for the current one. It is not pickled with the estimator.
+    checkpoint : str or Path, default=None
+        A folder that all workers see, to go on from if it holds a checkpoint.
+    n_jobs, checkpoint_every, ratio, min_cluster_age, restart_after
+        As in `Native`; the threads are those of this process.
+    """
+
+    client: Any = None
+
+    name: ClassVar[str] = "dask"
+
+    def start(self, tell: Tell | None = None) -> Runner:
         from dpmmwrap.backends.dask import DaskBackend
 
         return DaskBackend()
-    from dpmmwrap.backends.native import NativeBackend
 
-    return NativeBackend()
-
-
-def told_of(progress: Progress | None, verbose: int) -> Callable[[str], None] | None:
-    """Who hears what is waited for before the first iteration."""
-    heard: Callable[[str], None] | None = getattr(progress, "waits_for", None)
-    if heard is None and progress is None and verbose:
-        return lambda words: print(words, flush=True)
-    return heard
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"client": None}
 
 
-def refused_by_julia(wanted: Wanted) -> str | None:
-    """What only the built-in sampler can do, in a sentence without its end; None if Julia can do it all."""
-    if wanted.sampling:
-        return "draws and several chains need the built-in sampler"
-    if wanted.checkpoint is not None:
-        return "a checkpoint needs the built-in sampler"
-    if wanted.partition_prior != "dirichlet":
-        return f"the partition prior {wanted.partition_prior} needs the built-in sampler or Dask"
-    if wanted.acceptance_ratio == "printed":
-        return "acceptance_ratio printed needs the built-in sampler"
-    if wanted.family not in JULIA_FAMILIES:
-        return f"the family {wanted.family} needs the built-in sampler"
-    if wanted.sparse:
-        return "sparse counts need the built-in sampler, or X as a dense array"
-    return None
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Julia(Auto):
+    """The reference sampler, DPMMSubClusters.jl, for `DPMM(backend=...)`: one chain with full covariances or counts,
+    without draws and checkpoints.
+
+    Parameters
+    ----------
+    workers : int, default=0
+        Worker processes on this machine. `dpmmwrap.julia_workers` keeps them for several fits.
+    machines : str or Path, default=None
+        A file of further machines, one user@host*n per line; see the page about Julia for what may follow.
+    ratio, min_cluster_age, restart_after
+        As in `Auto`; there is no "printed" ratio.
+
+    Examples
+    --------
+    >>> from dpmmwrap import DPMM, Julia
+    >>> DPMM(backend=Julia(workers=4)).backend
+    Julia(workers=4)
+    """
+
+    workers: int = 0
+    machines: str | Path | None = None
+
+    name: ClassVar[str] = "julia"
+    _parameter_constraints: ClassVar[Constraints] = Auto._parameter_constraints | {
+        "workers": [at_least(0)],
+        "machines": [str, Path, None],
+    }
+
+    def start(self, tell: Tell | None = None) -> Runner:
+        from dpmmwrap.backends.julia import JuliaBackend
+
+        return JuliaBackend(tell, int(self.workers), None if self.machines is None else Path(self.machines))
+
+
+BY_NAME: dict[str, type[Auto]] = {kind.name: kind for kind in (Auto, Native, Julia, Dask)}
+
+
+def as_backend(asked: Any) -> Auto:
+    """A backend that is named, or given."""
+    if isinstance(asked, Auto):
+        return asked
+    if not isinstance(asked, str) or asked not in BY_NAME:
+        raise ValueError(f"backend should be {', '.join(BY_NAME)}, or one such as Julia(workers=4), not {asked!r}")
+    return BY_NAME[asked]()

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
@@ -17,13 +16,12 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.posterior.draws import Draws, labels_array
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.refinement import refined
+from dpmmwrap.sampler.settings import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.sampler.state import Best
 
 
 class NativeBackend:
     """The built-in sampler."""
-
-    name = "native"
 
     def fit(self, X: Points, settings: Settings) -> Result:
         settings.bind(X, settings.full_ratio)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from dpmmwrap.cli.data_options import way_by_format
 
@@ -18,32 +17,16 @@ if TYPE_CHECKING:
 
 FAMILIES = ("gaussian", "multinomial", "mixed")
 COVARIANCES = ("auto", "full", "diag", "spherical")
-RENAMED = {"burnout": "min_cluster_age", "merge_ratio": "acceptance_ratio"}
-"""Options whose old names still work, with a note."""
 
 
 def settle(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Put the new names for old ones, fill in the family, and refuse what makes no sense, before anything is read."""
-    for old, new in RENAMED.items():
-        rename(ctx, options, old, new)
+    """Fill in the family, and refuse what makes no sense, before anything is read."""
     if options["categorical"] is not None and options["family"] in ("gaussian", "multinomial"):
         raise click.UsageError(f"--categorical is for --family mixed, not {options['family']}.", ctx)
     if options["family"] is None:
         options["family"] = "gaussian" if options["categorical"] is None else "mixed"
     for problem in problems(options):
         raise click.UsageError(problem, ctx)
-
-
-def rename(ctx: click.Context, options: dict[str, Any], old: str, new: str) -> None:
-    """An option by its old name counts as if it came by its new one, and it is said."""
-    value = options.pop(old)
-    if value is None:
-        return
-    old_name, new_name = (f"--{name.replace('_', '-')}" for name in (old, new))
-    if ctx.get_parameter_source(new) is ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"{old_name} is the old name of {new_name}: give only one of them.", ctx)
-    click.echo(f"dpmmwrap: note: {old_name} is now called {new_name}; the old name will go", err=True)
-    options[new] = value
 
 
 def problems(options: dict[str, Any]) -> list[str]:
@@ -94,6 +77,15 @@ def problems(options: dict[str, Any]) -> list[str]:
         (
             options["prior"] not in ("data", "reference") and family == "mixed",
             "--prior FILE is for --family gaussian and multinomial, not mixed.",
+        ),
+        (
+            options["alpha_prior"] != (1.0, 1.0) and options["partition_prior"] != "dirichlet",
+            "--alpha-prior is for --partition-prior dirichlet.",
+        ),
+        (
+            any(options[name] != "auto" for name in ("prior_kappa", "prior_width", "prior_strength"))
+            and (options["prior"] != "data" or family == "multinomial"),
+            "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns.",
         ),
         (
             options["sensitivity"] and (options["prior"] != "data" or family == "multinomial"),

@@ -12,8 +12,19 @@ import click
 
 from dpmmwrap.cli.common import A_PATH
 from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
-from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out
-from dpmmwrap.cli.fit_options import EXAMPLES, SectionedCommand, all_options, check_dask, check_draws
+from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
+from dpmmwrap.cli.fit_options import (
+    BACKEND_OPTIONS,
+    EXAMPLES,
+    JULIA_OPTIONS,
+    NATIVE_OPTIONS,
+    SectionedCommand,
+    all_options,
+    backend_name,
+    check_backend,
+    check_dask,
+    check_draws,
+)
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare
 
 if TYPE_CHECKING:
@@ -22,11 +33,7 @@ if TYPE_CHECKING:
     from dpmmwrap.model.preparation import Preparation
     from dpmmwrap.numerics.arrays import IntArray
 
-SAME_NAME = (
-    *("backend", "min_cluster_age", "init_clusters", "max_clusters", "outlier_weight", "acceptance_ratio"),
-    *("thin", "loss", "keep_labels", "prior_kappa", "prior_width", "prior_strength", "alpha_prior", "partition_prior"),
-    *("n_jobs", "device", "checkpoint", "checkpoint_every", "workers", "machines"),
-)
+SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "partition_prior")
 """Options that the estimator calls by the same names."""
 BYTES = 64
 """What is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
@@ -53,6 +60,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     options["data"] = piped(ctx, options["data"])
     check_draws(ctx, options)
     check_dask(ctx, options)
+    check_backend(ctx, options)
     with cluster_of(options):
         with by_its_name(options["data"]):
             task = read(options)
@@ -186,9 +194,9 @@ def skip_missing(task: Task) -> Task:
 
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
-    from dpmmwrap.backends import chain_count
     from dpmmwrap.files import check_writable, prepare_folder
     from dpmmwrap.posterior.draws import labels_file
+    from dpmmwrap.sampler.settings import chain_count
 
     chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False
     drawn = 4 * n * chains * options["draws"] if kept else 0
@@ -244,28 +252,58 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
     """The estimator's parameters; what was not asked for keeps the estimator's default."""
     given = {
         "alpha": options["alpha"],
+        "backend": make_backend(options),
         "covariance_type": options["covariance"],
         "family": options["family"],
         "init": make_start(options),
         "max_iter": options["iterations"],
         "n_chains": options["chains"],
         "n_draws": options["draws"],
-        "prior": task.prior,
+        "prior": with_numbers(task.prior, options),
         "random_state": options["seed"],
     }
+    given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
+    if options["alpha_prior"] != (1.0, 1.0):
+        from dpmmwrap.partitions import DirichletProcess
+
+        given |= {"alpha": "auto", "partition_prior": DirichletProcess(options["alpha"], options["alpha_prior"])}
     if options["categorical"] is not None:
         from dpmmwrap.files import find_columns
 
         given["categorical"] = list(find_columns(options["categorical"], tuple(task.data.X), task.source))
-    return given | {name: options[name] for name in SAME_NAME if options[name] is not None}
+    return given
+
+
+def with_numbers(prior: Any, options: dict[str, Any]) -> Any:
+    """The prior, with the numbers that are given for the default one."""
+    numbers = {name: options[f"prior_{name}"] for name in ("kappa", "width", "strength")}
+    if all(number == "auto" for number in numbers.values()):
+        return prior
+    from dpmmwrap.model.data_prior import DataPrior
+
+    return DataPrior(**numbers)
+
+
+def make_backend(options: dict[str, Any]) -> Any:
+    """The backend with its settings; without any, its name."""
+    from dpmmwrap.backends import BY_NAME
+
+    names = {"acceptance_ratio": "ratio"} | {name: name for name in (*BACKEND_OPTIONS, *NATIVE_OPTIONS, *JULIA_OPTIONS)}
+    given = {name: options[option] for option, name in names.items() if options[option] is not None}
+    name = backend_name(options)
+    kind = BY_NAME[name]
+    made = kind(**{field: value for field, value in given.items() if field in kind.__dataclass_fields__})
+    return name if made == kind() else made
 
 
 def make_start(options: dict[str, Any]) -> Any:
-    if options["weights"] is None:
+    """How subclusters begin, with the settings of a network where there is one."""
+    device = options["device"]
+    if options["weights"] is None and (device == "auto" or not with_network(options)):
         return options["init"]
     from dpmmwrap.starts import make_initializer
 
-    return make_initializer("splitnet", weights=options["weights"], device=options["device"])
+    return make_initializer("splitnet", weights=options["weights"], device=device)
 
 
 def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:

@@ -193,8 +193,6 @@ OPTIONS: tuple[Option, ...] = (
     running("--local-workers", type=POSITIVE, metavar="N", help="Dask: so many worker processes on this machine."),
     running("--workers", type=click.IntRange(min=0), metavar="N", help="Julia: worker processes on this machine."),
     running("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on."),
-    click.option("--burnout", type=POSITIVE, hidden=True),
-    click.option("--merge-ratio", type=click.Choice(RATIOS), hidden=True),
 )
 
 
@@ -229,6 +227,33 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
         )
     if options["draws"] and options["keep_labels"] is not False:
         raise click.UsageError("--draws with --backend dask needs --no-keep-labels.", ctx)
+
+
+BACKEND_OPTIONS = ("min_cluster_age",)
+NATIVE_OPTIONS = ("n_jobs", "checkpoint", "checkpoint_every")
+JULIA_OPTIONS = ("workers", "machines")
+"""Settings of backends: of all, of the built-in sampler (on Dask, too), of Julia."""
+
+
+def backend_name(options: dict[str, Any]) -> str:
+    """The backend that is asked for, by its name or by a setting that only one has."""
+    name: str = options["backend"]
+    if name == "auto" and any(options[option] for option in JULIA_OPTIONS):
+        return "julia"
+    if name == "auto" and any(options[option] is not None for option in NATIVE_OPTIONS):
+        return "native"
+    return name
+
+
+def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Refuse settings of another backend than the one that is asked for."""
+    name = backend_name(options)
+    if name != "julia" and any(options[option] for option in JULIA_OPTIONS):
+        raise click.UsageError("--workers and --machines need the Julia backend: --backend julia.", ctx)
+    if name == "julia" and options["checkpoint"] is not None:
+        raise click.UsageError(
+            "--checkpoint needs the built-in sampler: leave out --backend julia, --workers and --machines.", ctx
+        )
 
 
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:

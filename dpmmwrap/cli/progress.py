@@ -37,7 +37,8 @@ class FitPlan(NamedTuple):
 
     @classmethod
     def of(cls, model: DPMM, points: int, columns: int = 1) -> FitPlan:
-        from dpmmwrap.backends import Settings, chain_count, search_length
+        from dpmmwrap.backends import as_backend
+        from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
         nothing: Any = None
         # Only its lengths are asked for.
@@ -45,8 +46,11 @@ class FitPlan(NamedTuple):
         settings = Settings(
             nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
         )
-        julia = model.backend == "julia" or model.workers > 0 or model.machines is not None
-        chains = 1 if julia else chain_count(model.n_chains, model.n_draws, points, columns)
+        chains = (
+            1
+            if as_backend(model.backend).name == "julia"
+            else chain_count(model.n_chains, model.n_draws, points, columns)
+        )
         lengths = (settings.max_iter, settings.total_iterations)
         return cls(*lengths, model.n_draws, model.thin, chains, settings.stop_when_flat)
 

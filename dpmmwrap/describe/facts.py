@@ -105,7 +105,9 @@ def learned_hyperparameters(model: Any) -> list[str]:
     """Which numbers of the default prior were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
         return []
-    return [name for name in ("kappa", "width", "strength") if getattr(model, f"prior_{name}") == "auto"]
+    from dpmmwrap.model.data_prior import learned_names
+
+    return learned_names(model.prior)
 
 
 def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:

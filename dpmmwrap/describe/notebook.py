@@ -15,8 +15,7 @@ from dpmmwrap.describe.facts import Facts
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.files.checks import class_names
-from dpmmwrap.model.empty_rows import with_values
-from dpmmwrap.model.parameters import truth_labels
+from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import sample_of

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dpmmwrap.backends import Result
 from dpmmwrap.families.gaussian.defaults import parameters
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.sampler.settings import Result
+from dpmmwrap.sampler.stopping import still_rising
 
 AGREEMENT = 0.8
 """Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
@@ -16,7 +17,7 @@ MANY = 20
 def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter") -> list[str]:
     """Why a result may be wrong, one sentence each. A search that has ended because it was flat did not rise."""
     doubts, trace = [], result.trace
-    if trace.still_rising() and stopped_by not in ("flat", "interrupt") and not result.interrupted:
+    if still_rising(trace) and stopped_by not in ("flat", "interrupt") and not result.interrupted:
         doubts.append(
             f"the log posterior was still rising after {len(trace)} iterations: a longer search (max_iter) may find "
             "more"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends import Progress, Settings
+    from dpmmwrap.sampler.settings import Progress, Settings
     from dpmmwrap.sampler.trace import Iteration
 
 EVERY = 10

@@ -94,9 +94,9 @@ def weights_file() -> Path | None:
 def prepare(names: Sequence[str]) -> None:
     """Start Julia if a method needs it: before torch is imported, or Julia may not find its own libraries."""
     if any(name.endswith(JULIA) for name in names):
-        from dpmmwrap.backends import make_backend
+        from dpmmwrap.backends import Julia
 
-        make_backend("julia")
+        Julia().start()
 
 
 @cache

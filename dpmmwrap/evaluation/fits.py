@@ -14,7 +14,7 @@ from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import DirichletProcess
-from dpmmwrap.sampler.trace import GREEDY_STEPS
+from dpmmwrap.sampler.stopping import GREEDY_STEPS
 
 
 def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> float:

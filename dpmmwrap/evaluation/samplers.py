@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from dpmmwrap.backends import Julia, Native
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish, numbered
 from dpmmwrap.families.base import Points
@@ -47,7 +48,7 @@ def subclusters(start: str, backend: str) -> Method:
         names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
         trace = {name: np.asarray(model.trace_[name], dtype=np.float64) for name in names}
         if settings.watch and backend == "native":
-            trace["ari"] = np.array(model.aris_)
+            trace["ari"] = np.array(model.backend.aris)
         return finish(X, model.labels_, settings, clock, len(model.trace_), trace)
 
     return fit
@@ -58,23 +59,21 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
     from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights} if start == "splitnet" else {}
-    kind: type[DPMM] = DPMM
+    # On Julia it is the reference that the paper's table is about.
+    sampler: Any = Julia(ratio="reference") if backend == "julia" else Native(n_jobs=1)
     if settings.watch and backend == "native":
-        from dpmmwrap.evaluation.watching import WatchedDPMM
+        from dpmmwrap.evaluation.watching import Watched
 
-        kind = WatchedDPMM
-    return kind(
+        sampler = Watched(n_jobs=1)
+    return DPMM(
         alpha=settings.alpha,
         covariance_type="full",
         init=make_initializer(start, **options),
         max_iter=settings.iterations,
         prior=prior,
-        backend=backend,
-        # On Julia it is the reference that the paper's table is about.
-        acceptance_ratio="reference" if backend == "julia" else "auto",
+        backend=sampler,
         init_clusters=settings.init_clusters,
         n_chains=1,
-        n_jobs=1,
         random_state=seed,
     )
 
@@ -98,7 +97,7 @@ def by_default(changed: Mapping[str, Any]) -> Method:
             options["init_clusters"] = truth
         if issparse(X):
             options["family"] = "multinomial"
-        model = DPMM(**options, backend="native", n_jobs=1, random_state=seed)
+        model = DPMM(**options, backend=Native(n_jobs=1), random_state=seed)
         clock = timed_fit(model, X)
         done = finish(X, model.labels_, settings, clock, int(model.n_iter_))
         if not settings.own_rules:

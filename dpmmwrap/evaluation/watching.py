@@ -6,28 +6,36 @@ instead of carrying it through every fit.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dpmmwrap.backends import Backend, Progress, Result, Settings
+from dpmmwrap.backends import Native, Runner, Tell
 from dpmmwrap.backends.native import result_of
-from dpmmwrap.estimator import DPMM
 from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.arrays import Float32Array
 from dpmmwrap.numerics.labels import contingency
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.trace import Iteration
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Watched(Native):
+    """The built-in sampler, with `aris`: the ARI of each iteration of its last fit."""
+
+    aris: list[float] = field(default_factory=list)
+
+    def start(self, tell: Tell | None = None) -> Runner:
+        self.aris.clear()
+        return WatchedBackend(self.aris)
 
 
 class WatchedBackend:
     """The native backend, with `ari` filled by the fit; needs the truth."""
 
-    name = "native"
-
-    def __init__(self) -> None:
-        self.ari: list[float] = []
+    def __init__(self, ari: list[float]) -> None:
+        self.ari = ari
 
     def fit(self, X: Float32Array, settings: Settings) -> Result:
         truth = settings.truth
@@ -46,13 +54,3 @@ class WatchedBackend:
             return result_of([chain.run()])
         finally:
             chain.context.data.close()
-
-
-class WatchedDPMM(DPMM):
-    """DPMM on the built-in sampler, with `aris_`: the ARI of each iteration."""
-
-    def _started(self, chosen: Any, progress: Progress | None) -> Backend:
-        self.aris_: list[float] = []
-        backend = WatchedBackend()
-        backend.ari = self.aris_
-        return backend

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.gaussian import defaults
 from dpmmwrap.families.gaussian.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
 from dpmmwrap.families.gaussian.ties import spread_ties, tied_steps
+from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_bins
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
 
 SHORT_CHAIN, SHORT_SAMPLE = 30, 3000
@@ -54,19 +55,14 @@ class ModelOptions(NamedTuple):
     family: str = "gaussian"
     covariance_type: str = "auto"
     partition_prior: PartitionPrior = DirichletProcess()
-    prior_kappa: float | str = "auto"
-    prior_width: float | str = "auto"
-    prior_strength: float | str = "auto"
 
     @property
     def fixed(self) -> defaults.Fixed:
         """The hyperparameters that are not learned."""
-        return defaults.Fixed(number(self.prior_kappa), number(self.prior_width), number(self.prior_strength))
-
-
-def number(value: float | str) -> float | None:
-    """A number that was given; None for "auto"."""
-    return None if isinstance(value, str) else float(value)
+        if not isinstance(self.prior, DataPrior):
+            return defaults.Fixed()
+        values = (self.prior.kappa, self.prior.width, self.prior.strength)
+        return defaults.Fixed(*(None if isinstance(value, str) else float(value) for value in values))
 
 
 def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
@@ -75,15 +71,14 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
     prior, family = options.prior, options.family
-    given = prior is not None and prior != "data" if isinstance(prior, str) else prior is not None
-    if options.fixed != defaults.Fixed() and (given or family == "multinomial"):
-        raise ValueError("prior_kappa, prior_width and prior_strength are for the default prior of numeric columns")
-    if prior is not None and not isinstance(prior, str):
+    if isinstance(prior, DataPrior) and family == "multinomial":
+        raise ValueError("a DataPrior is for numeric columns, and the family multinomial has counts")
+    if is_given(prior):
         checked = own_prior(prior, family, options.covariance_type, read.points)
         return Choice(read, checked.shifted(read.offset), "the prior is given")
-    if prior not in (None, "data", "reference"):
+    if not is_default(prior) and prior != "reference":
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
-    if prior == "reference":
+    if isinstance(prior, str) and prior == "reference":
         if family != "gaussian" or options.covariance_type not in ("auto", "full"):
             raise ValueError("the reference prior is for full covariances")
         reference = NIW.reference(read.points.shape[1]).shifted(read.offset)
@@ -205,7 +200,7 @@ class ShortRun(NamedTuple):
 def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
     """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
     with makes it, each under the prior that is most probable for its own clusters."""
-    from dpmmwrap.model.evidence import log_evidence_of
+    from dpmmwrap.sampler.evidence import log_evidence_of
 
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.mixed.prior import MixedPoints
-from dpmmwrap.model.parameters import truth_labels
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.draws import Draws, labels_array
 
@@ -70,3 +69,11 @@ class Present(NamedTuple):
         labels[...] = -1
         labels[..., self.rows] = draws.labels
         return replace(draws, labels=labels)
+
+
+def truth_labels(labels: Any, rows: int, name: str = "truth") -> IntArray:
+    """Labels as whole numbers from 0 without gaps."""
+    array = np.asarray(labels)
+    if array.shape != (rows,):
+        raise ValueError(f"{name} should be {rows} labels, one per point, not an array of shape {array.shape}")
+    return np.unique(array, return_inverse=True)[1].astype(np.int32)

@@ -13,9 +13,9 @@ from dpmmwrap.families.base import Points
 from dpmmwrap.families.diagonal.prior import has_missing
 from dpmmwrap.families.mixed.columns import Columns, table_of
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
-from dpmmwrap.model.empty_rows import Present
+from dpmmwrap.model.data_prior import is_given
+from dpmmwrap.model.empty_rows import Present, truth_labels, with_values
 from dpmmwrap.model.frames import by_name, is_table, word_columns
-from dpmmwrap.model.parameters import truth_labels
 from dpmmwrap.model.redundant import Extremes, Restored, find_redundant, sentence, without
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import sample_rows
@@ -50,6 +50,32 @@ class Read(NamedTuple):
         return truth_labels(labels, int(self.points.shape[0]), name)
 
 
+def read_points(estimator: Any, X: Any) -> Read:
+    """The data of a fit that are here, checked and stored as their family wants them."""
+    if estimator.family == "mixed":
+        return read_mixed(estimator, X, estimator.categorical, estimator.prior)
+    if estimator.family == "multinomial":
+        counts = read_counts(estimator, X, reset=True)
+        return Read(counts, np.zeros(1), notes=fraction_notes(counts))
+    return read_numeric(estimator, X, estimator.covariance_type, estimator.prior)
+
+
+def new_rows(estimator: Any, X: Any) -> Any:
+    """New rows as the fitted mixture takes them."""
+    mixture = estimator.mixture_
+    if mixture.family == "mixed":
+        return mixed_rows(estimator, X)
+    if mixture.family == "multinomial":
+        return read_counts(estimator, X, reset=False)
+    rows = validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+    if mixture.family == "full":
+        # A row without any value has no cluster; one with some cannot be told.
+        inside = mixture._useful(rows)
+        if np.isnan(inside[with_values(inside)]).any():
+            raise ValueError(NO_GAPS)
+    return rows
+
+
 def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
     """Rows of numbers. NaN is a missing value where covariances are diagonal."""
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
@@ -81,8 +107,7 @@ def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...
 
 def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
     """That missing values alone have decided about the covariances, where they have."""
-    own = not (estimator.prior is None or isinstance(estimator.prior, str))
-    if not missing or own or columns == 1 or estimator.covariance_type != "auto":
+    if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
         return ()
     count = "1 value is" if missing == 1 else f"{missing:,} values are"
     return (
@@ -120,7 +145,7 @@ def useful_columns(
     found = find_redundant(X, extremes)
     if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
         return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
-    if not found.columns or not (prior is None or isinstance(prior, str)):
+    if not found.columns or is_given(prior):
         return Useful(X)
     kept, restored = without(X, found)
     return Useful(kept, restored, (sentence(found, names),))

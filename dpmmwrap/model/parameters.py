@@ -2,33 +2,93 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
-from dpmmwrap.numerics.arrays import IntArray
-
-
-def check_number(name: str, value: Any, above: float) -> None:
-    if not isinstance(value, numbers.Real) or not float(value) > above or not math.isfinite(value):
-        raise ValueError(f"{name} should be a finite number above {above:g}, not {value!r}")
-
-
-def check_whole(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} should be a whole number of at least {least}, not {value!r}")
+Constraints = dict[str, list[Any]]
+"""What each parameter may be, in scikit-learn's words; "no_validation" for what is checked where it is used."""
+POSITIVE = Interval(Real, 0, None, closed="neither")
+AUTO = StrOptions({"auto"})
 
 
-def check_among(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} should be one of {', '.join(choices)}, not {value!r}")
+def at_least(least: int) -> Interval:
+    """Whole numbers from `least` on."""
+    return Interval(Integral, least, None, closed="left")
 
 
-def truth_labels(labels: Any, rows: int, name: str = "truth") -> IntArray:
-    """Labels as whole numbers from 0 without gaps."""
-    array = np.asarray(labels)
-    if array.shape != (rows,):
-        raise ValueError(f"{name} should be {rows} labels, one per point, not an array of shape {array.shape}")
-    return np.unique(array, return_inverse=True)[1].astype(np.int32)
+def check_parameters(owner: Any) -> None:
+    """Refuse values that the owner's `_parameter_constraints` do not allow."""
+    for name, allowed in owner._parameter_constraints.items():
+        check_value(name, getattr(owner, name), allowed)
+
+
+def check_value(name: str, value: Any, allowed: list[Any]) -> None:
+    if "no_validation" in allowed:
+        return
+    # To Python True is the number 1, but nobody means that.
+    is_flag = isinstance(value, (bool, np.bool_)) and "boolean" not in allowed
+    if is_flag or not any(make_constraint(one).is_satisfied_by(value) for one in allowed):
+        raise ValueError(f"{name} should be {' or '.join(map(described, allowed))}, not {value!r}")
+
+
+def described(constraint: Any) -> str:
+    """A constraint in words."""
+    if isinstance(constraint, StrOptions):
+        words = sorted(constraint.options, key=lambda word: (word != "auto", word))
+        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+    if isinstance(constraint, Interval):
+        if constraint.type is Integral:
+            return f"a whole number of at least {constraint.left}"
+        if constraint.right is None:
+            return f"a finite number above {constraint.left}"
+        return f"a number from {constraint.left} up to, not including, {constraint.right}"
+    return {"boolean": "True or False"}.get(constraint, str(constraint))
+
+
+class Options:
+    """Settings that belong together and are one parameter of an estimator. Subclasses are frozen dataclasses.
+
+    scikit-learn sees the fields: as `backend__n_jobs`, for example, in `get_params`, `set_params` and grid searches.
+    """
+
+    _parameter_constraints: ClassVar[Constraints] = {}
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: getattr(self, name) for name, _ in self._defaults()}
+
+    def _defaults(self) -> Iterator[tuple[str, Any]]:
+        own: Any = self
+        return ((field.name, None if field.default is MISSING else field.default) for field in fields(own))
+
+    def __repr__(self) -> str:
+        """Without what is as it is by default, as scikit-learn does."""
+        given = ((name, getattr(self, name)) for name, default in self._defaults() if getattr(self, name) != default)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+
+    def __sklearn_clone__(self) -> Options:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Options:
+        return self
+
+
+def with_nested(holders: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for `set_params`, where those such as `backend__n_jobs` have become a new `backend`."""
+    plain = {name: value for name, value in params.items() if "__" not in name}
+    for name, value in params.items():
+        holder, nested, field = name.partition("__")
+        if nested:
+            options = plain.get(holder, holders.get(holder))
+            if not isinstance(options, Options) or field not in options.get_params():
+                raise ValueError(f"there is no parameter {name!r}: {holder} is {options!r}")
+            changed: Any = options
+            plain[holder] = replace(changed, **{field: value})
+    return plain

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.model.choice import short_chains
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)

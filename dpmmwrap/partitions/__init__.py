@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpmmwrap.partitions.base import PartitionPrior
-from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR, DirichletProcess
+from dpmmwrap.partitions.dirichlet_process import DirichletProcess
 from dpmmwrap.partitions.finite_mixture import FiniteMixture
 from dpmmwrap.partitions.pitman_yor import PitmanYor
 
@@ -17,16 +17,15 @@ MOST_NUMBERS = {"dirichlet": 1, "pitman-yor": 2, "finite": 2}
 """Numbers that may follow a name."""
 
 
-def partition_prior(asked: Any, alpha: float | str = "auto", alpha_prior: Any = ALPHA_PRIOR) -> PartitionPrior:
+def partition_prior(asked: Any, alpha: float | str = "auto") -> PartitionPrior:
     """A prior that is given or named; a name may have numbers after a colon, as in "pitman-yor:1,0.3".
 
-    `alpha` and `alpha_prior` belong to "dirichlet".
+    `alpha` belongs to "dirichlet".
     """
-    prior = alpha_prior[0], alpha_prior[1]
     if isinstance(asked, str) and asked == DirichletProcess.name:
-        return DirichletProcess(alpha, (float(prior[0]), float(prior[1])))
-    if alpha != "auto" or prior != ALPHA_PRIOR:
-        raise ValueError(f"alpha and alpha_prior are for partition_prior dirichlet, not {asked!r}")
+        return DirichletProcess(alpha)
+    if alpha != "auto":
+        raise ValueError(f"alpha is for partition_prior dirichlet, not {asked!r}")
     return asked if isinstance(asked, PartitionPrior) else _named(asked)
 
 

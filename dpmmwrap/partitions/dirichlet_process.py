@@ -48,6 +48,8 @@ class DirichletProcess(PartitionPrior):
 
     def __post_init__(self) -> None:
         check_parameter("concentration", self.concentration, 0.0)
+        if np.shape(self.prior) != (2,) or not min(self.prior) > 0:
+            raise ValueError(f"prior should be two numbers above 0, a shape and a rate, not {self.prior!r}")
         if not is_auto(self.concentration):
             object.__setattr__(self, "now", float(self.concentration))
         elif math.isnan(self.now):

@@ -1,16 +1,12 @@
-"""From what a backend found to the answer, and what can be asked of the draws."""
+"""From what a backend found to the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.families.mixed.columns import Columns
@@ -20,14 +16,11 @@ from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import Averaged
-from dpmmwrap.posterior.density import Density
 from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.settings import Result, Settings
 
 if TYPE_CHECKING:
-    from dpmmwrap.posterior.credible_ball import CredibleBall
     from dpmmwrap.posterior.diagnostics import Diagnostic
-    from dpmmwrap.posterior.fit_check import FitCheck
-    from dpmmwrap.posterior.groups import Groups
 
 LOSSES = ("vi", "binder")
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
@@ -179,185 +172,3 @@ def kept_rows(rows: int, columns: int) -> IntArray:
     """The numbers of the rows that a fitted model keeps, evenly spaced."""
     most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
     return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
-
-
-def generator(model: Any) -> np.random.Generator:
-    """Chance, as `random_state` has it."""
-    return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
-
-
-class PosteriorMixin:
-    """What a fitted model says from its draws."""
-
-    draws_: Draws | None
-    labels_: IntArray
-    mixture_: Mixture
-    loss: str
-
-    def _draws(self) -> Draws:
-        check_is_fitted(self)
-        if self.draws_ is None:
-            raise ValueError("this needs draws from the posterior: n_draws should be above 0")
-        return self.draws_
-
-    def coclustering(self, rows: Any = None) -> Float64Array:
-        """The probability that two points share a cluster, by the draws.
-
-        Parameters
-        ----------
-        rows : list of int, default=None
-            Numbers of some rows; None for all of them, which takes N x N numbers.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, n)
-            1 on the diagonal.
-        """
-        from dpmmwrap.posterior.representative import coclustering
-
-        return coclustering(self._draws().kept_labels, rows)
-
-    def density(
-        self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
-    ) -> Density:
-        """The density of Gaussian clusters at each row, and how sure that is.
-
-        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
-        them. Without draws the partition is `labels_`, and the bands know nothing of others.
-
-        Parameters
-        ----------
-        X : array or table, shape (n, D)
-            Rows with the columns of the fit; with `columns`, an array with just these.
-        quantiles : list of float, default=(0.05, 0.5, 0.95)
-            Of the density, over drawn mixtures.
-        columns : list of str or int, default=None
-            Of whose marginal density is asked, by name or place; None for all.
-
-        Returns
-        -------
-        Density
-            `mean`, shape (n,), and `quantiles`, shape (q, n).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dpmmwrap import DPMM
-        >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
-        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
-        >>> low, high = model.density([[0.0], [4.5]], quantiles=(0.05, 0.95), columns=[0]).quantiles
-        >>> bool(low[0] > high[1])
-        True
-        """
-        check_is_fitted(self)
-        rows = X if columns is not None else self._rows(X)  # type: ignore[attr-defined]
-        return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
-
-    def credible_ball(self, level: float = 0.95) -> CredibleBall:
-        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            The share of the draws that the ball holds.
-
-        Returns
-        -------
-        CredibleBall
-            The radius, and the clusterings on the edge; `print` says it in a sentence.
-        """
-        from dpmmwrap.posterior.credible_ball import credible_ball
-
-        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
-
-    def fit_check(self) -> FitCheck:
-        """Whether the data may well follow the model: Gaussian clusters, for one.
-
-        Rows that were left out are compared with points drawn from the model, by their log densities.
-
-        Returns
-        -------
-        FitCheck
-            `p_value`, `distance`, `fits`; `print` says it in a sentence.
-        """
-        from dpmmwrap.posterior.fit_check import can_check, fit_check
-
-        check_is_fitted(self)
-        prior: Prior = self._prior  # type: ignore[attr-defined]
-        if not can_check(prior) or self.mixture_.outlier_weight:
-            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
-        points: Points = self._some_points  # type: ignore[attr-defined]
-        kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))  # type: ignore[attr-defined]
-        return fit_check(points, kept.predict_proba(points), prior, self._hyperprior, seed)  # type: ignore[attr-defined]
-
-    def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
-        """Clusters that overlap, joined step by step into a tree.
-
-        A class that is not one Gaussian is found as several clusters; joined, they are one group.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D), default=None
-            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
-        method : {"auto", "dip", "demp", "entropy"}, default="auto"
-            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
-            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
-            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
-            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
-            lowers the entropy most (Baudry et al. 2010).
-        cut : float, default=None
-            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
-            for "entropy", and nothing is checked.
-
-        Returns
-        -------
-        Groups
-            The tree, and where to cut it.
-
-        Examples
-        --------
-        Points on an arc are cut into several Gaussians, which overlap:
-
-        >>> import numpy as np
-        >>> from dpmmwrap import DPMM
-        >>> angle = np.linspace(0, 3, 400)
-        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
-        >>> X += 0.05 * np.random.default_rng(0).normal(size=X.shape)
-        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
-        >>> groups = model.groups()
-        >>> groups.suggested < model.n_clusters_
-        True
-        >>> groups.of_points(model.labels_).shape
-        (400,)
-        """
-        from dpmmwrap.posterior.fit_check import can_check
-
-        check_is_fitted(self)
-        check = None
-        if method == "auto":
-            checked = can_check(self._prior) and not self.mixture_.outlier_weight  # type: ignore[attr-defined]
-            method = "entropy" if checked else "dip"
-            if checked and cut is None and self.mixture_.n_clusters > 1:
-                check = self.fit_check()
-        if X is not None:
-            found = self.mixture_.groups(self._rows(X), method, cut)  # type: ignore[attr-defined]
-        else:
-            kept = replace(self.mixture_.shifted(self._offset), restored=None)  # type: ignore[attr-defined]
-            found = kept.groups(self._some_points, method, cut)  # type: ignore[attr-defined]
-        if check is None:
-            return found
-        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
-
-    def to_arviz(self) -> Any:
-        """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
-
-        Returns
-        -------
-        xarray.DataTree or arviz.InferenceData
-            n_clusters, alpha, weights, and lp among the sample statistics.
-        """
-        from dpmmwrap.posterior.arviz import to_arviz
-
-        return to_arviz(self._draws())

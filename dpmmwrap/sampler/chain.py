@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
-from dpmmwrap.backends import Settings, has_few_numbers
 from dpmmwrap.families.base import Model, Points, Prior
 from dpmmwrap.numerics.agreement import nmi_of_table
 from dpmmwrap.numerics.arrays import IntArray
@@ -23,8 +22,10 @@ from dpmmwrap.sampler.moves import hyperparameters, partition_prior, restarts, s
 from dpmmwrap.sampler.moves.restarts import start_subclusters
 from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.record import Record
+from dpmmwrap.sampler.settings import Settings, has_few_numbers
 from dpmmwrap.sampler.state import RECORD, Best, State, generator, next_key
-from dpmmwrap.sampler.trace import GREEDY_STEPS, Iteration, Trace
+from dpmmwrap.sampler.stopping import GREEDY_STEPS, is_flat
+from dpmmwrap.sampler.trace import Iteration, Trace
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""
@@ -108,7 +109,7 @@ class Chain:
             self.keep_best(happened.log_posterior)
             self.context.data.end_iteration(self.state.iteration)
             self.report(self.state.iteration, happened)
-            if settings.stop_when_flat and self.last == settings.max_iter and self.trace.is_flat():
+            if settings.stop_when_flat and self.last == settings.max_iter and is_flat(self.trace):
                 self.last = min(self.last, self.state.iteration + self.greedy_steps)
             self.save_if_due(self.state.iteration, interrupt.requested or self.state.iteration == self.last)
 

@@ -23,8 +23,8 @@ from dpmmwrap.sampler.trace import COLUMNS, Iteration, Trace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpmmwrap.backends import Settings
     from dpmmwrap.sampler.chain import Chain
+    from dpmmwrap.sampler.settings import Settings
 
 ARRAYS = ("labels", "sublabels", "records", "partition_values", "counters", "randomness", "identity")
 LOOKED_AT = 10

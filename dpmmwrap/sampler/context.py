@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Model
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.settings import Settings
 
 
 class Context(NamedTuple):

@@ -18,12 +18,12 @@ from dpmmwrap.numerics import labels as label_loops
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, total_of
+from dpmmwrap.numerics.rules import Rows, Rule, sides_by
 from dpmmwrap.partitions.hastings import MergeRule
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules, accept_splits
 from dpmmwrap.sampler.partition import Partition, weights_prior
-from dpmmwrap.sampler.state import Best, State
-from dpmmwrap.starts.rules import Rows, Rule, sides_by
+from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
 
 class SomeRows(NamedTuple):
@@ -177,18 +177,18 @@ class Data:
         sides = [sides_by(rule, self.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return self.set_sublabels(state, list(members), sides)
 
-    def rows_of(self, state: Any, rows: IntArray) -> Rows:
+    def rows_of(self, state: SublabelStore, rows: IntArray) -> Rows:
         """Some rows as rules look at them."""
         return Rows(self.points.X, rows, self.chunks.stretch.first_row, state.sublabels, state.before)
 
-    def sort(self, state: Any, count: int | None = None) -> LabelOrder:
+    def sort(self, state: LabelStore, count: int | None = None) -> LabelOrder:
         """Each chunk's rows in order of their labels, of which there are `count`; the last sweep may have left them."""
         if state.by_label is None:
             state.by_label = self.chunks.sort(state.labels, state.n_clusters if count is None else count)
         order: LabelOrder = state.by_label
         return order
 
-    def begin_labels(self, state: State, first: Any, key: Any) -> IntArray:
+    def begin_labels(self, state: LabelStore, first: Any, key: Any) -> IntArray:
         """First labels: a number of clusters to draw from, labels, or a rule that gives them; how often each occurs."""
         if isinstance(first, (int, np.integer)):
             label_loops.random_labels(key, self.chunks.stretch.first_row, int(first), state.labels)
@@ -197,27 +197,27 @@ class Data:
         state.by_label = None
         return np.bincount(state.labels)
 
-    def relabel(self, state: State, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+    def relabel(self, state: SublabelStore, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         """Give each point the label and sublabel that its old pair maps to."""
         label_loops.relabel(state.labels, state.sublabels, to_label, to_sublabel)
         state.by_label = None
 
-    def map_labels(self, state: State | Partition, to_label: IntArray) -> None:
+    def map_labels(self, state: LabelStore, to_label: IntArray) -> None:
         """Give each point the label that its old one maps to, unless all stay."""
         state.by_label = None
         if not np.array_equal(to_label, np.arange(len(to_label))):
             np.take(to_label.astype(np.int32), state.labels, out=state.labels)
 
-    def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[IntArray]:
+    def members(self, state: LabelStore, clusters: IntArray, count: int | None = None) -> list[IntArray]:
         """The row numbers of each of these clusters, in order; `count` is the number of all clusters, if the state's is
         another."""
         return self.chunks.members(self.sort(state, count), clusters)
 
-    def remember(self, state: State | Partition) -> None:
+    def remember(self, state: LabelStore) -> None:
         """Keep the labels as they are, to be compared with what becomes of them."""
         state.before = state.labels.copy()
 
-    def changes(self, state: State, were: int, are: int) -> IntArray:
+    def changes(self, state: LabelStore, were: int, are: int) -> IntArray:
         """How many points had each label when they were remembered, and have each now."""
         table = np.zeros((were, are), np.int64)
         label_loops.contingency(state.before, state.labels, table)

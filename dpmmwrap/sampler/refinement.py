@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Points
-from dpmmwrap.model.evidence import log_evidence_of, log_scores
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain
+from dpmmwrap.sampler.evidence import log_evidence_of, log_scores
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best
-from dpmmwrap.sampler.trace import GREEDY_STEPS
+from dpmmwrap.sampler.stopping import GREEDY_STEPS
 from dpmmwrap.starts import make_initializer
 
 CANDIDATES = 5

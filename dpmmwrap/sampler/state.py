@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import SFC64, Generator
@@ -23,6 +23,23 @@ RECORD = np.dtype(
         ("proposal_log_prob", np.float64),
     ]
 )
+
+
+class LabelStore(Protocol):
+    """The labels of some rows, as the loops over points take them: a chain's, or those of a part of its rows."""
+
+    labels: IntArray
+    by_label: LabelOrder | None
+    before: IntArray | None
+
+    @property
+    def n_clusters(self) -> int: ...
+
+
+class SublabelStore(LabelStore, Protocol):
+    """The same, with sublabels."""
+
+    sublabels: UInt8Array
 
 
 @dataclass

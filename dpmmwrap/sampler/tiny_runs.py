@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
@@ -34,6 +33,7 @@ from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
 from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 ROWS, DIM, GROUPS = 60, 2, 3

@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-WINDOW, SHORTEST_WINDOW = 30, 5
-"""Iterations whose log posteriors are compared with those of as many before them; of a short search fewer."""
-TINY = 1e-5
-"""A rise by this share of the log posterior does not count."""
-GREEDY_STEPS = 5
-"""The last iterations of a search make no splits or merges and take the most likely label, as the reference's do; not
-before draws are made."""
-
-
 class Iteration(NamedTuple):
     """One iteration of the chain: counts of moves, and the state it ended in."""
 
@@ -75,34 +66,6 @@ class Trace:
         if column in COLUMNS:
             return self[column]
         raise AttributeError(f"a trace has no {column!r}; its columns are {', '.join(COLUMNS)}")
-
-    def is_flat(self) -> bool:
-        """Whether the log posterior has not risen by more than it varies anyway for a while, and not by a nat or by a
-        hundred-thousandth of it."""
-        return len(self) >= 2 * WINDOW and not self._rises(WINDOW, len(self))
-
-    def still_rising(self) -> bool:
-        """Whether the search has ended while the log posterior rose, by a nat above all that it had been before; what
-        the last, greedy steps brought aside."""
-        end = len(self) - GREEDY_STEPS
-        window = WINDOW if end >= 2 * WINDOW else end // 4
-        if window < SHORTEST_WINDOW or not self._rises(window, end):
-            return False
-        values = self.log_posterior
-        return bool(values[end - window : end].max() >= values[: end - window].max() + 1.0)
-
-    def _rises(self, window: int, end: int) -> bool:
-        """Whether the mean of so many log posteriors is above that of as many before."""
-        last = np.array([iteration.log_posterior for iteration in self.iterations[end - 2 * window : end]])
-        before, now = last[:window], last[window:]
-        return bool(now.mean() - before.mean() >= max(1.0, float(now.std()), TINY * abs(float(now.mean()))))
-
-    def stopped_by(self, most: int, stop_when_flat: bool) -> str:
-        """What has ended a search that was not interrupted: it was "flat", at the "limit" of a search that ends when it
-        is flat, or it had its "max_iter" iterations."""
-        if not stop_when_flat:
-            return "max_iter"
-        return "flat" if len(self) < most else "limit"
 
     def to_dict(self) -> dict[str, Any]:
         return {column: self[column] for column in COLUMNS}

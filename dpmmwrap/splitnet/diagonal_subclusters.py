@@ -16,10 +16,10 @@ from torch import Tensor
 
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.numerics.arrays import UInt8Array
+from dpmmwrap.numerics.rules import ByFeature
 from dpmmwrap.splitnet.features import Features, StoredFeatures
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
-from dpmmwrap.starts.rules import ByFeature
 
 STANDARD_ERRORS = 4.5
 """Covariances that differ from the family's by less do not stand out, of the hundreds that are looked at."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import UInt8Array
+from dpmmwrap.numerics.rules import Quadratic
 from dpmmwrap.splitnet.features import (
     Features,
     OuterFeatures,
@@ -29,7 +30,6 @@ from dpmmwrap.splitnet.features import (
 from dpmmwrap.splitnet.frame import Frame, frame_of, standardising
 from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
-from dpmmwrap.starts.rules import Quadratic
 
 LARGEST_WHITENED_DIM = 20
 """In more dimensions a context is few points for a covariance: its features are only standardised, and candidates are

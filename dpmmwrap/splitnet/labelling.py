@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dpmmwrap.numerics.arrays import UInt8Array
-from dpmmwrap.starts.rules import Rows
+from dpmmwrap.numerics.rules import Rows
 
 
 def label_members(labeller: Any, X: Any, cluster: int, rows: Any, at_once: int) -> UInt8Array:

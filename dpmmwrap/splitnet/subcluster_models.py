@@ -14,8 +14,8 @@ from dpmmwrap.families.base import Prior
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import UInt8Array
+from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.splitnet.features import Features
-from dpmmwrap.starts.rules import Rule
 
 
 class View(NamedTuple):

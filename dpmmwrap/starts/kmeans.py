@@ -9,8 +9,8 @@ from numpy.random import Generator
 
 from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.rules import Plane, Rows, Rule, Together, nearer
 from dpmmwrap.starts import SplitCriterion
-from dpmmwrap.starts.rules import Plane, Rows, Rule, Together, nearer
 
 
 class KMeansStart:

@@ -6,8 +6,8 @@ from numpy.random import Generator
 
 from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.rules import Coin, Rows, Rule
 from dpmmwrap.starts import SplitCriterion
-from dpmmwrap.starts.rules import Coin, Rows, Rule
 
 
 class RandomStart:

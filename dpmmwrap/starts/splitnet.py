@@ -19,6 +19,7 @@ from torch import Tensor
 from dpmmwrap.families.diagonal.prior import has_missing
 from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import is_remote, sample_rows
+from dpmmwrap.numerics.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.device import choose_device, one_thread
@@ -30,7 +31,6 @@ from dpmmwrap.splitnet.search import SearchSettings, find_splits
 from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View, make_subcluster_model
 from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
-from dpmmwrap.starts.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 
 FEWEST_POINTS = 4
 """Smaller clusters begin at random."""

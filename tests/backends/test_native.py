@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.backends import Result, Settings, native
+from dpmmwrap.backends import native
 from dpmmwrap.families.gaussian.defaults import DataScale
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.posterior.answer import log_posterior_of
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 

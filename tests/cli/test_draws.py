@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM, cli, load
+from dpmmwrap import DPMM, Native, cli, load
 from dpmmwrap.cli import progress as progress_module
 from dpmmwrap.cli import results
 from dpmmwrap.cli.progress import Chains, FitPlan
@@ -383,10 +383,10 @@ def test_a_search_until_it_is_flat_has_no_known_end() -> None:
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
-    model = DPMM(init="kmeans", max_iter=6, n_chains=3, n_jobs=n_jobs, random_state=0)
+    model = DPMM(init="kmeans", max_iter=6, n_chains=3, backend=Native(n_jobs=n_jobs), random_state=0)
     model.fit(np.load(points)["X"], progress=Chains(FitPlan.of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
-    until_flat = DPMM(init="kmeans", n_chains=2, n_jobs=n_jobs, random_state=0)
+    until_flat = DPMM(init="kmeans", n_chains=2, backend=Native(n_jobs=n_jobs), random_state=0)
     until_flat.fit(np.load(points)["X"], progress=Chains(FitPlan.of(until_flat, 10), lambda **news: told.append(news)))
     if n_jobs == 1:
         assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}

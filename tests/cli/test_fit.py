@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from processes import running
 
+from dpmmwrap import Dask, DataPrior, DirichletProcess, Julia, Native
+from dpmmwrap.backends import Auto
 from dpmmwrap.cli import fit as fit_module
 from dpmmwrap.cli import results
 from dpmmwrap.datasets import generate
@@ -159,7 +161,7 @@ def test_the_files_are_written_though_the_reader_of_the_table_has_left(data: Pat
 
 def test_all_ratios_can_be_chosen() -> None:
     """Named twice, because asking the samplers' room for them would make --help slow."""
-    from dpmmwrap.backends import ACCEPTANCE_RATIOS
+    from dpmmwrap.sampler.settings import ACCEPTANCE_RATIOS
 
     (option,) = (option for option in fit_module.command.params if option.name == "acceptance_ratio")
     assert tuple(option.type.choices) == ACCEPTANCE_RATIOS  # type: ignore[attr-defined]
@@ -178,19 +180,19 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     monkeypatch.setattr(dpmmwrap.estimator, "DPMM", Spy)
     options = {
         "--init": "kmeans", "--alpha": 2.5, "--iterations": 7, "--seed": 5, "--backend": "native",
-        "--prior": "reference", "--min-cluster-age": 3, "--family": "gaussian", "--covariance": "full",
-        "--init-clusters": 2, "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed",
-        "--n-jobs": 2, "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--workers": 0,
-        "--machines": tmp_path / "m",
-        "--draws": 0, "--chains": 1, "--prior-width": 0.5, "--prior-strength": 30.0, "--prior-kappa": 0.1,
-        "--alpha-prior": "2,0.5",
+        "--min-cluster-age": 3, "--family": "gaussian", "--covariance": "full", "--init-clusters": 2,
+        "--max-clusters": 9, "--outlier-weight": 0.1, "--acceptance-ratio": "printed", "--n-jobs": 2,
+        "--checkpoint": tmp_path / "c", "--checkpoint-every": 4, "--device": "cpu", "--draws": 0, "--chains": 1,
+        "--prior-width": 0.5, "--prior-strength": 30.0, "--prior-kappa": 0.1, "--alpha-prior": "2,0.5",
     }  # fmt: skip
     run("fit", data, *(part for pair in options.items() for part in pair))
-    renamed = {"iterations": "max_iter", "seed": "random_state", "covariance": "covariance_type"}
-    renamed |= {"draws": "n_draws", "chains": "n_chains"}
-    wanted = {name[2:].replace("-", "_"): value for name, value in options.items()}
-    wanted["alpha_prior"] = (2.0, 0.5)
-    assert seen == {renamed.get(name, name): value for name, value in wanted.items()}
+    native = Native(ratio="printed", min_cluster_age=3, n_jobs=2, checkpoint=tmp_path / "c", checkpoint_every=4)
+    assert seen == {
+        "init": "kmeans", "alpha": "auto", "max_iter": 7, "random_state": 5, "backend": native, "family": "gaussian",
+        "covariance_type": "full", "init_clusters": 2, "max_clusters": 9, "outlier_weight": 0.1, "n_draws": 0,
+        "n_chains": 1, "prior": DataPrior(width=0.5, strength=30.0, kappa=0.1),
+        "partition_prior": DirichletProcess(2.5, (2.0, 0.5)),
+    }  # fmt: skip
     seen.clear()
     run("fit", data, "--draws", 9, "--chains", 2, "--thin", 3, "--loss", "binder")
     assert {name: seen[name] for name in ("n_draws", "n_chains", "thin", "loss")} == {
@@ -202,9 +204,26 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     seen.clear()
     run("fit", data)
     # What is not asked for keeps the estimator's default.
-    assert not {"min_cluster_age", "n_jobs", "thin", "loss", "keep_labels"} & set(seen)
+    assert not {"thin", "loss", "keep_labels"} & set(seen)
+    assert (seen["backend"], seen["prior"]) == ("auto", "data")
     assert (seen["n_draws"], seen["n_chains"]) == (0, "auto")
     assert (seen["init"], seen["family"], seen["covariance_type"]) == ("auto", "gaussian", "auto")
+
+
+@pytest.mark.parametrize(
+    ("options", "backend"),
+    [
+        (("--workers", 2), Julia(workers=2)),
+        (("--machines", "m.txt", "--acceptance-ratio", "reference"), Julia(machines=Path("m.txt"), ratio="reference")),
+        (("--acceptance-ratio", "reference"), Auto(ratio="reference")),
+        (("--n-jobs", 2), Native(n_jobs=2)),
+        (("--backend", "julia", "--n-jobs", 2), "julia"),
+        (("--backend", "dask", "--checkpoint", "folder"), Dask(checkpoint=Path("folder"))),
+    ],
+)
+def test_options_make_a_backend(options: tuple[object, ...], backend: Auto) -> None:
+    given = fit_module.command.make_context("fit", ["x.npy", *map(str, options)]).params
+    assert fit_module.make_backend(given) == backend
 
 
 # Priors

@@ -33,8 +33,10 @@ QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backen
         (("--family", "poisson"), "'poisson' is not one of"),
         (("--covariance", "tied"), "'tied' is not one of"),
         (("--device", "mps"), "'mps' is not one of 'auto', 'cpu', 'cuda'"),
-        (("--burnout", 3, "--min-cluster-age", 3), "--burnout is the old name of --min-cluster-age"),
-        (("--merge-ratio", "printed", "--acceptance-ratio", "auto"), "the old name of --acceptance-ratio"),
+        (("--workers", 2, "--backend", "native"), "--workers and --machines need the Julia backend"),
+        (("--workers", 2, "--checkpoint", "c"), "--checkpoint needs the built-in sampler"),
+        (("--backend", "julia", "--checkpoint", "c"), "--checkpoint needs the built-in sampler"),
+        (("--prior-width", 0.5, "--prior", "reference"), "are for the default prior of numeric columns"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_read(run, options: tuple[object, ...], said: str) -> None:
@@ -52,7 +54,6 @@ def test_the_help_says_what_there_is(run) -> None:
     for said in ("--family [gaussian|multinomial|mixed]", "--covariance [auto|full|diag|spherical]", "--skip-missing"):
         assert said in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
-    assert "--burnout" not in shown and "--merge-ratio" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
     for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
         assert said in shown
@@ -72,22 +73,9 @@ def test_every_option_has_its_section(run) -> None:
     ]
     _, *sections = shown.split("  Examples:")[0].split(":\n  -")
     assert len(sections) == len(titles)
-    hidden = {option.name for option in fit_module.command.params if getattr(option, "hidden", False)}
-    assert hidden == {"burnout", "merge_ratio"}
     for option in fit_module.command.params:
-        if isinstance(option, click.Option) and option.name not in hidden:
+        if isinstance(option, click.Option):
             assert f"  {option.opts[0]}" in shown or f", {option.opts[0]}" in shown
-
-
-def test_old_names_work_with_a_note(run, three: Path) -> None:
-    old = run("fit", three, *QUICK, "--json", "--burnout", 5, "--merge-ratio", "printed")
-    assert old.err.splitlines() == [
-        "dpmmwrap: note: --burnout is now called --min-cluster-age; the old name will go",
-        "dpmmwrap: note: --merge-ratio is now called --acceptance-ratio; the old name will go",
-    ]
-    new = run("fit", three, *QUICK, "--json", "--min-cluster-age", 5, "--acceptance-ratio", "printed")
-    assert new.err == ""
-    assert json.loads(new.out)["log_posterior"] == json.loads(old.out)["log_posterior"]
 
 
 def test_families_and_covariances_can_all_be_chosen() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW
-from dpmmwrap.backends import Result
 from dpmmwrap.cli.fit import in_options
 from dpmmwrap.describe.notes import doubts_about, no_split
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.sampler.settings import Result
 from dpmmwrap.sampler.trace import Iteration, Trace
 
 POINTS = np.random.default_rng(0).normal(size=(60, 2))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.describe import progress
 from dpmmwrap.estimator import DPMM
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.trace import Iteration
 
 X = np.random.default_rng(0).normal(size=(60, 2))

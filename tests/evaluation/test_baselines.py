@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import Dataset, generate, generate_counts
 from dpmmwrap.evaluation import baselines
 from dpmmwrap.evaluation.baselines import METHODS, OUR_PRIOR, OWN_PRIOR, find_methods, missing, run_method
@@ -83,7 +83,7 @@ def test_the_upper_bound_binds(easy: Dataset) -> None:
 def test_under_their_own_rules_only_models_have_a_log_posterior(easy: Dataset) -> None:
     own = FitSettings(own_rules=True)
     fit = run_method("DPMM-full", easy.X, easy.y, own, 1)
-    model = DPMM(covariance_type="full", backend="native", n_jobs=1, random_state=1).fit(easy.X)
+    model = DPMM(covariance_type="full", backend=Native(n_jobs=1), random_state=1).fit(easy.X)
     np.testing.assert_array_equal(fit.labels, model.labels_)
     assert fit.model == "full" and fit.log_posterior == model.log_posterior_
     assert np.isnan(run_method("K-means", easy.X, easy.y, own, 0).log_posterior)

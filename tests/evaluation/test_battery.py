@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation import experiments, samplers
 from dpmmwrap.evaluation.baselines import METHODS, OWN_PRIOR
 from dpmmwrap.evaluation.battery import OURS, RIVALS, plan_battery
@@ -77,7 +77,7 @@ def test_ours_has_the_defaults_of_the_estimator(monkeypatch: pytest.MonkeyPatch)
     for name in (OURS, "DPMM-diag"):
         with pytest.raises(InputError, match="seen enough"):
             METHODS[name](np.zeros((9, 2)), np.arange(9) % 2, own_rules, 4)
-    expected = DPMM().get_params() | {"backend": "native", "n_jobs": 1, "random_state": 4}
+    expected = DPMM(backend=Native(n_jobs=1), random_state=4).get_params()
     assert expected["max_iter"] == expected["covariance_type"] == expected["n_chains"] == "auto"
     assert made[0].get_params() == expected
     assert made[1].get_params() == expected | {"covariance_type": "diag"}

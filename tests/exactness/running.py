@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.families.base import Model
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler import sampling
@@ -20,6 +19,7 @@ from dpmmwrap.sampler.moves import partition_prior, restricted_sweep, single_poi
 from dpmmwrap.sampler.moves.single_points import NO_FOUNDERS, Founders
 from dpmmwrap.sampler.moves.split_merge import Tools
 from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
 from exactness.enumeration import Expected, Process

@@ -209,10 +209,10 @@ def test_damaged_checkpoints_of_a_training(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_checkpoints_of_a_chain(tmp_path: Path) -> None:
-    from dpmmwrap import DPMM
+    from dpmmwrap import DPMM, Native
 
     path = tmp_path / "chain.ckpt"
-    model = DPMM(backend="native", init="kmeans", max_iter=3, n_chains=1, random_state=0, checkpoint=path)
+    model = DPMM(backend=Native(checkpoint=path), init="kmeans", max_iter=3, n_chains=1, random_state=0)
     whole = model.fit(X).labels_.tolist()
     content, rng = path.read_bytes(), np.random.default_rng(3)
     for _ in range(DAMAGES // 3):

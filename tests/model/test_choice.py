@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.model.choice import ModelOptions, choose_model
 from dpmmwrap.model.inputs import Read, as_float32
@@ -26,7 +26,7 @@ def test_ctrl_c_while_covariances_are_compared_ends_the_fit(monkeypatch: pytest.
         begin(chain)
 
     monkeypatch.setattr(Chain, "begin", interrupted)
-    model = DPMM(n_jobs=1, random_state=0)
+    model = DPMM(backend=Native(n_jobs=1), random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.random.default_rng(0).normal(size=(60, 2)))
     # The other chain of the first comparison begins, and nothing after it.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM, NIW
+from dpmmwrap import DPMM, NIW, DataPrior
 from dpmmwrap.model.sensitivity import FACTORS, MOST_POINTS, SETTINGS, AtSetting, sample_rows
 
 QUICK = {"init": "kmeans", "max_iter": 40, "n_chains": 1, "backend": "native", "random_state": 0}
@@ -25,7 +25,7 @@ def test_clear_clusters_do_not_depend_on_it() -> None:
 @pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
 def test_a_prior_that_is_sure_of_itself_decides(covariance_type: str) -> None:
     X = np.random.default_rng(0).normal(size=(400, 2)) + np.repeat([[0, 0], [3, 0]], 200, axis=0)
-    model = DPMM(**QUICK, covariance_type=covariance_type, prior_width=0.8, prior_strength=1000.0).fit(X)
+    model = DPMM(**QUICK, covariance_type=covariance_type, prior=DataPrior(width=0.8, strength=1000.0)).fit(X)
     assert (model.prior_width_, model.prior_strength_) == pytest.approx((0.8, 1000.0))
     found = [one.n_clusters for one in model.sensitivity() if one.setting == "width"]
     assert found[0] > found[2] >= found[-1], found

@@ -25,9 +25,6 @@ def test_warnings_point_at_the_callers_line() -> None:
             warnings.simplefilter("always")
             call(DPMM(**QUICK, n_chains=1, max_iter=25, alpha=1e-9))
         assert heard and {warning.filename for warning in heard} == {__file__}
-    with pytest.warns(DeprecationWarning, match="burnout is now called") as told:
-        DPMM(**QUICK, n_chains=1, max_iter=5, burnout=2).fit(X)
-    assert told[0].filename == __file__
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +54,8 @@ def test_new_points_are_of_the_draws(sampled: DPMM) -> None:
 
 
 def test_a_search_that_was_flat_is_not_said_to_rise() -> None:
-    from dpmmwrap.backends import Result
     from dpmmwrap.describe.notes import doubts_about
+    from dpmmwrap.sampler.settings import Result
     from dpmmwrap.sampler.trace import Iteration, Trace
 
     values = [*np.linspace(-900, -100, 64), *[-90.0] * 5]

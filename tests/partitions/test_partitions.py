@@ -122,7 +122,7 @@ def test_priors_by_name(asked: Any, expected: PartitionPrior) -> None:
         (lambda: partition_prior(3), "partition_prior should be"),
         (lambda: partition_prior("finite:a"), "a name and numbers"),
         (lambda: partition_prior("finite:1,2,3"), "takes 2 numbers at most"),
-        (lambda: partition_prior("finite", alpha=2.0), "alpha and alpha_prior are for partition_prior dirichlet"),
+        (lambda: partition_prior("finite", alpha=2.0), "alpha is for partition_prior dirichlet"),
         (lambda: DirichletProcess(0.0), "concentration should be"),
         (lambda: PitmanYor(1.0, 1.0), "discount should be"),
         (lambda: PitmanYor(-0.5, 0.5), "concentration should be"),

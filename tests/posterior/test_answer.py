@@ -11,7 +11,7 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import gamma
 
-from dpmmwrap import DPMM, load
+from dpmmwrap import DPMM, Native, load
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.partitions.dirichlet_process import ALPHA_PRIOR
@@ -32,7 +32,7 @@ def X() -> np.ndarray:
 def fitted(X: Any, **changes: Any) -> DPMM:
     options: dict[str, Any] = {
         "n_draws": DRAWS, "n_chains": CHAINS, "thin": 2, "max_iter": 20, "init": "kmeans", "random_state": 0,
-        "backend": "native", "covariance_type": "full", "n_jobs": 1,
+        "backend": Native(n_jobs=1), "covariance_type": "full",
     }  # fmt: skip
     with warnings.catch_warnings():
         # So few draws are worth a warning.
@@ -163,7 +163,7 @@ def test_a_saved_model_has_draws_and_predictions(model: DPMM, X: np.ndarray, tmp
 
 
 def test_the_same_seed_gives_the_same_answer(model: DPMM, X: np.ndarray) -> None:
-    again = fitted(X, prior=PRIOR, n_jobs=2)
+    again = fitted(X, prior=PRIOR, backend=Native(n_jobs=2))
     np.testing.assert_array_equal(draws_of(again), draws_of(model))
     np.testing.assert_array_equal(again.labels_, model.labels_)
 
@@ -223,7 +223,7 @@ def test_counts_too(tmp_path: Path) -> None:
     [
         ({"n_draws": -1}, "n_draws should be a whole number"),
         ({"thin": 0}, "thin should be a whole number"),
-        ({"n_chains": 0}, "n_chains should be a whole number"),
+        ({"n_chains": 0}, "n_chains should be auto or a whole number"),
         ({"loss": "other"}, "loss should be"),
         ({"backend": "julia"}, "draws and several chains need the built-in sampler"),
     ],

@@ -18,7 +18,6 @@ from scipy import stats
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
@@ -34,6 +33,7 @@ from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.hastings import split_ratios
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import subclusters
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.sampler.sweep import SweepInfo
 from dpmmwrap.starts import SplitCriterion, make_initializer
@@ -447,11 +447,12 @@ class TestCheckpoints:
     def test_kill_at_any_moment_leaves_a_whole_file(self, tmp_path: Path) -> None:
         path = tmp_path / "run.npz"
         code = (
-            "import sys; from pathlib import Path; from dpmmwrap.estimator import DPMM;"
+            "from dpmmwrap import DPMM, Native;"
             "from dpmmwrap.datasets import generate;"
             "X = generate(2, 5, 3000, 50, 0).X;"
-            "model = DPMM(max_iter=100000, random_state=0, backend='native', init='kmeans', covariance_type='full');"
-            f"model.set_params(checkpoint={str(path)!r}, checkpoint_every=1).fit(X)"
+            f"backend = Native(checkpoint={str(path)!r}, checkpoint_every=1);"
+            "model = DPMM(max_iter=100000, random_state=0, backend=backend, init='kmeans', covariance_type='full');"
+            "model.fit(X)"
         )
         for delay in (0.05, 0.13):
             process = subprocess.Popen([sys.executable, "-c", code])

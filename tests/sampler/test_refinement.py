@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpmmwrap import NIW
-from dpmmwrap.backends import Settings
-from dpmmwrap.model.evidence import log_scores
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.refinement import least_needed, refined, without_one
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best
 from dpmmwrap.starts import make_initializer
 

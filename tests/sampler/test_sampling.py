@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from dpmmwrap.backends import Result, Settings
 from dpmmwrap.backends.native import NativeBackend, draws_of
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
@@ -30,6 +29,7 @@ from dpmmwrap.posterior.draws import labels_file
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.record import Moves, Record, Sample
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.trace import COLUMNS, Trace
 from dpmmwrap.starts import make_initializer
 
@@ -41,7 +41,7 @@ SAMPLED = WARM_UP + DRAWS * THIN
 
 @pytest.fixture(autouse=True)
 def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpmmwrap.backends.LEAST_WARM_UP", WARM_UP)
+    monkeypatch.setattr("dpmmwrap.sampler.settings.LEAST_WARM_UP", WARM_UP)
 
 
 def points_of(family: str) -> tuple[Any, Any]:

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.backends import Result, Settings, has_few_numbers
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 
 if TYPE_CHECKING:
     from dpmmwrap.model.inputs import Read
 
 OUTPUT_TRIES = 5
 
-__all__ = ["ClusterError", "DaskBackend", "check_dask_can", "is_lazy", "on_workers"]
+__all__ = ["ClusterError", "DaskBackend", "check_dask_can", "is_lazy", "on_workers", "prepare_workers"]
 
 
 def is_lazy(X: Any) -> bool:
@@ -32,10 +32,8 @@ def is_lazy(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def check_dask_can(family: str, n_draws: int, keep_labels: bool, workers: bool) -> None:
+def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
     """Refuse what needs all points, or all labels, in one place."""
-    if workers:
-        raise ValueError("workers and machines are the Julia backend's: Dask's workers are those of its cluster")
     if family == "mixed":
         raise ValueError("the family mixed needs one machine: on Dask family should be gaussian or multinomial")
     if n_draws and keep_labels:
@@ -43,20 +41,26 @@ def check_dask_can(family: str, n_draws: int, keep_labels: bool, workers: bool) 
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
-    """The rows of X on the workers of the current client, as long as the fit lasts."""
+def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[Read]:
+    """The rows of X on the workers of a client, or of the current one, as long as the fit lasts."""
     try:
         from dpmmwrap.backends.dask import loading
     except ImportError as error:
         raise ImportError(f"Dask is not installed ({error}): pip install 'dpmmwrap[dask]'") from error
-    with loading.on_workers(estimator, X) as read:
+    client = loading.client_or_current(client)
+    with client.as_current(), loading.on_workers(estimator, X, client) as read:
         yield read
+
+
+def prepare_workers(points: Any, kinds: tuple[str, ...], draws: bool) -> None:
+    """Compile what a fit needs, here and on all workers."""
+    from dpmmwrap.backends.dask.loading import prepare
+
+    prepare(points, kinds, draws)
 
 
 class DaskBackend:
     """The built-in sampler on the workers of a cluster, one chain after the other."""
-
-    name = "dask"
 
     def fit(self, X: Any, settings: Settings) -> Result:
         from dpmmwrap.backends.native import progress_of, result_of, tell_end

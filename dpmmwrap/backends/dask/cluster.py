@@ -20,18 +20,15 @@ from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
 from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask.calls import PATIENCE, Caller, Overdue, is_loss, ping, remove_worker
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
-from dpmmwrap.backends.dask.records import Log, LostAgain, Overdue, Saved, Traffic, is_loss, ping, remove_worker
+from dpmmwrap.backends.dask.records import Log, LostAgain, Saved, Traffic
 from dpmmwrap.backends.dask.worker import Lost, Request
 from dpmmwrap.numerics.chunks import Stretch
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 600.0
-"""Seconds that a worker may take for one step, or to load its part, before it is given up."""
-SILENCE = 60.0
-"""Seconds without a sign of life after which a worker is given up while it is waited for."""
 REPLACED_WITHIN = 15.0
 """Seconds that a lost worker has for coming back (its nanny starts it again) before others take over its parts."""
 PING = 10.0
@@ -54,15 +51,15 @@ class Source:
         raise NotImplementedError
 
 
-class Cluster:
+class Cluster(Caller):
     """The workers of one fit, seen from the client."""
 
     def __init__(self, client: Client, addresses: list[str], kinds: tuple[str, ...] = (), draws: bool = False) -> None:
-        self.client, self.kinds, self.draws = client, kinds, draws
+        super().__init__(client)
+        self.kinds, self.draws = kinds, draws
         self.name = f"dpmmwrap-{uuid.uuid4().hex[:12]}"
         self.addresses = addresses
         self.expected = len(addresses)
-        self.given_up: set[str] = set()
         self.owner: dict[int, str] = {}
         self.stretches: dict[int, Stretch] = {}
         self.source: Source | None = None
@@ -76,7 +73,6 @@ class Cluster:
         self.losses = 0
         self.traffic: dict[str, Traffic] = {}
         """By what was asked."""
-        self.doing = "the fit began"
 
     # The parts.
 
@@ -205,60 +201,7 @@ class Cluster:
                 self._recover(lost)
         return found
 
-    def _run(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], addresses: list[str], limit: float = PATIENCE
-    ) -> dict[str, Any]:
-        """Call a function on some workers past the queue; what each returned, or the exception."""
-
-        async def run() -> Any:
-            call = asyncio.ensure_future(self.client.run(function, *arguments, workers=addresses, on_error="return"))
-            end = time.monotonic() + limit
-            while True:
-                done, _ = await asyncio.wait({call}, timeout=min(5.0, limit))
-                if done:
-                    return call.result()
-                quiet = await self._quiet(addresses)
-                if quiet or time.monotonic() > end:
-                    call.cancel()
-                    return {address: TimeoutError() for address in quiet} or dict.fromkeys(addresses, Overdue())
-
-        self._check_scheduler()
-        try:
-            found: dict[str, Any] = self.client.sync(run)
-        except (CommClosedError, OSError, asyncio.CancelledError) as error:
-            raise self._scheduler_lost() from error
-        return found
-
-    async def _quiet(self, addresses: list[str]) -> list[str]:
-        """Workers that the scheduler has not heard of for long, or does not know any more."""
-        known = (await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE))["workers"]
-        now = time.time()
-        return [a for a in addresses if a not in known or now - known[a].get("last_seen", now) > SILENCE]
-
-    def _check_scheduler(self) -> None:
-        if self.client.status not in ("running", "connecting", "newly-created"):
-            raise self._scheduler_lost()
-
-    def _scheduler_lost(self) -> ClusterError:
-        where = getattr(getattr(self.client, "scheduler", None), "address", "its address")
-        return ClusterError(
-            f"the connection to the Dask scheduler at {where} was lost after {self.doing}; a fit with a checkpoint "
-            "goes on from there with the next scheduler"
-        )
-
     # Losses.
-
-    def alive(self) -> list[str]:
-        """Workers that can be asked."""
-        return [address for address in self._workers() if address not in self.given_up]
-
-    def _workers(self) -> dict[str, Any]:
-        self._check_scheduler()
-        try:
-            workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        except (CommClosedError, OSError) as error:
-            raise self._scheduler_lost() from error
-        return workers
 
     def _recover(self, lost: set[str]) -> None:
         """Bring the parts of lost workers to others, as they were."""

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command
@@ -24,10 +23,11 @@ from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
+from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.partition import Partition, weights_prior
-from dpmmwrap.sampler.state import Best, State
-from dpmmwrap.starts.rules import Given, OrElse, Rule
+from dpmmwrap.sampler.settings import Settings
+from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
 STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
 
@@ -153,7 +153,7 @@ class RemoteData(Data):
         (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
         return np.asarray(margins + total)
 
-    def members(self, state: State, clusters: IntArray, count: int | None = None) -> list[Any]:
+    def members(self, state: LabelStore, clusters: IntArray, count: int | None = None) -> list[Any]:
         count = state.n_clusters if count is None else count
         found = self.ask("sizes", clusters, count)
         members = []
@@ -187,7 +187,7 @@ class RemoteData(Data):
 
     # Labels.
 
-    def begin_labels(self, state: State, first: Any, key: Any) -> IntArray:
+    def begin_labels(self, state: LabelStore, first: Any, key: Any) -> IntArray:
         if isinstance(first, np.ndarray):
             self.X.give("first labels", first)
             first = "first labels"
@@ -197,17 +197,17 @@ class RemoteData(Data):
             counts[: len(its_counts)] += its_counts
         return counts
 
-    def relabel(self, state: State, to_label: IntArray, to_sublabel: UInt8Array) -> None:
+    def relabel(self, state: SublabelStore, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         self.tell("relabel", to_label, to_sublabel)
 
-    def map_labels(self, state: State | Partition, to_label: IntArray) -> None:
+    def map_labels(self, state: LabelStore, to_label: IntArray) -> None:
         if not np.array_equal(to_label, np.arange(len(to_label))):
             self.tell("map_labels", to_label)
 
-    def remember(self, state: State | Partition) -> None:
+    def remember(self, state: LabelStore) -> None:
         self.tell("remember")
 
-    def changes(self, state: State, were: int, are: int) -> IntArray:
+    def changes(self, state: LabelStore, were: int, are: int) -> IntArray:
         return np.asarray(sum(self.ask("changes", were, are).values()))
 
     def refuse_to_empty(self, partition: Partition, outliers: int) -> Any:

@@ -12,7 +12,8 @@ from distributed import Client, Future, futures_of, get_client, wait
 from sklearn.utils.validation import check_non_negative
 
 from dpmmwrap.backends.dask import worker
-from dpmmwrap.backends.dask.cluster import PATIENCE, Cluster, Source
+from dpmmwrap.backends.dask.calls import PATIENCE
+from dpmmwrap.backends.dask.cluster import Cluster, Source
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
@@ -35,10 +36,10 @@ WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""
 
 
-def current_client() -> Client:
-    """The client that is there; a sentence if there is none."""
+def client_or_current(client: Client | None) -> Client:
+    """The client that is given, or the current one; a sentence if there is none."""
     try:
-        client = get_client()
+        client = client or get_client()
     except ValueError as error:
         raise ValueError(
             "data on Dask need a client: make one first, as in `from dask.distributed import Client; client = Client()`"
@@ -141,9 +142,8 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any) -> Iterator[Read]:
+def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[Read]:
     """The rows of a collection on the workers, as long as the fit lasts."""
-    client = current_client()
     blocks = blocks_of(X, client)
     if blocks.n_rows < 2:
         raise ValueError(f"Found array with {blocks.n_rows} sample(s) while a minimum of 2 is required by DPMM.")

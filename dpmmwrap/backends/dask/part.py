@@ -20,8 +20,8 @@ from dpmmwrap.numerics.chunks import Stretch
 from dpmmwrap.numerics.digests import digest
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, merge_nodes, reduce_groups
+from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.starts.rules import Rule
 
 Command = tuple[str, tuple[Any, ...]]
 """What to do, by name, and with what."""
@@ -202,7 +202,7 @@ class Part:
 
     def do_begin(self, state: Labels, first: Any, key: Any) -> IntArray:
         given = self.given[first] if isinstance(first, str) else first
-        return self.known_data.begin_labels(state, given, key)  # type: ignore[arg-type]
+        return self.known_data.begin_labels(state, given, key)
 
     def do_sweep(self, state: Labels, sent: Any, key: Any, greedy: bool) -> Nodes:
         data, points = self.known_data, self.known_data.points
@@ -216,18 +216,18 @@ class Part:
 
     def do_divide(self, state: Labels, clusters: IntArray, count: int, rules: list[Rule], origins: Any) -> Nodes:
         data = self.known_data
-        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = data.members(state, clusters, count)
         sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return data.points.packed(merge_nodes(data.points.side_groups(state.sublabels, members, sides, origins)))
 
     def do_relabel(self, state: Labels, to_label: IntArray, to_sublabel: UInt8Array) -> None:
-        self.known_data.relabel(state, to_label, to_sublabel)  # type: ignore[arg-type]
+        self.known_data.relabel(state, to_label, to_sublabel)
 
     def do_map_labels(self, state: Labels, to_label: IntArray) -> None:
-        self.known_data.map_labels(state, to_label)  # type: ignore[arg-type]
+        self.known_data.map_labels(state, to_label)
 
     def do_remember(self, state: Labels) -> None:
-        self.known_data.remember(state)  # type: ignore[arg-type]
+        self.known_data.remember(state)
 
     def do_keep_best(self, state: Labels) -> None:
         state.best_labels, state.best_sublabels = state.labels.copy(), state.sublabels.copy()
@@ -242,12 +242,12 @@ class Part:
     def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
         """How many points of these clusters are here, and one point of each, or None."""
         data = self.known_data
-        members = data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = data.members(state, clusters, count)
         return np.array([len(rows) for rows in members], np.int64), data.points.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
         """The numbers of some rows of a cluster, by their places among those that are here."""
-        (rows,) = self.known_data.members(state, np.array([cluster]), count)  # type: ignore[arg-type]
+        (rows,) = self.known_data.members(state, np.array([cluster]), count)
         return rows[places[self.number]].astype(np.int64) + self.stretch.first_row
 
     def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
@@ -256,7 +256,7 @@ class Part:
         return merge_nodes(points.pair_groups(data.sort(state), points.tables(sent), one, other, margins))
 
     def ask_changes(self, state: Labels, were: int, are: int) -> IntArray:
-        return self.known_data.changes(state, were, are)  # type: ignore[arg-type]
+        return self.known_data.changes(state, were, are)
 
     def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
         """How many points have each pair of the user's label and of the chain's."""
@@ -285,7 +285,7 @@ class Part:
 
     def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
         """Row numbers, points and labels of whole clusters."""
-        members = self.known_data.members(state, clusters, count)  # type: ignore[arg-type]
+        members = self.known_data.members(state, clusters, count)
         return [(rows.astype(np.int64) + self.stretch.first_row, self.points[rows]) for rows in members]
 
     def ask_deserted(self, state: Labels, count: int) -> tuple[IntArray, IntArray]:

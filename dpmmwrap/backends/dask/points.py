@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.backends import Settings, has_few_numbers
 from dpmmwrap.backends.dask.cluster import Cluster
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.sampler.settings import Settings, has_few_numbers
 
 MOST_ROWS = 200_000
 """No step asks for more rows at once than this."""

@@ -1,12 +1,9 @@
-"""What the client remembers of a fit on workers: commands, copies, bytes; and how losses are told."""
+"""What the client remembers of a fit on workers: commands, copies, bytes."""
 
 from __future__ import annotations
 
-import asyncio
 import pickle
-from typing import Any, NamedTuple
-
-from distributed.comm import CommClosedError
+from typing import NamedTuple
 
 from dpmmwrap.backends.dask.part import Command
 
@@ -61,26 +58,9 @@ class Saved(NamedTuple):
     n_clusters: int
 
 
-class Overdue(TimeoutError):
-    """Workers are there, but what they were asked for takes too long."""
-
-
 class LostAgain(Exception):
     """Workers were lost while others were being replaced."""
 
     def __init__(self, addresses: set[str]) -> None:
         super().__init__(*sorted(addresses))
         self.addresses = addresses
-
-
-def ping() -> str:
-    return "here"
-
-
-async def remove_worker(address: str, dask_scheduler: Any) -> None:
-    await dask_scheduler.remove_worker(address, stimulus_id="dpmmwrap-silent-worker", close=False)
-
-
-def is_loss(reply: Any) -> bool:
-    """Whether a worker did not answer, as opposed to what it answered or raised."""
-    return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))

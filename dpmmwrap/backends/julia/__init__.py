@@ -10,13 +10,14 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox, SeedSequence
 from scipy.sparse import issparse
 
-from dpmmwrap.backends import Result, Settings, Wanted, refused_by_julia
+from dpmmwrap.backends.choosing import Needs, refused_by_julia
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia import workers as julia_workers
 from dpmmwrap.backends.julia.placing import Placing, placing_of
@@ -28,6 +29,8 @@ from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float32Array, IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.stopping import is_flat
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts.random import RandomStart
 
@@ -49,26 +52,25 @@ def is_set_up() -> bool:
 class JuliaBackend:
     """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia; `tell` hears what is waited for."""
 
-    name = "julia"
-
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, tell: Callable[[str], None] | None = None, workers: int = 0, machines: Path | None = None
+    ) -> None:
         self.tell = tell
+        self.team = julia_workers.team_of(workers, machines)
         begun = time.perf_counter()
         self.bridge = start_julia(tell)
         self.startup_seconds = time.perf_counter() - begun
 
     def fit(self, X: Points, settings: Settings) -> Result:
-        wanted = Wanted(settings.checkpoint, settings.acceptance_ratio, sparse=issparse(X))
-        refused = refused_by_julia(wanted)
+        refused = refused_by_julia(Needs(sparse=issparse(X)), settings.acceptance_ratio)
         if refused is not None:
             raise ValueError(f"{refused}: backend should be native, without workers")
         # Julia reads whole rows, one after the other; counts may have come column by column.
         X = np.ascontiguousarray(X, dtype=np.float32)
         warn_of_rounding(X, settings.prior)
         settings.bind(X, settings.full_ratio)
-        team = julia_workers.team_of(settings.workers, settings.machines)
         begun = time.perf_counter()
-        with julia_workers.for_a_fit(self.bridge, team, len(X), self.tell) as workers, translated():
+        with julia_workers.for_a_fit(self.bridge, self.team, len(X), self.tell) as workers, translated():
             waited = time.perf_counter() - begun
             if self.tell is not None and not self.bridge.has_run():
                 self.tell("compiling")
@@ -318,5 +320,5 @@ class Callbacks:
                 self.settings.progress(number, iteration)
             if self.interrupt.requested:
                 self.control[0] = STOP
-            elif self.settings.stop_when_flat and self.trace.is_flat():
+            elif self.settings.stop_when_flat and is_flat(self.trace):
                 self.control[0] = SETTLE

@@ -92,13 +92,7 @@ def machine_of(words: list[str]) -> Machine:
     return Machine(found.group(1), int(found.group(2) or 1), **settings, environment=tuple(variables))
 
 
-class Kept(NamedTuple):
-    """Workers that outlive a fit."""
-
-    team: Team
-
-
-_kept: list[Kept] = []
+_kept: list[Team] = []
 """The workers that are kept at the moment, if any."""
 
 
@@ -115,7 +109,7 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
     workers : int, default=0
         Processes on this machine.
     machines : str or Path, default=None
-        A file of further machines, as the parameter `machines` of `DPMM`.
+        A file of further machines, as in `Julia`.
 
     Examples
     --------
@@ -129,10 +123,10 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
     if not team.size:
         raise ValueError("julia_workers should be told how many workers to start, on this machine or on others")
     if _kept:
-        raise ValueError(f"{_kept[0].team.size} workers of Julia are kept already; two teams at once cannot be")
+        raise ValueError(f"{_kept[0].size} workers of Julia are kept already; two teams at once cannot be")
     bridge = start_julia()
     with started(bridge, team):
-        _kept.append(Kept(team))
+        _kept.append(team)
         try:
             yield
         finally:
@@ -143,7 +137,7 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
 def for_a_fit(bridge: Any, team: Team, points: int, tell: Callable[[str], None] | None = None) -> Iterator[int]:
     """The workers of a fit of so many points: those that are kept, or new ones for its time. How many they are."""
     if _kept:
-        kept = _kept[0].team
+        kept = _kept[0]
         if team.size and team != kept:
             raise ValueError(f"{kept.size} workers of Julia are kept, so that a fit cannot have {team.size} others")
         check_enough(points, kept.size)

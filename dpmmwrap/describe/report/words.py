@@ -162,17 +162,14 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
     return [(name, words) for name, words in told if words] + other_settings(model)
 
 
-SHOWN_ANYWAY = {
-    *("family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws", "backend", "n_jobs"),
-    *("prior_kappa", "prior_width", "prior_strength"),
-}
+SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
 
 
 def other_settings(model: Any) -> list[tuple[str, str]]:
     """Settings that are not the defaults and are not told elsewhere."""
     found = []
     for name, value in given_settings(model).items():
-        if name not in SHOWN_ANYWAY:
+        if name not in SHOWN_ANYWAY and not (name == "backend" and isinstance(value, str)):
             plain = isinstance(value, (str, int, float, bool)) or value is None
             text = str(value) if plain else " ".join(repr(value).split())
             found.append((name, text if len(text) <= 120 else f"{text[:117]}…"))

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpmmwrap.families.base import nothing_like, put, take
 from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.rules import AsBefore, CameFrom, Rule
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import single_points, split_merge
@@ -20,7 +21,6 @@ from dpmmwrap.sampler.moves.split_merge import SplitMergeInfo, Tools
 from dpmmwrap.sampler.moves.subclusters import MIN_SPLIT_SIDE
 from dpmmwrap.sampler.partition import partition_of
 from dpmmwrap.sampler.state import State, generator
-from dpmmwrap.starts.rules import AsBefore, CameFrom, Rule
 
 POINTS_KEY, STARTS_KEY = 1 << 58, 1 << 59
 """Added to a step's key for single points and for the starts of new clusters."""

@@ -10,11 +10,11 @@ from numpy.random import Generator
 from dpmmwrap.families.base import Statistics
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.labels import find_stalled
+from dpmmwrap.numerics.rules import Rule, Together, rules_of
 from dpmmwrap.partitions.hastings import split_ratios
 from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
-from dpmmwrap.starts.rules import Rule, Together, rules_of
 
 EVERY = 20
 """Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dpmmwrap import DPMM
-from dpmmwrap.backends.dask import ClusterError
+from dpmmwrap import DPMM, Dask
+from dpmmwrap.backends.dask import ClusterError, calls
 from dpmmwrap.backends.dask import cluster as clusters
 
 SETTINGS: dict[str, Any] = {"covariance_type": "full", "init": "kmeans", "random_state": 0, "max_iter": 30}
@@ -52,7 +52,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(
     def stop() -> None:
         raise Stop
 
-    saved = {"checkpoint": tmp_path / "saved", "checkpoint_every": 5}
+    saved = {"backend": Dask(checkpoint=tmp_path / "saved", checkpoint_every=5)}
     with pytest.raises(Stop):
         DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X), progress=at({13: stop}))
     seen: list[int] = []
@@ -64,7 +64,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_workers(
             DPMM(**SETTINGS, **saved).fit(daskfits.lazy(X + 1))
         (tmp_path / "a file").touch()
         with pytest.raises(ValueError, match="on Dask a checkpoint is a folder"):
-            DPMM(**SETTINGS, checkpoint=tmp_path / "a file").fit(daskfits.lazy(X))
+            DPMM(**SETTINGS, backend=Dask(checkpoint=tmp_path / "a file")).fit(daskfits.lazy(X))
 
 
 def test_workers_with_other_versions_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def broken(block: Any) -> Any:
 @pytest.mark.slow
 def test_a_lost_scheduler_is_one_sentence_and_a_checkpoint_goes_on(tmp_path: Path) -> None:
     X, _ = daskfits.points()
-    saved = {"checkpoint": tmp_path / "saved", "checkpoint_every": 5}
+    saved = {"backend": Dask(checkpoint=tmp_path / "saved", checkpoint_every=5)}
     with contextlib.ExitStack() as stack:
         scheduler, address = stack.enter_context(daskfits.scheduler_process(tmp_path))
         for _ in range(2):
@@ -142,7 +142,7 @@ def test_workers_are_killed_at_random_moments(seed: int) -> None:
 @pytest.mark.slow
 def test_a_worker_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped, not killed: its connections stay open."""
-    monkeypatch.setattr(clusters, "SILENCE", 5.0)
+    monkeypatch.setattr(calls, "SILENCE", 5.0)
     X, _ = daskfits.points()
     with three_workers() as cluster, Client(cluster):
         process = next(iter(cluster.workers.values())).process

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
-from dpmmwrap import DPMM
+from dpmmwrap import DPMM, Dask, Julia
 from dpmmwrap.backends.dask import cluster as clusters
 from dpmmwrap.backends.dask import records
 
@@ -26,6 +26,17 @@ def test_two_workers_find_the_labels_of_one_machine(kind: str, client: Client) -
     if expected.draws_ is not None:
         np.testing.assert_array_equal(found.draws_.alpha, expected.draws_.alpha)
         np.testing.assert_array_equal(found.draws_.n_clusters, expected.draws_.n_clusters)
+
+
+def test_a_client_that_is_given(workers: LocalCluster) -> None:
+    X, settings = daskfits.case("full")
+    settings |= {"max_iter": 6}
+    expected = DPMM(**settings).fit(X)
+    with pytest.raises(ValueError, match="data on Dask need a client"):
+        DPMM(**settings, backend="dask").fit(X)
+    with Client(workers, set_as_default=False) as other:
+        model = DPMM(**settings, backend=Dask(client=other)).fit(daskfits.lazy(X))
+        np.testing.assert_array_equal(other.compute(model.labels_).result(), expected.labels_)
 
 
 @pytest.mark.slow
@@ -119,7 +130,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
         ({"n_draws": 10}, "the labels of draws are not kept: keep_labels should be False"),
         ({"init": lambda X: X[:, 0] > 0, "covariance_type": "full"}, "init should be splitnet, kmeans or random"),
         ({"backend": "native"}, "data of Dask need the backend dask"),
-        ({"workers": 2}, "workers and machines are the Julia backend's"),
+        ({"backend": Julia(workers=2)}, "data of Dask need the backend dask"),
     ],
 )
 def test_what_needs_one_machine_is_refused(settings: dict[str, Any], sentence: str, client: Client) -> None:

@@ -21,7 +21,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import dpmmwrap
 from dpmmwrap import DPMM, cli, load
-from dpmmwrap.backends import Result, Settings, make_backend
+from dpmmwrap.backends import Julia
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.julia import setup as julia_setup
@@ -34,6 +34,7 @@ from dpmmwrap.numerics.cells import many_clusters
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.hastings import MergeRule, log_merge_ratio_by, split_ratios
+from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
 SEED, ALPHA = 1, 10.0
@@ -82,8 +83,8 @@ def settings_for(X: np.ndarray, **changes: Any) -> Settings:
     return replace(base, **changes)
 
 
-def fit(X: np.ndarray, **changes: Any) -> Result:
-    return JuliaBackend().fit(X, settings_for(X, **changes))
+def fit(X: np.ndarray, workers: int = 0, **changes: Any) -> Result:
+    return JuliaBackend(workers=workers).fit(X, settings_for(X, **changes))
 
 
 def nmi(result: Result, truth: np.ndarray) -> float:
@@ -154,7 +155,7 @@ def test_every_start_works(data: tuple[np.ndarray, np.ndarray], init: Any, ratio
     X, truth = data
     # From one cluster, random starts take their time.
     iterations = 150 if (init, ratio) == ("random", "auto") else 60
-    model = DPMM(backend="julia", init=init, acceptance_ratio=ratio, max_iter=iterations, random_state=0)
+    model = DPMM(backend=Julia(ratio=ratio), init=init, max_iter=iterations, random_state=0)
     model.fit(X, truth=truth)
     assert model.backend_ == "julia"
     assert normalized_mutual_info_score(truth, model.labels_) > 0.95
@@ -170,9 +171,9 @@ def test_clusters_that_overlap_are_found_from_one(bridge: Any) -> None:
     """What the whole Hastings ratio is for; by the reference's, the same chain stays with too few."""
     crowded = generate(2, 10, 3000, 50, 1)
     found = {
-        ratio: DPMM(
-            backend="julia", acceptance_ratio=ratio, init="kmeans", init_clusters=1, max_iter=100, random_state=0
-        ).fit(crowded.X)
+        ratio: DPMM(backend=Julia(ratio=ratio), init="kmeans", init_clusters=1, max_iter=100, random_state=0).fit(
+            crowded.X
+        )
         for ratio in ("jain-neal", "reference")
     }
     built_in = DPMM(backend="native", covariance_type="full", init="kmeans", random_state=0).fit(crowded.X)
@@ -190,7 +191,7 @@ def test_the_concentration_is_learned_and_the_search_ends_when_it_is_flat(data: 
     assert len(np.unique(model.trace_.alpha)) > 10
     fixed = DPMM(backend="julia", init="kmeans", alpha=3.0, max_iter=8, random_state=0).fit(X)
     assert fixed.alpha_ == 3.0 and (fixed.trace_.alpha == 3.0).all() and fixed.n_iter_ == 8
-    plain = DPMM(backend="julia", init="kmeans", acceptance_ratio="reference", random_state=0).fit(X)
+    plain = DPMM(backend=Julia(ratio="reference"), init="kmeans", random_state=0).fit(X)
     assert plain.alpha_ == 10.0 and plain.n_iter_ == 100
 
 
@@ -261,7 +262,7 @@ def test_first_clusters(data: tuple[np.ndarray, np.ndarray]) -> None:
     with_number = fit(X, init_clusters=12, max_iter=1, min_cluster_age=5)
     assert with_number.trace.n_clusters[0] <= 12
     for ratio, begins in (("auto", 1), ("reference", 50)):
-        auto = DPMM(backend="julia", acceptance_ratio=ratio, max_iter=2, random_state=0).fit(X)
+        auto = DPMM(backend=Julia(ratio=ratio), max_iter=2, random_state=0).fit(X)
         assert (auto.trace_.n_clusters[0] == 1) == (begins == 1)
         assert auto.trace_.n_clusters[0] >= begins
 
@@ -529,9 +530,9 @@ def test_counts_that_single_precision_cannot_add_up_are_told(counts: tuple[np.nd
 def test_sparse_counts_are_refused(counts: tuple[np.ndarray, np.ndarray]) -> None:
     X = counts[0]
     refused = r"sparse counts need the built-in sampler, or X as a dense array: backend should be native"
-    for options in ({"backend": "julia"}, {"workers": 2}):
+    for asked in ("julia", Julia(workers=2)):
         with pytest.raises(ValueError, match=refused):
-            DPMM(family="multinomial", **options).fit(csr_array(X))
+            DPMM(family="multinomial", backend=asked).fit(csr_array(X))
     with pytest.raises(ValueError, match=refused):
         fit(csr_array(X), prior=Dirichlet.from_data(X))
 
@@ -539,7 +540,6 @@ def test_sparse_counts_are_refused(counts: tuple[np.ndarray, np.ndarray]) -> Non
 def test_auto_means_julia_where_it_gives_all_that_is_asked(
     data: tuple[np.ndarray, np.ndarray], counts: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    assert make_backend("auto").name == "julia"
     model = DPMM(prior="reference", n_chains=1, max_iter=2).fit(data[0])
     assert (model.backend_, model.backend_reason_) == ("julia", "Julia is set up and gives all that was asked")
     assert DPMM(family="multinomial", n_chains=1, max_iter=2).fit(counts[0]).backend_ == "julia"
@@ -580,9 +580,9 @@ def test_workers_are_kept_between_fits(data: tuple[np.ndarray, np.ndarray]) -> N
     with dpmmwrap.julia_workers(2):
         numbers = list(processes())
         assert len(numbers) == 2
-        for workers in (0, 2):
-            model = DPMM(init="kmeans", workers=workers, max_iter=30, random_state=0).fit(X)
-            assert (model.backend_, model.backend_reason_) == ("julia", "worker processes need it")
+        for asked, reason in (("auto", "worker processes need it"), (Julia(workers=2), "it was asked for")):
+            model = DPMM(init="kmeans", backend=asked, max_iter=30, random_state=0).fit(X)
+            assert (model.backend_, model.backend_reason_) == ("julia", reason)
             assert normalized_mutual_info_score(truth, model.labels_) > 0.95
             assert list(processes()) == numbers
         with pytest.raises(ValueError, match="2 workers of Julia are kept, so that a fit cannot have 3 others"):
@@ -611,7 +611,9 @@ def test_two_workers_give_the_same_quality_and_are_gone_afterwards(
 def test_two_workers_divide_counts(counts: tuple[np.ndarray, np.ndarray]) -> None:
     X, truth = counts
     for init in ("kmeans", "random"):
-        model = DPMM(family="multinomial", init=init, init_clusters=1, workers=2, max_iter=60, random_state=0).fit(X)
+        model = DPMM(
+            family="multinomial", init=init, init_clusters=1, backend=Julia(workers=2), max_iter=60, random_state=0
+        ).fit(X)
         assert model.backend_ == "julia"
         assert adjusted_rand_score(truth, model.labels_) > 0.99
 

@@ -21,6 +21,7 @@ from processes import running
 from sklearn.metrics import normalized_mutual_info_score
 
 from dpmmwrap import DPMM, cli
+from dpmmwrap.backends import Julia
 from dpmmwrap.backends.julia import Callbacks, JuliaError, start_julia
 from dpmmwrap.backends.julia import setup as julia_setup
 
@@ -132,7 +133,7 @@ def test_a_machine_has_its_own_places(
         if number == 1:
             told.extend(ask())
 
-    model = DPMM(init="kmeans", machines=path, max_iter=30, random_state=0).fit(X, progress=look)
+    model = DPMM(init="kmeans", backend=Julia(machines=path), max_iter=30, random_state=0).fit(X, progress=look)
     assert model.backend_ == "julia"
     assert normalized_mutual_info_score(truth, model.labels_) > 0.95
     where, greeting, its_depot, its_project, connection = map(str, told)
@@ -156,7 +157,9 @@ def test_a_machine_that_is_lost_is_named(server: Server, data: tuple[np.ndarray,
             os.kill(int(ask()), signal.SIGKILL)
 
     with pytest.raises(JuliaError, match=rf"worker process \d+ of Julia on {server.host} ended during the fit"):
-        DPMM(init="kmeans", machines=machines(tmp_path, server), max_iter=1000).fit(data[0], progress=lose)
+        DPMM(init="kmeans", backend=Julia(machines=machines(tmp_path, server)), max_iter=1000).fit(
+            data[0], progress=lose
+        )
     assert juliacall.Main.seval("Distributed.nprocs()") == 1
 
 
@@ -228,7 +231,8 @@ def test_a_machine_that_does_not_answer_is_named(
     start_julia()
     nobody = server._replace(host=f"127.0.0.1:{free_port()}")
     with pytest.raises(JuliaError, match=f"no worker could be started on {nobody.host}"):
-        DPMM(init="kmeans", machines=machines(tmp_path, nobody), max_iter=5).fit(data[0])
+        DPMM(init="kmeans", backend=Julia(machines=machines(tmp_path, nobody)), max_iter=5).fit(data[0])
+    julia = Julia(machines=machines(tmp_path, server, "exename=/no/julia"))
     with pytest.raises(JuliaError, match=f"no worker could be started on {server.host}"):
-        DPMM(init="kmeans", machines=machines(tmp_path, server, "exename=/no/julia"), max_iter=5).fit(data[0])
+        DPMM(init="kmeans", backend=julia, max_iter=5).fit(data[0])
     assert juliacall.Main.seval("import Distributed; Distributed.nprocs()") == 1

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import dpmmwrap
-from dpmmwrap import DPMM, cli
-from dpmmwrap.backends import Wanted, choose_backend, make_backend
+from dpmmwrap import DPMM, DataPrior, cli
+from dpmmwrap.backends import Auto, Julia, Native, as_backend
+from dpmmwrap.backends.choosing import Needs, choose_backend
 from dpmmwrap.backends.julia import is_set_up
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia import workers as julia_workers
@@ -199,33 +200,30 @@ def in_another_thread(function: Callable[[], Any]) -> Any:
 
 def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) -> None:
     assert is_set_up()
-    for wanted, reason in (
-        (Wanted(checkpoint=project / "checkpoint"), "Julia is set up, but a checkpoint needs the built-in sampler"),
+    for needs, reason in (
+        (Needs(family="diag"), "Julia is set up, but the family diag needs the built-in sampler"),
+        (Needs(sampling=True), "Julia is set up, but draws and several chains need the built-in sampler"),
         (
-            Wanted(acceptance_ratio="printed"),
-            "Julia is set up, but acceptance_ratio printed needs the built-in sampler",
-        ),
-        (Wanted(family="diag"), "Julia is set up, but the family diag needs the built-in sampler"),
-        (Wanted(sampling=True), "Julia is set up, but draws and several chains need the built-in sampler"),
-        (
-            Wanted(found_out="the prior is to be learned"),
+            Needs(to_learn="the prior is to be learned"),
             "Julia is set up, but the prior is to be learned, which needs the built-in sampler",
         ),
     ):
-        assert choose_backend("auto", wanted) == ("native", reason)
-    assert choose_backend("auto", Wanted()) == ("julia", "Julia is set up and gives all that was asked")
+        assert choose_backend(Auto(), needs) == (Native(), reason)
+    printed = choose_backend(Auto(ratio="printed"), Needs())
+    assert printed == (Native(ratio="printed"), "Julia is set up, but the ratio printed needs the built-in sampler")
+    assert choose_backend(Auto(), Needs()) == (Julia(), "Julia is set up and gives all that was asked")
     for ratio in ("jain-neal", "reference"):
-        assert choose_backend("auto", Wanted(acceptance_ratio=ratio)).name == "julia"
-    elsewhere = in_another_thread(lambda: choose_backend("auto", Wanted()))
-    assert elsewhere == ("native", "Julia is set up, but Julia works in the main thread only")
-    assert choose_backend("auto", Wanted(workers=True)) == ("julia", "worker processes need it")
-    assert choose_backend("native", Wanted()).reason == choose_backend("julia", Wanted()).reason == "it was asked for"
+        assert choose_backend(Auto(ratio=ratio), Needs()).backend == Julia(ratio=ratio)
+    elsewhere = in_another_thread(lambda: choose_backend(Auto(), Needs()))
+    assert elsewhere == (Native(), "Julia is set up, but Julia works in the main thread only")
+    for asked in (Native(n_jobs=2), Julia(workers=2)):
+        assert choose_backend(asked, Needs()) == (asked, "it was asked for")
 
 
 def test_auto_without_julia_says_so(project: Path) -> None:
     (project / "Manifest.toml").unlink()
-    chosen = choose_backend("auto", Wanted())
-    assert chosen.name == "native"
+    chosen = choose_backend(Auto(min_cluster_age=5), Needs())
+    assert chosen.backend == Native(min_cluster_age=5)
     assert chosen.reason.startswith("Julia cannot run here: the Julia project")
 
 
@@ -234,7 +232,7 @@ def test_auto_without_julia_says_so(project: Path) -> None:
     [
         ({}, "the covariance type is to be chosen"),
         ({"covariance_type": "full"}, "the prior is to be learned"),
-        ({"covariance_type": "full", "prior_width": 1.0}, "the prior is to be learned"),
+        ({"covariance_type": "full", "prior": DataPrior(width=1.0)}, "the prior is to be learned"),
         ({"prior": "reference"}, "several chains are to be compared (n_chains)"),
         ({"family": "multinomial"}, "several chains are to be compared (n_chains)"),
     ],
@@ -256,16 +254,19 @@ def test_the_summary_says_why_the_sampler_was_taken(project: Path, capsys: pytes
     assert "native (Julia is set up, but the covariance type is to be chosen" in capsys.readouterr().out
 
 
-def test_what_cannot_go_together_is_said_before_julia_is_started(project: Path) -> None:
-    for name in ("auto", "julia"):
-        with pytest.raises(ValueError, match="a checkpoint needs the built-in sampler"):
-            make_backend(name, checkpoint=project / "checkpoint", workers=True)
-    with pytest.raises(ValueError, match="acceptance_ratio printed needs the built-in sampler"):
-        make_backend("julia", acceptance_ratio="printed")
+def test_what_cannot_go_together_is_said_before_julia_is_started(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="the ratio printed needs the built-in sampler: backend should be native"):
+        choose_backend(Julia(ratio="printed"), Needs())
+    with pytest.raises(ValueError, match=r"backend should be auto, native, julia, dask, or one such as .*, not 'r'"):
+        as_backend("r")
+    monkeypatch.setattr(julia_workers, "_kept", [Team(2)])
+    assert choose_backend(Auto(), Needs()) == (Julia(), "worker processes need it")
     with pytest.raises(ValueError, match="worker processes need the Julia backend"):
-        make_backend("native", workers=True)
-    with pytest.raises(ValueError, match="backend should be auto, native, julia or dask, not 'r'"):
-        make_backend("r")
+        choose_backend(Native(), Needs())
+    with pytest.raises(ValueError, match="draws and several chains need the built-in sampler"):
+        choose_backend(Auto(), Needs(sampling=True))
 
 
 def test_what_julia_refuses_is_one_sentence_and_exit_code_2(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

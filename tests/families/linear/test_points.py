@@ -12,7 +12,6 @@ from innerloops import called
 from scipy import sparse, stats
 from sklearn.metrics import adjusted_rand_score
 
-from dpmmwrap.backends import Settings
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.base import Model
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
@@ -28,6 +27,7 @@ from dpmmwrap.sampler import checkpoint
 from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels.splits import Rules
+from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import RECORD, State
 from dpmmwrap.starts import make_initializer
 

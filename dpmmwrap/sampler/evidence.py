@@ -18,7 +18,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import PartitionPrior
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends import Settings
+    from dpmmwrap.sampler.settings import Settings
     from dpmmwrap.sampler.state import Best
 
 LABELLED = 10_000

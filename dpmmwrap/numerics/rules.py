@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import Embedder
 
@@ -21,7 +20,7 @@ CHUNK = 1 << 16
 class Rows(NamedTuple):
     """Some rows of data, or of a part of them."""
 
-    X: Points
+    X: Any
     rows: IntArray
     first_row: int = 0
     """The number that the first row of X has in all data."""

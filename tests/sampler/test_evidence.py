@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 
 from dpmmwrap import NIW
 from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.model.evidence import log_evidence
 from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.sampler.evidence import log_evidence
 
 PROCESS = DirichletProcess(1.5)
 PRIORS = [NIW(np.zeros(2), 0.2, 3 * np.eye(2), 5.0), NIG(np.zeros(2), 0.2, np.full(2, 3.0), 5.0)]

@@ -1,0 +1,95 @@
+"""Which backend a fit has: the one that is asked for if it can do it, or what "auto" is."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from dpmmwrap.backends import Auto, Dask, Julia, Native, Tell
+
+JULIA_FAMILIES = ("gaussian", "multinomial")
+
+
+class Needs(NamedTuple):
+    """What a fit asks of a backend, as far as it decides which one can do it."""
+
+    family: str = "gaussian"
+    """The family, or the kind of covariance that is asked for where that is not full."""
+    sparse: bool = False
+    sampling: bool = False
+    """Whether draws or several chains are asked for."""
+    to_learn: str | None = None
+    """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
+    remote: bool = False
+    """Whether the points are on the workers of a Dask cluster."""
+    partition_prior: str = "dirichlet"
+
+
+class Choice(NamedTuple):
+    """A backend, and why it was taken."""
+
+    backend: Auto
+    reason: str
+
+
+def choose_backend(asked: Auto, needs: Needs) -> Choice:
+    """The backend that is asked for, if it can do what is needed. "auto" is Dask where the points are there, Julia
+    where it is set up and can do it all, else the built-in sampler."""
+    from dpmmwrap.backends.julia import workers as julia_workers
+
+    if asked.name == "dask" or needs.remote:
+        given = isinstance(asked, Dask)
+        return Choice(asked if given else asked.as_kind(Dask), "it was asked for" if given else "the data are Dask's")
+    kept = julia_workers.are_kept()
+    if asked.name == "native":
+        if kept:
+            raise ValueError("worker processes need the Julia backend: backend should be julia")
+        return Choice(asked, "it was asked for")
+    refused = refused_by_julia(needs, asked.ratio)
+    if asked.name == "julia" or kept:
+        if refused is not None:
+            raise ValueError(f"{refused}: backend should be native, without workers")
+        if asked.name == "julia":
+            return Choice(asked, "it was asked for")
+        return Choice(asked.as_kind(Julia), "worker processes need it")
+    refused = why_not_julia(needs, refused)
+    if refused is not None:
+        return Choice(asked.as_kind(Native), refused)
+    return Choice(asked.as_kind(Julia), "Julia is set up and gives all that was asked")
+
+
+def why_not_julia(needs: Needs, refused: str | None) -> str | None:
+    """Why "auto" is not Julia; None where it is."""
+    from dpmmwrap.backends.julia import setup as julia_setup
+
+    missing = julia_setup.missing()
+    if missing is not None:
+        return f"Julia cannot run here: {missing}"
+    if threading.current_thread() is not threading.main_thread():
+        refused = "Julia works in the main thread only"
+    if needs.to_learn is not None and refused is None:
+        refused = f"{needs.to_learn}, which needs the built-in sampler"
+    return None if refused is None else f"Julia is set up, but {refused}"
+
+
+def refused_by_julia(needs: Needs, ratio: str) -> str | None:
+    """What only the built-in sampler can do, in a sentence without its end; None if Julia can do it all."""
+    if needs.sampling:
+        return "draws and several chains need the built-in sampler"
+    if needs.partition_prior != "dirichlet":
+        return f"the partition prior {needs.partition_prior} needs the built-in sampler or Dask"
+    if ratio == "printed":
+        return "the ratio printed needs the built-in sampler"
+    if needs.family not in JULIA_FAMILIES:
+        return f"the family {needs.family} needs the built-in sampler"
+    if needs.sparse:
+        return "sparse counts need the built-in sampler, or X as a dense array"
+    return None
+
+
+def told_of(progress: Any, verbose: int) -> Tell | None:
+    """Who hears what is waited for before the first iteration."""
+    heard: Tell | None = getattr(progress, "waits_for", None)
+    if heard is None and progress is None and verbose:
+        return lambda words: print(words, flush=True)
+    return heard

@@ -1,0 +1,99 @@
+"""Functions called on workers past Dask's queue of tasks. No wait is without an end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from distributed import Client
+from distributed.comm import CommClosedError
+
+from dpmmwrap.backends.dask.errors import ClusterError
+
+PATIENCE = 600.0
+"""Seconds that a worker may take for one step, or to load its part, before it is given up."""
+SILENCE = 60.0
+"""Seconds without a sign of life after which a worker is given up while it is waited for."""
+
+
+class Overdue(TimeoutError):
+    """Workers are there, but what they were asked for takes too long."""
+
+
+def ping() -> str:
+    return "here"
+
+
+async def remove_worker(address: str, dask_scheduler: Any) -> None:
+    await dask_scheduler.remove_worker(address, stimulus_id="dpmmwrap-silent-worker", close=False)
+
+
+def is_loss(reply: Any) -> bool:
+    """Whether a worker did not answer, as opposed to what it answered or raised."""
+    return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))
+
+
+class Caller:
+    """Calls functions on the workers of a cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.given_up: set[str] = set()
+        """Workers that do not answer any more."""
+        self.doing = "the fit began"
+        """What was last done, for messages."""
+
+    def alive(self) -> list[str]:
+        """Workers that can be asked."""
+        return [address for address in self._workers() if address not in self.given_up]
+
+    def _workers(self) -> dict[str, Any]:
+        self._check_scheduler()
+        try:
+            workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (CommClosedError, OSError) as error:
+            raise self._scheduler_lost() from error
+        return workers
+
+    def _run(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], addresses: list[str], limit: float = PATIENCE
+    ) -> dict[str, Any]:
+        """Call a function on some workers past the queue; what each returned, or the exception."""
+
+        async def run() -> Any:
+            call = asyncio.ensure_future(self.client.run(function, *arguments, workers=addresses, on_error="return"))
+            end = time.monotonic() + limit
+            while True:
+                done, _ = await asyncio.wait({call}, timeout=min(5.0, limit))
+                if done:
+                    return call.result()
+                quiet = await self._quiet(addresses)
+                if quiet or time.monotonic() > end:
+                    call.cancel()
+                    return {address: TimeoutError() for address in quiet} or dict.fromkeys(addresses, Overdue())
+
+        self._check_scheduler()
+        try:
+            found: dict[str, Any] = self.client.sync(run)
+        except (CommClosedError, OSError, asyncio.CancelledError) as error:
+            raise self._scheduler_lost() from error
+        return found
+
+    async def _quiet(self, addresses: list[str]) -> list[str]:
+        """Workers that the scheduler has not heard of for long, or does not know any more."""
+        known = (await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE))["workers"]
+        now = time.time()
+        return [a for a in addresses if a not in known or now - known[a].get("last_seen", now) > SILENCE]
+
+    def _check_scheduler(self) -> None:
+        if self.client.status not in ("running", "connecting", "newly-created"):
+            raise self._scheduler_lost()
+
+    def _scheduler_lost(self) -> ClusterError:
+        where = getattr(getattr(self.client, "scheduler", None), "address", "its address")
+        return ClusterError(
+            f"the connection to the Dask scheduler at {where} was lost after {self.doing}; a fit with a checkpoint "
+            "goes on from there with the next scheduler"
+        )

@@ -1,0 +1,197 @@
+"""From an estimator's parameters, and the model of its data, to the settings of a run."""
+
+from __future__ import annotations
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+from scipy.sparse import issparse
+
+from dpmmwrap.backends import Auto
+from dpmmwrap.backends.choosing import Needs
+from dpmmwrap.families.gaussian.defaults import is_costly
+from dpmmwrap.model.choice import Choice
+from dpmmwrap.model.data_prior import is_default, learned_names
+from dpmmwrap.model.inputs import Read
+from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.model.warning import warn_caller
+from dpmmwrap.numerics.cells import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.partitions import PartitionPrior, partition_prior
+from dpmmwrap.sampler.settings import FULL_RATIOS, Progress, Settings, chain_count, search_length
+from dpmmwrap.starts import Initializer, NetworkUnavailable, check_torch, make_initializer
+
+if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
+
+ROWS_PER_FEATURE = 100
+JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
+"""By its own ratio the reference package is left to itself: it learns neither its concentration nor when to stop, and
+these are its defaults."""
+
+
+def needs_of(model: DPMM, read: Read) -> Needs:
+    """What is asked of a backend."""
+    return Needs(
+        family=family_of_backend(model, read.n_missing > 0),
+        sparse=issparse(read.points),
+        sampling=model.n_draws > 0 or model.n_chains not in ("auto", 1),
+        to_learn=what_to_learn(model, read),
+        remote=is_remote(read.points),
+        partition_prior=partition_prior(model.partition_prior, model.alpha).name,
+    )
+
+
+def what_to_learn(model: DPMM, read: Read) -> str | None:
+    """What the settings leave to be found out by the built-in sampler alone."""
+    if model.family == "gaussian" and is_default(model.prior):
+        if model.covariance_type == "auto":
+            return "the covariance type is to be chosen"
+        if learned_names(model.prior):
+            return "the prior is to be learned"
+    if model.n_chains == "auto" and chain_count("auto", 0, *read.points.shape) > 1:
+        return "several chains are to be compared (n_chains)"
+    return None
+
+
+def family_of_backend(model: DPMM, missing: bool) -> str:
+    """The family, or the diagonal kind of Gaussian that data or user want."""
+    given = getattr(model.prior, "family", None)
+    if model.family != "gaussian" or given == "full":
+        return model.family
+    diagonal = given or ("diag" if model.covariance_type == "auto" and missing else model.covariance_type)
+    return model.family if diagonal in ("auto", "full") else diagonal
+
+
+def loops_of(model: DPMM, read: Read) -> tuple[str, ...]:
+    """The kinds of compiled loops that a fit needs, at most."""
+    if model.family == "multinomial":
+        sparse = issparse(read.points) or getattr(read.points, "is_sparse", False)
+        return ("sparse" if sparse else "counts",)
+    if model.family != "gaussian":
+        return ("mixed",)
+    if read.n_missing:
+        return ("gaps",)
+    kind = getattr(model.prior, "family", model.covariance_type)
+    return ("full", "diag") if kind == "auto" and read.points.shape[1] > 1 else ("full" if kind == "auto" else kind,)
+
+
+def is_plain_reference(backend: Auto) -> bool:
+    return backend.name == "julia" and backend.ratio not in FULL_RATIOS
+
+
+def partition_prior_of(model: DPMM, backend: Auto) -> PartitionPrior:
+    asked = partition_prior(model.partition_prior, model.alpha)
+    if backend.ratio == "reference" and asked.name != "dirichlet":
+        raise ValueError(f"the ratio reference is for the Dirichlet process, not for {asked.name}")
+    return asked.at((JULIA_ALPHA,)).fixed() if asked.learned and is_plain_reference(backend) else asked
+
+
+def run_settings(
+    model: DPMM, choice: Choice, backend: Auto, initializer: Initializer, seed: int, truth: Any,
+    progress: Progress | None,
+) -> Settings:  # fmt: skip
+    """Everything that decides a fit, apart from the data."""
+    plain = is_plain_reference(backend)
+    return Settings(
+        partition_prior_of(model, backend),
+        choice.prior,
+        # Julia's sampler learns no prior.
+        hyperprior=None if backend.name == "julia" else choice.hyperprior,
+        initializer=initializer,
+        **search_length(JULIA_ITERATIONS if plain and model.max_iter == "auto" else model.max_iter),
+        seed=seed,
+        **starts_of(model, choice, seed, backend),
+        max_clusters=model.max_clusters,
+        outlier_weight=float(model.outlier_weight),
+        outlier_prior=outlier_prior_of(model, choice),
+        n_chains=n_chains_of(model, choice, backend),
+        n_draws=int(model.n_draws),
+        thin=int(model.thin),
+        keep_labels=bool(model.keep_labels),
+        truth=None if truth is None else choice.read.labels(truth, "truth"),
+        progress=progress,
+        **backend.settings(),
+    )
+
+
+def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer, list[str]]:
+    """How subclusters begin, and what is to be said of it."""
+    gaussian = prior.family in ("full", "diag", "spherical")
+    start, notes = model.init, list[str]()
+    if isinstance(start, str) and start == "auto":
+        # With the whole Hastings ratio 2-means does as well; without it, it does not split crowds.
+        full_ratio = backend.name != "julia" and backend.ratio in FULL_RATIOS
+        start = "splitnet" if gaussian and not full_ratio else "kmeans"
+        try:
+            if start == "splitnet":
+                check_torch()
+        except NetworkUnavailable as problem:
+            start, notes = "kmeans", [f"subclusters begin by 2-means: {problem}"]
+            warn_caller(notes[0])
+    if isinstance(start, str) and start == "splitnet" and not gaussian:
+        raise ValueError(f"init splitnet is for Gaussian clusters; for the family {prior.family} use kmeans")
+    model.init_ = start if isinstance(start, str) else type(start).__name__
+    return make_initializer(start), notes
+
+
+def n_chains_of(model: DPMM, choice: Choice, backend: Auto) -> int:
+    rows, columns = choice.read.points.shape
+    # Half a matrix for each point, in products that are quicker than what else there is to do for a number.
+    size = columns**2 // 4 if is_costly(choice.prior.family, columns) else columns
+    return 1 if backend.name == "julia" else chain_count(model.n_chains, model.n_draws, rows, size)
+
+
+def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str, Any]:
+    """Where chains begin: by default with one cluster, k-means cells, one cluster, many small cells, in turn; a single
+    chain with one cluster or cells, whichever was better in short chains."""
+    points = choice.read.points
+    first = first_clusters(model, choice, seed, backend.ratio)
+    by_default = isinstance(model.init_clusters, str) and model.init_clusters == "auto"
+    if not by_default or choice.n_cells is None or not isinstance(first, int):
+        return {"init_clusters": first}
+    # Outliers would get cells for themselves, and keep them.
+    if model.outlier_weight > 0 or choice.n_cells > (model.max_clusters or choice.n_cells):
+        return {"init_clusters": first}
+    several = n_chains_of(model, choice, backend) > 1
+    if not several and not choice.cells_are_better():
+        return {"init_clusters": first}
+    cells = kmeans_bins(points, choice.n_cells, seed=0)
+    if not several:
+        return {"init_clusters": cells}
+    return {"init_clusters": first, "other_starts": (cells, small_cells(choice, seed))}
+
+
+def small_cells(choice: Choice, seed: int) -> Any:
+    """A label per point: as many small cells as there are points for."""
+    X, prior = choice.read.points, choice.prior
+    return many_clusters(X, seed, prior.embedder(X), X.shape[1] if prior.family == "full" else 1)
+
+
+def first_clusters(model: DPMM, choice: Choice, seed: int, ratio: str) -> Any:
+    first, X = model.init_clusters, choice.read.points
+    if isinstance(first, str):
+        if first not in ("auto", "many"):
+            raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
+        splits_suffice = ratio in FULL_RATIOS and not is_text(X, choice.prior)
+        return 1 if first == "auto" and splits_suffice else small_cells(choice, seed)
+    if isinstance(first, numbers.Integral):
+        check_value("init_clusters", first, [at_least(1)])
+        return min(int(first), int(X.shape[0]))
+    return choice.read.labels(first, "init_clusters")
+
+
+def is_text(X: Any, prior: Any) -> bool:
+    """Whether counts have few rows for each feature, as words have documents: then halves of all rows say little about
+    many topics, and a chain begins with cells of similar rows."""
+    return bool(prior.family == "multinomial" and X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
+
+
+def outlier_prior_of(model: DPMM, choice: Choice) -> Any:
+    read, prior = choice.read, choice.prior
+    if model.outlier_weight == 0:
+        return None
+    if model.outlier_prior is None:
+        return prior.outliers(read.points[sample_rows(read.points.shape[0], 0)], read.points.shape[0])
+    if type(model.outlier_prior) is not type(prior):
+        raise ValueError(f"outlier_prior should be a {type(prior).__name__} like the prior")
+    return model.outlier_prior.shifted(read.offset)

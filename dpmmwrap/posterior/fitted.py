@@ -1,0 +1,50 @@
+"""What a fitted estimator keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpmmwrap.backends import choosing
+from dpmmwrap.model.choice import Choice
+from dpmmwrap.posterior.answer import answer_of, learned_values, sample_of
+from dpmmwrap.sampler.settings import Result, Settings
+from dpmmwrap.sampler.stopping import stopped_by
+
+if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
+
+
+def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choice, choice: Choice) -> tuple[str, ...]:
+    """Turn what a backend found into the attributes of the estimator; what may be wrong with the draws."""
+    read = choice.read
+    answer = answer_of(result, read.points, settings, model.loss, read.columns)
+    names = getattr(model, "feature_names_in_", None)
+    called = None if names is None else tuple(str(name) for name in names)
+    mixture = replace(answer.mixture.shifted(-read.offset), feature_names=called, restored=read.restored)
+    model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
+    if mixture.family in ("full", "diag", "spherical"):
+        model.means_, model.covariances_ = mixture.means, mixture.covariances
+    model.covariance_type_, model.covariance_reason_ = mixture.family, choice.reason
+    model.n_missing_ = read.n_missing
+    model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)
+    ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
+    model.interrupted_, model.stopped_by_ = result.interrupted, "interrupt" if result.interrupted else ended_by
+    model.backend_, model.backend_reason_ = backend.backend.name, backend.reason
+    model.startup_seconds_ = result.startup_seconds
+    model.log_posterior_ = answer.log_posterior
+    model.partition_prior_, model.alpha_ = answer.partition_prior, answer.partition_prior.alpha
+    values = learned_values(result, choice.hyperprior, choice.prior)
+    model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
+    model.labels_, model.sublabels_, model.draws_ = answer.labels, result.sublabels, result.draws
+    model.confidence_, model.diagnostics_ = answer.confidence, answer.diagnostics
+    present = model._present = read.present
+    if present is not None:
+        model.labels_ = present.spread(model.labels_, -1)
+        model.sublabels_ = present.spread(model.sublabels_, 0)
+        model.draws_ = present.spread_draws(model.draws_)
+        # In every draw such a row is where it is in the result: nowhere.
+        model.confidence_ = None if answer.confidence is None else present.spread(answer.confidence, 1.0)
+    model._offset, model._some_points = read.offset, sample_of(read.points)
+    model._prior, model._hyperprior, model._outliers = answer.prior, choice.hyperprior, settings.outlier_prior
+    return answer.doubts

@@ -1,0 +1,371 @@
+"""What a fitted model says beyond its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dpmmwrap.backends.dask import is_lazy
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.model.inputs import new_rows
+from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.posterior.answer import kept_rows
+from dpmmwrap.posterior.density import Density
+from dpmmwrap.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from dpmmwrap.model.sensitivity import AtSetting
+    from dpmmwrap.posterior.credible_ball import CredibleBall
+    from dpmmwrap.posterior.fit_check import FitCheck
+    from dpmmwrap.posterior.groups import Groups
+
+
+def generator(model: Any) -> np.random.Generator:
+    """Chance, as `random_state` has it."""
+    return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
+
+
+class PosteriorMixin:
+    """What a fitted model says from its draws."""
+
+    draws_: Draws | None
+    labels_: IntArray
+    mixture_: Mixture
+    loss: str
+    partition_prior_: Any
+    outlier_weight: float
+    random_state: Any
+    _present: Any
+    _some_points: Any
+    _offset: Any
+    _prior: Any
+    _hyperprior: Any
+    _outliers: Any
+
+    def predict(self, X: Any) -> IntArray:
+        """The most probable cluster of each row, by `predict_proba`; -1 for outliers, and for rows without any value.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            A label for each row; of a Dask array or frame a Dask array, of which nothing is computed yet.
+        """
+        labels: IntArray = self._answer("predict", X, np.int32)
+        return labels
+
+    def predict_proba(self, X: Any) -> Float64Array:
+        """The probability of each cluster for each row, by the clusters' posterior predictives.
+
+        Averaged over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, K) or (n, K + 1)
+            Each row sums to 1. An outlier component is the last column. Of a Dask array or frame a Dask array.
+        """
+        width = self.mixture_.n_clusters + int(self.outlier_weight > 0) if is_lazy(X) else None
+        probabilities: Float64Array = self._answer("predict_proba", X, np.float64, width)
+        return probabilities
+
+    def score_samples(self, X: Any) -> Float64Array:
+        """Log predictive density of each row, of the mean over draws if there are any.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            In nats. Low ones are rows unlike those of the fit. Of a Dask array or frame a Dask array.
+        """
+        densities: Float64Array = self._answer("score_samples", X, np.float64)
+        return densities
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log predictive density.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+        y : ignored
+            Not looked at.
+
+        Returns
+        -------
+        float
+            The mean of `score_samples`, for grid searches and comparisons on rows that were held out. Of a Dask array
+            or frame it is lazy, too.
+        """
+        mean = self.score_samples(X).mean()
+        return mean if is_lazy(X) else float(mean)
+
+    def _answer(self, method: str, X: Any, kind: Any, columns: int | None = None) -> Any:
+        """What the mixture says of rows; of Dask's, block by block when it is computed."""
+        check_is_fitted(self)
+        if is_lazy(X):
+            from dpmmwrap.backends.dask.lazy import by_blocks
+
+            return by_blocks(self, method, X, kind, columns)
+        return getattr(self.mixture_, method)(self._rows(X))
+
+    def _rows(self, X: Any) -> Any:
+        """New rows as the fitted mixture takes them."""
+        check_is_fitted(self)
+        return new_rows(self, X)
+
+    def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
+        """New points from the fitted mixture; with draws, from the mixtures of the draws that predictions are averaged
+        over.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+
+        Returns
+        -------
+        X : ndarray of float64, shape (n_samples, D)
+            The points; of a mixed table a column by each name.
+        labels : ndarray of int32, shape (n_samples,)
+            The cluster of each.
+        """
+        check_is_fitted(self)
+        check_value("n_samples", n_samples, [at_least(1)])
+        return self.mixture_.sample(int(n_samples), generator(self))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted mixture, and the draws if there are any, to a file that cannot execute code.
+
+        Parameters
+        ----------
+        path : str or Path
+            A .npz file, for `dpmmwrap.load` and `dpmmwrap predict`. It appears whole or not at all.
+        """
+        check_is_fitted(self)
+        replace(self.mixture_, draws=self.draws_).save(path)
+
+    def _draws(self) -> Draws:
+        check_is_fitted(self)
+        if self.draws_ is None:
+            raise ValueError("this needs draws from the posterior: n_draws should be above 0")
+        return self.draws_
+
+    def coclustering(self, rows: Any = None) -> Float64Array:
+        """The probability that two points share a cluster, by the draws.
+
+        Parameters
+        ----------
+        rows : list of int, default=None
+            Numbers of some rows; None for all of them, which takes N x N numbers.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n)
+            1 on the diagonal.
+        """
+        from dpmmwrap.posterior.representative import coclustering
+
+        return coclustering(self._draws().kept_labels, rows)
+
+    def density(
+        self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
+    ) -> Density:
+        """The density of Gaussian clusters at each row, and how sure that is.
+
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
+        them. Without draws the partition is `labels_`, and the bands know nothing of others.
+
+        Parameters
+        ----------
+        X : array or table, shape (n, D)
+            Rows with the columns of the fit; with `columns`, an array with just these.
+        quantiles : list of float, default=(0.05, 0.5, 0.95)
+            Of the density, over drawn mixtures.
+        columns : list of str or int, default=None
+            Of whose marginal density is asked, by name or place; None for all.
+
+        Returns
+        -------
+        Density
+            `mean`, shape (n,), and `quantiles`, shape (q, n).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> low, high = model.density([[0.0], [4.5]], quantiles=(0.05, 0.95), columns=[0]).quantiles
+        >>> bool(low[0] > high[1])
+        True
+        """
+        check_is_fitted(self)
+        rows = X if columns is not None else self._rows(X)
+        return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
+
+    def credible_ball(self, level: float = 0.95) -> CredibleBall:
+        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            The share of the draws that the ball holds.
+
+        Returns
+        -------
+        CredibleBall
+            The radius, and the clusterings on the edge; `print` says it in a sentence.
+        """
+        from dpmmwrap.posterior.credible_ball import credible_ball
+
+        return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
+
+    def fit_check(self) -> FitCheck:
+        """Whether the data may well follow the model: Gaussian clusters, for one.
+
+        Rows that were left out are compared with points drawn from the model, by their log densities.
+
+        Returns
+        -------
+        FitCheck
+            `p_value`, `distance`, `fits`; `print` says it in a sentence.
+        """
+        from dpmmwrap.posterior.fit_check import can_check, fit_check
+
+        check_is_fitted(self)
+        if not can_check(self._prior) or self.mixture_.outlier_weight:
+            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
+        points = self._some_points
+        kept = replace(self.mixture_.shifted(self._offset), restored=None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return fit_check(points, kept.predict_proba(points), self._prior, self._hyperprior, seed)
+
+    def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
+        """Clusters that overlap, joined step by step into a tree.
+
+        A class that is not one Gaussian is found as several clusters; joined, they are one group.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D), default=None
+            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
+        method : {"auto", "dip", "demp", "entropy"}, default="auto"
+            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
+            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
+            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            lowers the entropy most (Baudry et al. 2010).
+        cut : float, default=None
+            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
+            for "entropy", and nothing is checked.
+
+        Returns
+        -------
+        Groups
+            The tree, and where to cut it.
+
+        Examples
+        --------
+        Points on an arc are cut into several Gaussians, which overlap:
+
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> angle = np.linspace(0, 3, 400)
+        >>> X = np.column_stack([np.cos(angle), np.sin(angle)])
+        >>> X += 0.05 * np.random.default_rng(0).normal(size=X.shape)
+        >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+        >>> groups = model.groups()
+        >>> groups.suggested < model.n_clusters_
+        True
+        >>> groups.of_points(model.labels_).shape
+        (400,)
+        """
+        from dpmmwrap.posterior.fit_check import can_check
+
+        check_is_fitted(self)
+        check = None
+        if method == "auto":
+            checked = can_check(self._prior) and not self.mixture_.outlier_weight
+            method = "entropy" if checked else "dip"
+            if checked and cut is None and self.mixture_.n_clusters > 1:
+                check = self.fit_check()
+        if X is not None:
+            found = self.mixture_.groups(self._rows(X), method, cut)
+        else:
+            kept = replace(self.mixture_.shifted(self._offset), restored=None)
+            found = kept.groups(self._some_points, method, cut)
+        if check is None:
+            return found
+        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
+
+        Returns
+        -------
+        xarray.DataTree or arviz.InferenceData
+            n_clusters, alpha, weights, and lp among the sample statistics.
+        """
+        from dpmmwrap.posterior.arviz import to_arviz
+
+        return to_arviz(self._draws())
+
+    def _labels_of_some(self) -> IntArray:
+        """The labels of the rows that are kept."""
+        fitted = self.labels_ if self._present is None else self.labels_[self._present.rows]
+        return np.asarray(fitted[kept_rows(len(fitted), self._some_points.shape[1])])
+
+    @property
+    def log_evidence_(self) -> float:
+        """log p(X) of the kept rows, bounded from below: how probable the mixture makes the data, whichever way they
+        are labelled. Computed when it is asked for."""
+        from dpmmwrap.sampler.evidence import log_evidence_at_best
+
+        check_is_fitted(self)
+        labels = self._labels_of_some()
+        inside = labels >= 0
+        return log_evidence_at_best(
+            self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_
+        )
+
+    def sensitivity(self) -> list[AtSetting]:
+        """How many clusters there are if the default prior's width, its kappa or the concentration is a quarter, half,
+        twice and four times what it is, and if it is as it is.
+
+        What short chains find, of 4,000 points at most, that begin with the fitted clusters.
+
+        Examples
+        --------
+        >>> [one.n_clusters for one in model.sensitivity() if one.setting == "width"]  # doctest: +SKIP
+        [9, 6, 5, 5, 4]
+        """
+        from dpmmwrap.model.sensitivity import FittedPrior, sensitivity_of
+
+        check_is_fitted(self)
+        if self._hyperprior is None:
+            raise ValueError("sensitivity is about the default prior of numeric columns, and this model has another")
+        points, labels = self._some_points, self._labels_of_some()
+        outliers = (float(self.outlier_weight), self._outliers)
+        priors = (self._prior, self._hyperprior, self.partition_prior_)
+        return sensitivity_of(FittedPrior(points, labels, *priors, *outliers))
