@@ -150,6 +150,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         What happened in each iteration of the search, of the best chain.
     traces_ : list of Trace
         The same of all chains.
+    chain_agreement_ : tuple of float
+        How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -181,7 +183,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     --------
     Three groups, and nothing said about their number:
 
-    >>>     >>> from dpmmwrap import DPMM
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
     >>> X = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)) + 8 * k for k in range(3)])
     >>> model = DPMM(init="kmeans", random_state=0).fit(X)
     >>> model.n_clusters_

@@ -15,6 +15,7 @@ from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.numerics.agreement import AGREEMENT
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import kept_rows
 from dpmmwrap.posterior.density import Density
@@ -38,6 +39,7 @@ class PosteriorMixin:
     draws_: Draws | None
     labels_: IntArray
     mixture_: Mixture
+    chain_agreement_: tuple[float, ...]
     loss: str
     partition_prior_: Any
     outlier_weight: float
@@ -270,15 +272,14 @@ class PosteriorMixin:
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
         method : {"auto", "dip", "demp", "entropy"}, default="auto"
-            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
-            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
+            "auto" is "dip", but every cluster stays a group of its own where the data may well follow the model
+            (`fit_check`) and other chains found the same clusters (`chain_agreement_`).
             "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
             mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
             lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
             What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
-            for "entropy", and nothing is checked.
+            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
 
         Returns
         -------
@@ -301,23 +302,29 @@ class PosteriorMixin:
         >>> groups.of_points(model.labels_).shape
         (400,)
         """
-        from dpmmwrap.posterior.fit_check import can_check
-
         check_is_fitted(self)
-        check = None
-        if method == "auto":
-            checked = can_check(self._prior) and not self.mixture_.outlier_weight
-            method = "entropy" if checked else "dip"
-            if checked and cut is None and self.mixture_.n_clusters > 1:
-                check = self.fit_check()
+        stay = method == "auto" and cut is None and self._clusters_are_real()
+        method = "dip" if method == "auto" else method
         if X is not None:
             found = self.mixture_.groups(self._rows(X), method, cut)
         else:
             kept = replace(self.mixture_.shifted(self._offset), restored=None)
             found = kept.groups(self._some_points, method, cut)
-        if check is None:
+        if not stay:
             return found
-        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
+        reason = "the data may well follow the model, and other chains found the same clusters"
+        return replace(found, suggested=found.n_components, reason=reason)
+
+    def _clusters_are_real(self) -> bool:
+        """Whether the data may well follow the model, and other chains found the same clusters.
+
+        A mixture of enough Gaussians fits a ring, too; but not every chain cuts it in the same places.
+        """
+        from dpmmwrap.posterior.fit_check import can_check
+
+        found_again = len(self.chain_agreement_) > 0 and np.median(self.chain_agreement_) >= AGREEMENT
+        possible = can_check(self._prior) and not self.mixture_.outlier_weight and self.mixture_.n_clusters > 1
+        return bool(found_again and possible and self.fit_check().fits)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').
