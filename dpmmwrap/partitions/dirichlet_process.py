@@ -50,7 +50,8 @@ class DirichletProcess(PartitionPrior):
     def __post_init__(self) -> None:
         check_parameter("concentration", self.concentration, 0.0)
         if not is_auto(self.concentration):
-            object.__setattr__(self, "now", float(self.concentration))
+            object.__setattr__(self, "concentration", float(self.concentration))
+            object.__setattr__(self, "now", self.concentration)
         elif math.isnan(self.now):
             object.__setattr__(self, "now", 1.0)
 
