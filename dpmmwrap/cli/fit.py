@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.common import A_PATH
+from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
 from dpmmwrap.cli.fit_options import (
@@ -317,7 +317,7 @@ def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:
             click.echo(results.to_json(summary))
         elif options["quiet"]:
             for note in fitted.notes:
-                click.echo(f"dpmmwrap: note: {note}", err=True)
+                say_note(note)
         else:
             fit_table.show(summary, task.source)
     finally:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from dpmmwrap.cli.common import say_note
+
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.sampler.trace import Iteration
@@ -193,5 +195,5 @@ def heard_warnings() -> Iterator[list[str]]:
             yield heard
         except BaseException:
             for sentence in heard:
-                click.echo(f"dpmmwrap: note: {sentence}", err=True)
+                say_note(sentence)
             raise

@@ -37,6 +37,7 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
         "n_clusters": int(model.n_clusters_),
         **facts_of_draws(model),
         "groups": 1 if groups is None else groups.suggested,
+        "groups_reason": "" if groups is None else groups.reason,
         "log_posterior": float(model.log_posterior_),
         "startup_seconds": round(model.startup_seconds_, 3),
         "iterations": int(model.n_iter_),
@@ -101,6 +102,18 @@ def is_counts(model: Any) -> bool:
     return bool(model.mixture_.family == "multinomial")
 
 
+def is_gaussian(mixture: Any) -> bool:
+    """Whether clusters have means and covariances in the space of the rows, so that ellipses can be drawn."""
+    return mixture.family in ("full", "diag", "spherical")
+
+
+def coordinate_words(mixture: Any) -> str:
+    """What the coordinates are in which a map compares rows."""
+    if is_gaussian(mixture):
+        return "standardised features"
+    return "square roots of the proportions" if mixture.columns is None else "standardised columns and categories"
+
+
 def learned_hyperparameters(model: Any) -> list[str]:
     """Which numbers of the default prior were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
@@ -146,7 +159,7 @@ def told_sizes(counts: Sequence[int]) -> str:
 def told_groups(found: Facts) -> str:
     """What is left when clusters that overlap are joined."""
     if found["groups"] == found["n_clusters"]:
-        return f"{found['groups']}: no two clusters overlap enough to be joined"
+        return f"{found['groups']}: {found.get('groups_reason') or 'no two clusters overlap enough to be joined'}"
     joined = f"{counted(found['n_clusters'], 'component')} in {counted(found['groups'], 'group')}"
     return f"{joined} ({told_sizes(found['group_sizes'])})"
 
