@@ -212,7 +212,7 @@ def check_places(options: dict[str, Any], n: int, dim: int) -> None:
 
 def fit(task: Task, options: dict[str, Any]) -> FitResult:
     """The fitted model, how long that took, and what was to be said meanwhile."""
-    from dpmmwrap.cli.progress import FitPlan, heard_warnings, progress_line
+    from dpmmwrap.cli.progress import heard_warnings, plan_of, progress_line
     from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
@@ -222,7 +222,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
-        progress_line(FitPlan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
+        progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start - model.startup_seconds_

@@ -18,7 +18,6 @@ from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.diagnostics import interval
 from dpmmwrap.posterior.groups import Groups
-from dpmmwrap.sampler.trace import told_length
 
 Facts = Mapping[str, Any]
 SIZES_SHOWN = 8
@@ -227,11 +226,15 @@ def told_prior(found: Facts) -> str:
 
 
 def told_search(found: Facts) -> str:
-    """How long the chains were, and why they have ended."""
-    told = told_length(found["iterations"], found["stopped_by"], found["chains"])
+    """How long the chains were, and why they have ended; of several chains, the best one."""
+    chains, count = found["chains"], counted(found["iterations"], "iteration")
+    several = f"{chains} chains, the best " if chains > 1 else ""
+    told = {"flat": f"{several}flat after {count}", "limit": f"{several}not flat after {count}, the limit"}.get(
+        found["stopped_by"], f"{chains} chains of {count}" if chains > 1 else count
+    )
     if not found["draws"]:
         return told
-    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if found['chains'] > 1 else ''}"
+    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if chains > 1 else ''}"
 
 
 def told_sensitivity(found: Facts) -> list[str]:
