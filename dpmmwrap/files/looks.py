@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.numbers import GAPS
+from dpmmwrap.numerics.arrays import evenly_spaced
 
 FEW_ROWS = 10
 """Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
@@ -50,8 +51,7 @@ def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Stra
 
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
     """Rows that are looked at, evenly spaced."""
-    most = max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns)))
-    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+    return evenly_spaced(rows, max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns))))
 
 
 def holds_dates(fields: Sequence[str]) -> bool:

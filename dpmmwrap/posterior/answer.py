@@ -11,7 +11,7 @@ from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
@@ -170,5 +170,4 @@ def sample_of(points: Points) -> Points:
 
 def kept_rows(rows: int, columns: int) -> IntArray:
     """The numbers of the rows that a fitted model keeps, evenly spaced."""
-    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
-    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+    return evenly_spaced(rows, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
