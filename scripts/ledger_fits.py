@@ -23,7 +23,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import dpmmwrap
 from dpmmwrap import DPMM, Native
-from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.evaluation.samplers import TRUTH, suggested_groups, timed_fit
 from dpmmwrap.numerics import compiling
 

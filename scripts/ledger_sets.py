@@ -17,7 +17,7 @@ from scipy.stats import special_ortho_group
 from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.datasets import generate, read_example
-from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.evaluation.scores import battery_of
 from dpmmwrap.evaluation.sets import SHIPPED, SHIPPED_SETS, read_npz, read_shipped
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def write_assignments(
     A row without a probability has no cluster, and is no outlier.
     """
     taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
-    own = [free_name(name, taken) for name in data or ()]
+    own = [f"data_{name}" if name in taken else name for name in data or ()]
     write_lines(file, [[*taken, *own]])
     begin = 0
     for labels, probabilities in answers:
@@ -68,10 +68,6 @@ def write_assignments(
         names = rows.lines(begin, end)
         write_lines(file, ((*name, *rest) for name, rest in zip(names, zip(*columns, strict=True), strict=True)))
         begin = end
-
-
-def free_name(name: str, taken: Sequence[str]) -> str:
-    return f"data_{name}" if name in taken else name
 
 
 def write_probabilities(
@@ -92,3 +88,14 @@ def write_lines(file: IO[bytes], lines: Iterable[Iterable[Any]]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     file.write(text.getvalue().encode())
+
+
+def write_npy_pieces(file: IO[bytes], pieces: Iterable[np.ndarray[Any, Any]], rows: int) -> None:
+    """An array file of that many rows, piece by piece."""
+    import numpy as np
+
+    for number, piece in enumerate(pieces):
+        if number == 0:
+            header = {"descr": piece.dtype.str, "fortran_order": False, "shape": (rows, *piece.shape[1:])}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(np.ascontiguousarray(piece).tobytes())

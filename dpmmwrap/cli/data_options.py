@@ -1,47 +1,102 @@
-"""What the commands that read data ask of it: which columns, which rows, and what is done to them first."""
+"""What the commands that read data ask of it: where it is, how files are written, which columns and rows, what is done
+to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import io
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.format_options import format_of, format_options
+from dpmmwrap.cli.common import Option, column_list, word_list
 
 if TYPE_CHECKING:
     from dpmmwrap.files import Format, Selection
 
-Option = Callable[[Any], Any]
 
-FORMATS = ".npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx"
+SEPARATORS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",", "pipe": "|"}
+"""What cannot well be typed, by name."""
 
 
-def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Columns with commas between them."""
-    if value is None:
-        return None
-    columns = tuple(word.strip() for word in value.split(",") if word.strip())
-    if not columns:
-        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
-    return columns
+def one_mark(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """What stands between two fields: one character, or its name."""
+    mark = SEPARATORS.get(value or "", value)
+    if mark is not None and (len(mark) != 1 or mark in '"\r\n' or mark.isalnum()):
+        raise click.BadParameter(f"expected one mark, or tab or blank, not {value!r}.", ctx, option)
+    return mark
+
+
+def known_encoding(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    try:
+        "".encode(value or "utf-8")
+    except LookupError as error:
+        raise click.BadParameter(f"{value!r} is no encoding of text.", ctx, option) from error
+    return value
+
+
+def format_options(option: Callable[..., Option]) -> tuple[Option, ...]:
+    # fmt: off
+    return (
+        option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True,
+            help="What stands before the decimals in text files; commas need ; or tabs between fields, or quotes."),
+        option("--thousands", type=click.Choice([",", "."]),
+            help="What stands between thousands, where 3,750 could also be 3.75."),
+        option("--sep", callback=one_mark, metavar="MARK",
+            help="What stands between two fields: a mark such as '|', tab, or blank for any number of blanks. As a "
+            "rule it is noticed."),
+        option("--encoding", callback=known_encoding, metavar="NAME", show_default="utf-8",
+            help="The encoding of text files: utf-16, latin-1, cp1252 and so on."),
+        option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="Which sheet of an Excel file."),
+        option("--missing", callback=word_list, default="", metavar="WORDS",
+            help="What else stands for a missing value, with commas between them: -999,?"),
+    )
+    # fmt: on
+
+
+def format_of(options: dict[str, Any]) -> Format:
+    from dpmmwrap.files import Format
+
+    return Format(*(options[name] for name in ("decimal", "thousands", "sep", "encoding", "sheet", "missing")))
+
+
+def way_by_format(error: Exception) -> str:
+    """The option that a file needs, behind what is wrong with it; nothing where it is something else."""
+    from dpmmwrap.cli.families import named
+    from dpmmwrap.files import DatesInstead, DecimalCommas, DoubtfulCommas, WrongEncoding
+
+    if isinstance(error, DecimalCommas):
+        return "; for decimal commas use --decimal ,"
+    if isinstance(error, DoubtfulCommas):
+        return "; use --thousands , or --decimal ,"
+    if isinstance(error, WrongEncoding):
+        return f"; use --encoding {error.likely}"
+    if isinstance(error, DatesInstead):
+        column = named([error.column])
+        return (
+            f"; use --drop {column}, or --id {column} if they name the rows, or --categorical {column} if each is a "
+            "category, or the days since some date as numbers"
+        )
+    return ""
 
 
 def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
     """Which columns of a file are features; `option` is click's, or one for a section of the help. So is `written`, for
     how the file is written."""
+    # fmt: off
     return (
-        option(
-            "--columns",
-            callback=column_list,
-            metavar="COLS",
-            help="Cluster by these columns only: names or numbers from 1, with commas between them.",
-        ),
+        option("--columns", callback=column_list, metavar="COLS",
+            help="Cluster by these columns only: names or numbers from 1, with commas between them."),
         option("--drop", callback=column_list, metavar="COLS", help="Leave out these columns."),
         option("--id", "id_column", metavar="COLUMN", help="The column that names the rows; it is not clustered by."),
         *format_options(written or option),
     )
+    # fmt: on
 
 
 def skip_option(option: Callable[..., Option]) -> Option:
@@ -50,23 +105,18 @@ def skip_option(option: Callable[..., Option]) -> Option:
 
 def data_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
     """The columns, their true labels, and what is done to the rows before the fit."""
+    # fmt: off
     return (
         *column_options(option, written),
-        option(
-            "--labels",
-            metavar="COLUMN|FILE",
+        option("--labels", metavar="COLUMN|FILE",
             help="True labels, for NMI and ARI: a column of the same file, or a file of one per line (else y of a "
-            ".npz).",
-        ),
+            ".npz)."),
         skip_option(option),
         option("--scale", is_flag=True, help="Standardise numeric columns first: mean 0, variance 1."),
-        option(
-            "--pca",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Project on N principal components first, where there are more features.",
-        ),
+        option("--pca", type=click.IntRange(min=0), metavar="N",
+            help="Project on N principal components first, where there are more features."),
     )
+    # fmt: on
 
 
 class TrueLabels(NamedTuple):
@@ -78,13 +128,11 @@ class TrueLabels(NamedTuple):
 
 def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
     """A column of the data if there is one of that name, else a file if it looks like one."""
-    if value is None:
-        return TrueLabels()
     from dpmmwrap.files import read_names
     from dpmmwrap.files.labels import LABEL_FILES
     from dpmmwrap.files.paths import ending
 
-    if value in (read_names(data, format) or ()):
+    if value is None or value in (read_names(data, format) or ()):
         return TrueLabels(column=value)
     if Path(value).exists() or ending(Path(value)) in LABEL_FILES:
         return TrueLabels(file=Path(value))
@@ -100,6 +148,53 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
 
 def left_out_note(rows: int) -> str:
     """What is to be said of rows that --skip-missing leaves out."""
-    from dpmmwrap.describe.plotting import counted
+    from dpmmwrap.describe.wording import counted
 
     return f"{counted(rows, 'row')} with missing values left out"
+
+
+CALLED = "standard input"
+KINDS = ((b"\x93NUMPY", ".npy"), (b"PAR1", ".parquet"), (b"ARROW1", ".feather"), (b"\x1f\x8b", ".csv.gz"))
+"""What files begin with; what begins otherwise is text."""
+
+
+def piped(ctx: click.Context, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The paths, with a file of what comes by the pipe in place of `-`, as long as the command runs."""
+    if not any(str(path) == "-" for path in paths):
+        return tuple(paths)
+    content = sys.stdin.buffer.read()
+    folder = Path(ctx.with_resource(tempfile.TemporaryDirectory(prefix="dpmmwrap-")))
+    file = folder / f"standard-input{ending_of(content)}"
+    file.write_bytes(content)
+    return tuple(file if str(path) == "-" else path for path in paths)
+
+
+def ending_of(content: bytes) -> str:
+    """The ending of the file that this would be, by its first bytes."""
+    if content.startswith(b"PK"):
+        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return ".xlsx" if "[Content_Types].xml" in archive.namelist() else ".npz"
+    return next((ending for begin, ending in KINDS if content.startswith(begin)), ".csv")
+
+
+def is_piped(path: Path) -> bool:
+    return path.name.startswith("standard-input") and path.parent.name.startswith("dpmmwrap-")
+
+
+@contextlib.contextmanager
+def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
+    """Messages about what came by the pipe say so."""
+    from dpmmwrap.files import InputError
+
+    try:
+        yield
+    except InputError as error:
+        message = str(error)
+        for path in paths:
+            message = message.replace(str(path), CALLED) if is_piped(path) else message
+        raise InputError(message) from error
+
+
+def called(source: str, paths: Sequence[Path]) -> str:
+    """Where the points came from, in words."""
+    return next((source.replace(str(path), CALLED) for path in paths if is_piped(path)), source)

@@ -1,13 +1,120 @@
-"""`dpmmwrap evaluate`: repeat the experiments and compare with other methods."""
+"""`dpmmwrap evaluate`: repeat the experiments and compare with other methods, over a folder of data sets, too."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dpmmwrap.cli.battery import battery
-from dpmmwrap.cli.experiments import command_line, data, failure_modes, synthetic
+from dpmmwrap.cli.common import A_PATH, POSITIVE, word_list
+from dpmmwrap.cli.experiments import (
+    carry_out,
+    data,
+    failure_modes,
+    methods_option,
+    out_option,
+    run_options,
+    synthetic,
+    typed,
+)
+
+HELP = """
+\b
+Methods: DPMM, EM-GMM and K-means (both told the number of classes), DPGMM (scikit-learn's, with
+its own prior), GMM-BIC, K-means-silhouette, HDBSCAN; these are the default. And DPMM with one
+setting changed:
+  families         DPMM-full, DPMM-diag, DPMM-spherical, DPMM-multinomial (for counts)
+  starts           DPMM-random, DPMM-kmeans, DPMM-splitnet
+  first-clusters   DPMM-from-one, DPMM-from-many, DPMM-from-truth
+  rivals, all      all that are not ours; everything
+The words on the left stand for those on the right.
+\b
+A set is a .npz with X and y, or with the arrays of a sparse matrix of counts and y. A class of -1
+says that it is not known: that point is clustered, but not scored. Sets of one battery have a name
+with the same word before the first underscore. Where there is an index.csv with a column name,
+its columns that begin with "published" are shown.
+\b
+The folder gets results.csv (a row per run), sets.csv (per set and method), means.csv (per
+battery), a figure, report.html and report.md. The same command goes on where it was
+interrupted, and does not repeat what is in the folder.
+"""
+BATTERY_EXAMPLES = """
+\b
+Examples:
+  dpmmwrap evaluate battery sets --jobs 4 --out battery
+  dpmmwrap evaluate battery sets --sets 'sipu_*,fcps_*' --methods DPMM,EM-GMM,families --seeds 1
+  dpmmwrap evaluate battery sets scikit-learn --group 'real=usps*,sklearn_digits'
+"""
+
+
+def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """NAME=PATTERN,PATTERN as the patterns of each name."""
+    groups = {}
+    for word in value:
+        name, sign, patterns = word.partition("=")
+        found = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
+        if not (name.strip() and sign and found):
+            raise click.BadParameter(f"{word!r} should be NAME=PATTERN,…", ctx, option)
+        groups[name.strip()] = found
+    return groups
+
+
+@click.command("battery", epilog=HELP + BATTERY_EXAMPLES)
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True)
+@methods_option
+@click.option("--sets", callback=word_list, metavar="PATTERN,…", help="Only sets of such names, as 'sipu_*'.")
+@click.option(
+    "--max-points",
+    type=click.IntRange(min=2),
+    default=10_000,
+    show_default=True,
+    help="Larger sets are cut to a random sample of this size, always the same one.",
+)
+@click.option("--seeds", type=POSITIVE, default=3, show_default=True, help="Runs of each method on each set.")
+@click.option(
+    "--group",
+    "groups",
+    callback=group_list,
+    multiple=True,
+    metavar="NAME=PATTERN,…",
+    help="Sets that count as one battery, whatever their names begin with. May be given several times.",
+)
+@click.option(
+    "--upper-bound", type=POSITIVE, default=50, show_default=True, help="Clusters that scikit-learn's DPGMM may use."
+)
+@run_options
+@out_option("evaluation-battery")
+@click.pass_context
+def battery(ctx: click.Context, /, **options: Any) -> int:
+    """Compare methods over the .npz sets of a folder: K, NMI, ARI, log posterior, seconds.
+
+    DIR is a folder; several may be given. The word scikit-learn stands for the sets that it ships: breast cancer,
+    digits, iris and wine.
+    """
+    from dpmmwrap.evaluation.battery import plan_battery
+    from dpmmwrap.evaluation.experiments import Comparison
+    from dpmmwrap.evaluation.fits import FitSettings
+    from dpmmwrap.evaluation.sets import find_sets, read_published
+
+    folders = options["folders"]
+    settings = FitSettings(upper_bound=options["upper_bound"])
+    choice = Comparison(
+        options["methods"], settings, options["seeds"], options["seed"], in_processes=options["jobs"] > 1
+    )
+    found = find_sets(folders, options["sets"] or (), options["max_points"])
+    plan, published = plan_battery(choice, found), read_published(folders)
+
+    def write(store: Any) -> None:
+        from dpmmwrap.describe.report.sections import text_table
+        from dpmmwrap.evaluation.battery_report import report_battery
+
+        sets, means = report_battery(options["out"], store, plan, typed(ctx), options["groups"], published)
+        if not options["quiet"]:
+            click.echo(f"ARI, in brackets clusters found\n\n{text_table(sets)}\n\n{text_table(means)}\n")
+
+    return carry_out(ctx, plan, write)
+
 
 EXAMPLES = """
 \b
@@ -27,14 +134,12 @@ for experiment in (synthetic, failure_modes, data, battery):
 
 
 @command.command("splits", epilog=EXAMPLES)
-@click.option("--dim", type=click.IntRange(min=1), default=2, show_default=True, help="Features of a point.")
-@click.option("--sets", type=click.IntRange(min=1), default=80, show_default=True, help="Test sets of each level.")
+@click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
+@click.option("--sets", type=POSITIVE, default=80, show_default=True, help="Test sets of each level.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--weights", type=click.Path(path_type=Path), help="A SplitNet of one's own instead of the shipped one.")
+@click.option("--weights", type=A_PATH, help="Weights of another SplitNet than the shipped one.")
 @click.option("--parts", is_flag=True, help="Also SplitNet's start without each of its parts.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Also a table, a figure and a report in this folder."
-)
+@click.option("--out", type=A_PATH, metavar="DIR", help="Also a table, a figure and a report in this folder.")
 @click.pass_context
 def splits(
     ctx: click.Context, dim: int, sets: int, seed: int, weights: Path | None, parts: bool, out: Path | None
@@ -43,16 +148,17 @@ def splits(
 
     ARI against the truth, the share of splits with a positive log Hastings ratio, milliseconds per split.
     """
-    from dpmmwrap.evaluation.splits import compare_splits, table
+    from dpmmwrap.describe.report.sections import markdown_table
+    from dpmmwrap.evaluation.splits import compare_splits, levels_table
 
     if out is not None:
         from dpmmwrap.files import prepare_folder
 
         prepare_folder(out, needed=5_000_000)
     results = compare_splits(dim, sets=sets, seed=seed, weights=weights, parts=parts)
-    click.echo(table(results, dim))
+    click.echo(markdown_table(levels_table(results, f"D = {dim}")))
     if out is not None:
-        from dpmmwrap.evaluation.split_report import write_splits
+        from dpmmwrap.evaluation.splits import write_splits
 
-        write_splits(out, results, dim, sets, seed, weights, command_line(ctx))
+        write_splits(out, results, dim, sets, seed, weights, typed(ctx))
         click.echo(f"Written to {out}: results.csv, report.html, report.md and a figure")

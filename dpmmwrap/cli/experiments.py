@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,27 +11,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from dpmmwrap.cli.column_notes import counting_notes
-from dpmmwrap.cli.data_options import (
+from dpmmwrap.cli.common import (
+    A_PATH,
+    ABOVE_ZERO,
+    POSITIVE,
+    Option,
     column_list,
-    data_options,
-    left_out_note,
-    selection_of,
-    true_labels,
+    command_line,
+    many_or_number,
+    number_list,
+    with_options,
+    word_list,
 )
+from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, selection_of, true_labels, way_by_format
 from dpmmwrap.cli.families import ways_without_words
-from dpmmwrap.cli.fit import word_or_number
-from dpmmwrap.cli.format_options import format_of, way_by_format
+from dpmmwrap.cli.preparing import counting_notes
+from dpmmwrap.cli.progress import live_line
 
 if TYPE_CHECKING:
-    from dpmmwrap.evaluation.experiments import Choice, Outcome, Plan, Run
-    from dpmmwrap.evaluation.sources import Opened
+    from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
+    from dpmmwrap.evaluation.sources import SourceFile
     from dpmmwrap.evaluation.store import Store
 
-A_PATH = click.Path(path_type=Path)
-POSITIVE = click.IntRange(min=1)
 PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 INTERRUPTED = 130
 ROOM = 50_000_000
@@ -68,91 +71,60 @@ Examples:
 """
 
 
-def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
-    """Positive numbers with commas between them."""
-    numbers = [POSITIVE(word.strip(), option, ctx) for word in value.split(",")]
-    return tuple(dict.fromkeys(numbers))
-
-
-def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
-
-
-def numbers_option(name: str, default: str, text: str) -> Callable[..., Any]:
+def numbers_option(name: str, default: str, text: str) -> Option:
     return click.option(name, callback=number_list, default=default, show_default=True, metavar="N,N,…", help=text)
 
 
-def common(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all experiments."""
-    options = (
-        click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below."),
-        click.option("--iterations", type=POSITIVE, default=200, show_default=True, help="Of each method."),
-        click.option(
-            "--alpha",
-            type=click.FloatRange(min=0, min_open=True),
-            default=10.0,
-            show_default=True,
-            help="Concentration: more means more clusters.",
-        ),
-        click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
-        click.option(
-            "--init-clusters",
-            callback=word_or_number,
-            metavar="auto|many|N",
-            default="1",
-            show_default=True,
-            help="Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge; "
-            "auto: as fit does.",
-        ),
-        click.option(
-            "--upper-bound",
-            type=POSITIVE,
-            default=100,
-            show_default=True,
-            help="Clusters that DPGMM may use; the paper used 1000.",
-        ),
-        click.option("--weights", type=A_PATH, metavar="FILE", help="A SplitNet of one's own."),
-        run_options,
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def option(name: str, default: Any, text: str, **settings: Any) -> Option:
+    """An option that shows its default."""
+    return click.option(name, default=default, show_default=True, help=text, **settings)
 
 
-def run_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How the runs of an experiment are done, whatever they are."""
-    options = (
-        click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Of the first run."),
-        click.option("--jobs", type=POSITIVE, default=1, show_default=True, help="Runs at the same time."),
-        click.option("--report-only", is_flag=True, help="Run nothing: report what is in the folder so far."),
-        click.option("--quiet", "-q", is_flag=True, help="No progress and no table."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+methods_option = click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below.")
+run_options = with_options(
+    option("--seed", 0, "Seed of the first run.", type=click.IntRange(0, 2**31)),
+    option("--jobs", 1, "Runs at the same time.", type=POSITIVE),
+    click.option("--report-only", is_flag=True, help="Run nothing: report what is in the folder so far."),
+    click.option("--quiet", "-q", is_flag=True, help="No progress and no table."),
+)
+"""How the runs of an experiment are done, whatever they are."""
+common = with_options(
+    methods_option,
+    option("--iterations", 200, "Iterations of each method.", type=POSITIVE),
+    option("--alpha", 10.0, "Concentration: more means more clusters.", type=ABOVE_ZERO),
+    click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
+    option(
+        "--init-clusters",
+        "1",
+        "Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge; "
+        "auto: as fit does.",
+        callback=many_or_number,
+        metavar="auto|many|N",
+    ),
+    option("--upper-bound", 100, "Clusters that DPGMM may use; the paper used 1000.", type=POSITIVE),
+    click.option("--weights", type=A_PATH, metavar="FILE", help="Weights of another SplitNet."),
+    run_options,
+)
+"""The options of all experiments but the battery."""
+mixtures = with_options(
+    option("--points", 20_000, "Points in each data set.", type=POSITIVE),
+    option("--datasets", 10, "Data sets of each kind.", type=POSITIVE),
+    option("--runs", 1, "Runs of each method on each data set.", type=POSITIVE),
+    click.option(
+        "--spread",
+        type=ABOVE_ZERO,
+        help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
+    ),
+)
+"""The options of experiments on mixtures drawn at random."""
 
 
-def out_option(default: str) -> Callable[..., Any]:
-    return click.option(
-        "--out", type=A_PATH, metavar="DIR", default=default, show_default=True, help="Folder to write to."
-    )
+def out_option(default: str) -> Option:
+    return option("--out", default, "Folder to write to.", type=A_PATH, metavar="DIR")
 
 
-def mixtures(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of experiments on mixtures drawn at random."""
-    options = (
-        click.option("--points", type=POSITIVE, default=20_000, show_default=True, help="In each data set."),
-        click.option("--datasets", type=POSITIVE, default=10, show_default=True, help="Of each kind."),
-        click.option("--runs", type=POSITIVE, default=1, show_default=True, help="On each data set."),
-        click.option(
-            "--spread",
-            type=click.FloatRange(min=0, min_open=True),
-            help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+def typed(ctx: click.Context) -> str:
+    return command_line(ctx, ("jobs", "quiet", "report_only"))
 
 
 @click.command("synthetic", epilog=METHODS_HELP + SYNTHETIC)
@@ -174,16 +146,9 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.evaluation.experiments import plan_synthetic
     from dpmmwrap.evaluation.report import report_synthetic
 
-    plan = plan_synthetic(
-        choice(options),
-        options["dim"],
-        options["clusters"],
-        options["points"],
-        options["datasets"],
-        options["spread"],
-        options["qualitative_runs"],
-    )
-    return carry_out(ctx, plan, lambda store: report_synthetic(options["out"], store, plan, command_line(ctx)))
+    names = ("dim", "clusters", "points", "datasets", "spread", "qualitative_runs")
+    plan = plan_synthetic(choice(options), *(options[name] for name in names))
+    return carry_out(ctx, plan, lambda store: report_synthetic(options["out"], store, plan, typed(ctx)))
 
 
 @click.command("failure-modes", epilog=METHODS_HELP + FAILURE)
@@ -201,34 +166,21 @@ def failure_modes(ctx: click.Context, /, **options: Any) -> int:
     from dpmmwrap.evaluation.experiments import plan_failure_modes
     from dpmmwrap.evaluation.report import report_failure_modes
 
-    plan = plan_failure_modes(
-        choice(options),
-        options["dims"],
-        options["clusters"],
-        options["points"],
-        options["datasets"],
-        options["spread"],
-    )
-    return carry_out(ctx, plan, lambda store: report_failure_modes(options["out"], store, plan, command_line(ctx)))
-
-
-def of_data(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What `dpmmwrap fit` asks of its data, too."""
-    for option in reversed(data_options(click.option)):
-        function = option(function)
-    return function
+    names = ("dims", "clusters", "points", "datasets", "spread")
+    plan = plan_failure_modes(choice(options), *(options[name] for name in names))
+    return carry_out(ctx, plan, lambda store: report_failure_modes(options["out"], store, plan, typed(ctx)))
 
 
 @click.command("data", epilog=METHODS_HELP + DATA)
 @click.argument("file", nargs=-1, required=True)
-@of_data
+@with_options(*data_options(click.option))
 @click.option(
     "--categorical",
     callback=column_list,
     metavar="COLS",
     help="Categorical columns, by names or by numbers from 1: each level becomes a column of zeros and ones.",
 )
-@click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Of each method.")
+@click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Runs of each method.")
 @click.option("--name", help="What the report calls the data.  [default: the file's name]")
 @click.option(
     "--compare-with",
@@ -258,10 +210,10 @@ def data(ctx: click.Context, /, **options: Any) -> int:
     plan = plan_data(chosen, opened.source)
     left_out = [left_out_note(opened.skipped)] if opened.skipped else []
     plan = replace(plan, notes=[*opened.data.notes, *counting_notes(opened.data), *left_out, *plan.notes])
-    return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, command_line(ctx), paper))
+    return carry_out(ctx, plan, lambda store: report_data(options["out"], store, plan, typed(ctx), paper))
 
 
-def open_data(options: dict[str, Any], name: str) -> Opened:
+def open_data(options: dict[str, Any], name: str) -> SourceFile:
     """The points of files; what is wrong with them, and what to do about it."""
     from dpmmwrap.evaluation.images import is_images
     from dpmmwrap.evaluation.sources import Reading, open_file
@@ -285,20 +237,19 @@ def open_data(options: dict[str, Any], name: str) -> Opened:
         raise InputError(f"{error}{way_by_format(error)}") from error
 
 
-def choice(options: dict[str, Any]) -> Choice:
-    from dpmmwrap.evaluation.experiments import Choice
+def choice(options: dict[str, Any]) -> Comparison:
+    from dpmmwrap.evaluation.experiments import Comparison
     from dpmmwrap.evaluation.fits import FitSettings
 
     names = ("alpha", "iterations", "prior", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
     settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
-    return Choice(options["methods"], settings, options["runs"], options["seed"], in_processes=options["jobs"] > 1)
+    return Comparison(options["methods"], settings, options["runs"], options["seed"], in_processes=options["jobs"] > 1)
 
 
 def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:
     """Do the runs, write the report; after Ctrl-C, say what is kept."""
-    from dpmmwrap.evaluation.runner import run_all
-    from dpmmwrap.evaluation.store import Store, locked
+    from dpmmwrap.evaluation.store import Store, locked, run_all
     from dpmmwrap.files import InputError, prepare_folder
 
     folder, quiet = ctx.params["out"], ctx.params["quiet"]
@@ -328,38 +279,15 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
 @contextlib.contextmanager
 def progress_bar(runs: int, done: int, *, shown: bool) -> Iterator[Callable[[Run, Outcome], None]]:
     """Runs done and time left: a live bar on a terminal, else a line for each run, for logs."""
+    numbers = itertools.count(done + 1)
     if not shown:
         yield lambda run, outcome: None
-        return
-    if not sys.stderr.isatty():
-        yield Lines(runs, done)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("run {task.completed}/{task.total}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.description}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("getting ready", total=runs, completed=done)
-
-        def update(run: Run, outcome: Outcome) -> None:
-            bar.update(task, advance=1, description=describe(run, outcome))
-
-        yield update
-
-
-class Lines:
-    def __init__(self, runs: int, done: int) -> None:
-        self.runs, self.done = runs, done
-
-    def __call__(self, run: Run, outcome: Outcome) -> None:
-        self.done += 1
-        click.echo(f"run {self.done}/{self.runs}: {describe(run, outcome)}", err=True)
+    elif not sys.stderr.isatty():
+        yield lambda run, outcome: click.echo(f"run {next(numbers)}/{runs}: {describe(run, outcome)}", err=True)
+    else:
+        columns = ("run {task.completed}/{task.total}", "bar", "{task.description}", "left")
+        with live_line(*columns, total=runs, width=24, completed=done) as update:
+            yield lambda run, outcome: update(advance=1, description=describe(run, outcome))
 
 
 def describe(run: Run, outcome: Outcome) -> str:
@@ -371,27 +299,3 @@ def describe(run: Run, outcome: Outcome) -> str:
         return f"{run.method}{where} gave up: {measures['problem']}"
     found = f"{measures['n_clusters']} of {run.source.clusters} clusters"
     return f"{run.method}{where}, {found}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"
-
-
-def command_line(ctx: click.Context) -> str:
-    """The command with what was asked for, apart from what does not change the results."""
-    import shlex
-
-    words = ctx.command_path.split()
-    for parameter in ctx.command.params:
-        name = str(parameter.name)
-        typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not typed or name in ("jobs", "quiet", "report_only"):
-            continue
-        words += typed_words(parameter, ctx.params[name])
-    return shlex.join(words)
-
-
-def typed_words(parameter: click.Parameter, value: Any) -> list[str]:
-    """An argument or option as it would be typed."""
-    if isinstance(parameter, click.Argument):
-        return [str(word) for word in value] if isinstance(value, tuple) else [str(value)]
-    # Of an option that may be given several times, a list of words by each name.
-    if isinstance(value, dict):
-        return [word for name, parts in value.items() for word in (parameter.opts[0], f"{name}={','.join(parts)}")]
-    return [parameter.opts[0], ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]

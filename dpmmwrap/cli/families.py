@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpmmwrap.cli.format_options import way_by_format
+from dpmmwrap.cli.data_options import way_by_format
 
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.column_notes import column_notes
-from dpmmwrap.cli.data_options import selection_of, true_labels
+from dpmmwrap.cli.common import A_PATH
+from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
 from dpmmwrap.cli.fit_options import (
-    A_PATH,
     BACKEND_OPTIONS,
     EXAMPLES,
     JULIA_OPTIONS,
@@ -25,24 +24,19 @@ from dpmmwrap.cli.fit_options import (
     check_backend,
     check_dask,
     check_draws,
-    word_or_number,
 )
-from dpmmwrap.cli.format_options import format_of
-from dpmmwrap.cli.preparing import logged_columns, prepare
-from dpmmwrap.cli.standard_input import by_its_name, called, piped
+from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare
 
 if TYPE_CHECKING:
-    from dpmmwrap.cli.results import Fitted
+    from dpmmwrap.cli.results import FitResult
     from dpmmwrap.files import Data
     from dpmmwrap.model.preparation import Preparation
     from dpmmwrap.numerics.arrays import IntArray
 
-__all__ = ["command", "word_or_number"]
-
 SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "partition_prior")
 """Options that the estimator calls by the same names."""
 BYTES = 64
-"""Of what is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
+"""What is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
 
 
 @click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
@@ -114,20 +108,13 @@ def read(options: dict[str, Any]) -> Task:
     if options["backend"] == "dask":
         task = read_lazily(options, prior)
     else:
-        task = read_example(prior) if options["example"] else read_points(options, prior)
+        task = read_points(options, prior)
     if options["skip_missing"]:
         task = skip_missing(task)
     check_truth(task)
     task = prepare(task, options)
     check_dimensions(prior, options["prior"], task.data.dim)
     return task
-
-
-def read_example(prior: Any) -> Task:
-    from dpmmwrap import datasets
-
-    data = datasets.read_example()
-    return Task(data, data.y, prior, "the bundled example")
 
 
 def read_lazily(options: dict[str, Any], prior: Any) -> Task:
@@ -144,10 +131,15 @@ def read_lazily(options: dict[str, Any], prior: Any) -> Task:
 
 
 def read_points(options: dict[str, Any], prior: Any) -> Task:
-    """The points of files, and their true labels."""
+    """The points of files or of the example, and their true labels."""
     from dpmmwrap.files import InputError, check_classes, files_of, read_as_text, read_data, source_of
     from dpmmwrap.files.labels import read_classes
 
+    if options["example"]:
+        from dpmmwrap.datasets import read_example
+
+        data = read_example()
+        return Task(data, data.y, prior, "the bundled example")
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
@@ -218,10 +210,10 @@ def check_places(options: dict[str, Any], n: int, dim: int) -> None:
         check_writable(options["checkpoint"], needed=5 * n * chains + (0 if there else drawn))
 
 
-def fit(task: Task, options: dict[str, Any]) -> Fitted:
+def fit(task: Task, options: dict[str, Any]) -> FitResult:
     """The fitted model, how long that took, and what was to be said meanwhile."""
-    from dpmmwrap.cli.progress import Plan, heard_warnings, progress_line
-    from dpmmwrap.cli.results import Fitted, groups_of
+    from dpmmwrap.cli.progress import FitPlan, heard_warnings, progress_line
+    from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
@@ -230,7 +222,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
-        progress_line(Plan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
+        progress_line(FitPlan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start - model.startup_seconds_
@@ -238,6 +230,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
     notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
+    groups = model.groups() if model.n_clusters_ > 1 else None
     sensitivity = None
     if options["sensitivity"] and not model.interrupted_:
         try:
@@ -245,7 +238,7 @@ def fit(task: Task, options: dict[str, Any]) -> Fitted:
         except KeyboardInterrupt:
             # The fit itself is kept.
             notes["the look at other priors (--sensitivity) was interrupted"] = None
-    return Fitted(model, seconds, tuple(in_options(note) for note in notes), groups_of(model), sensitivity)
+    return FitResult(model, seconds, tuple(in_options(note) for note in notes), groups, sensitivity)
 
 
 def in_options(note: str) -> str:
@@ -313,7 +306,7 @@ def make_start(options: dict[str, Any]) -> Any:
     return make_initializer("splitnet", weights=options["weights"], device=device)
 
 
-def finish(fitted: Fitted, task: Task, options: dict[str, Any]) -> list[str]:
+def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:
     """Show the result, then write it: should the disk be full by now, the numbers are not lost. Nor are the files if
     whoever reads the numbers has left (`| head`). Files to look at that could not be made are given back."""
     from dpmmwrap.cli import fit_table, results

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
-from dpmmwrap.cli.data_options import column_list, data_options
+from dpmmwrap.cli.common import (
+    A_PATH,
+    ABOVE_ZERO,
+    POSITIVE,
+    Option,
+    auto_or_number,
+    auto_or_positive,
+    column_list,
+    many_or_number,
+    with_options,
+)
+from dpmmwrap.cli.data_options import data_options
 from dpmmwrap.cli.families import COVARIANCES, FAMILIES
 
 INITS = ("auto", "random", "kmeans", "splitnet")
 RATIOS = ("auto", "jain-neal", "reference", "printed")
 LOSSES = ("vi", "binder")
-A_PATH = click.Path(path_type=Path)
-POSITIVE = click.IntRange(min=1)
 
 EXAMPLES = """
 \b
@@ -63,31 +71,12 @@ def section(title: str) -> Callable[..., Callable[[Any], Any]]:
     return partial(click.option, cls=SectionOption, section=title)
 
 
-def word_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
-    """A positive number, or one of the words auto and many."""
-    number: int | str = value if value in ("auto", "many") else POSITIVE(value, option, ctx)
-    return number
-
-
-def auto_or_number(ctx: click.Context, option: click.Parameter, value: str) -> str | int:
-    """A positive whole number, or the word auto."""
-    number: int | str = value if value == "auto" else POSITIVE(value, option, ctx)
-    return number
-
-
-def auto_or_positive(ctx: click.Context, option: click.Parameter, value: str) -> str | float:
-    """A number above zero, or the word auto."""
-    number: float | str = value if value == "auto" else click.FloatRange(min=0, min_open=True)(value, option, ctx)
-    return number
-
-
 def shape_and_rate(ctx: click.Context, option: click.Parameter, value: str) -> tuple[float, float]:
     """Two numbers above zero with a comma between them."""
     parts = value.split(",")
     if len(parts) != 2:
         raise click.BadParameter(f"{value!r} is not two numbers with a comma between them.", ctx, option)
-    positive = click.FloatRange(min=0, min_open=True)
-    return positive(parts[0], option, ctx), positive(parts[1], option, ctx)
+    return ABOVE_ZERO(parts[0], option, ctx), ABOVE_ZERO(parts[1], option, ctx)
 
 
 def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
@@ -99,194 +88,77 @@ def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str
 files, model, search = section("Data and results"), section("Model"), section("Search")
 draws, running = section("Draws from the posterior"), section("Running")
 
-OPTIONS: tuple[Callable[[Any], Any], ...] = (
+# fmt: off
+OPTIONS: tuple[Option, ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
     *data_options(files, section("How files are written")),
-    files(
-        "--log",
-        callback=column_list,
-        metavar="COLS",
-        help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices.",
-    ),
+    files("--log", callback=column_list, metavar="COLS",
+        help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices."),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
-    files(
-        "--with-data",
-        is_flag=True,
-        help="Let labels.csv have the columns of DATA, too.",
-    ),
+    files("--with-data", is_flag=True, help="Let labels.csv have the columns of DATA, too."),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
-    model(
-        "--family",
-        type=click.Choice(FAMILIES),
-        show_default="gaussian",
+    model("--family", type=click.Choice(FAMILIES), show_default="gaussian",
         help="What the points of a cluster follow. multinomial: rows of counts, dense or sparse. mixed: a table of "
-        "numbers and categories.",
-    ),
-    model(
-        "--covariance",
-        type=click.Choice(COVARIANCES),
-        default="auto",
-        show_default=True,
-        help="Of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the data "
-        "most probable. Missing values need diag or spherical, and auto knows that.",
-    ),
-    model(
-        "--categorical",
-        callback=column_list,
-        metavar="COLS",
+        "numbers and categories."),
+    model("--covariance", type=click.Choice(COVARIANCES), default="auto", show_default=True,
+        help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
+        "data most probable. Missing values need diag or spherical, and auto knows that."),
+    model("--categorical", callback=column_list, metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
-        "it, those that hold words or few different whole numbers.",
-    ),
-    model(
-        "--prior",
-        default="data",
-        show_default=True,
-        metavar="data|reference|FILE",
-        help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with "
-        "mean, mean_strength, scale and degrees_of_freedom (of counts: concentration).",
-    ),
-    model(
-        "--prior-width",
-        callback=auto_or_positive,
-        metavar="auto|NUMBER",
-        default="auto",
-        show_default=True,
+        "it, those that hold words or few different whole numbers."),
+    model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
+        help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with mean, "
+        "mean_strength, scale and degrees_of_freedom (of counts: concentration)."),
+    model("--prior-width", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
         help="How wide the default prior expects clusters to be, as a share of each feature's variance: less means "
-        "more clusters. auto: learned from the data.",
-    ),
-    model(
-        "--prior-strength",
-        callback=auto_or_positive,
-        metavar="auto|NUMBER",
-        default="auto",
-        show_default=True,
-        help="How sure it is of that, in degrees of freedom. auto: learned from the data.",
-    ),
-    model(
-        "--prior-kappa",
-        callback=auto_or_positive,
-        metavar="auto|NUMBER",
-        default="auto",
-        show_default=True,
+        "more clusters. auto: learned from the data."),
+    model("--prior-strength", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
+        help="How sure it is of that, in degrees of freedom. auto: learned from the data."),
+    model("--prior-kappa", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
         help="A cluster's variance over that of all clusters' means: less means clusters further apart. auto: learned "
-        "from the data.",
-    ),
-    model(
-        "--sensitivity",
-        is_flag=True,
-        help="Also tell how many clusters short chains find if the prior's width, kappa or concentration is a quarter, "
-        "half, twice and four times what it is, and how many the prior alone expects.",
-    ),
-    model(
-        "--alpha",
-        callback=auto_or_positive,
-        metavar="auto|NUMBER",
-        default="auto",
-        show_default=True,
-        help="Concentration: more means more clusters. auto: learned from the data.",
-    ),
-    model(
-        "--alpha-prior",
-        callback=shape_and_rate,
-        metavar="SHAPE,RATE",
-        default="1,1",
-        show_default=True,
-        help="Of a concentration that is learned: shape and rate of its Gamma prior.",
-    ),
-    model(
-        "--partition-prior",
-        metavar="PRIOR",
-        default="dirichlet",
-        show_default=True,
+        "from the data."),
+    model("--sensitivity", is_flag=True,
+        help="Also tell how many clusters short chains find if the prior's width, kappa or concentration is a "
+        "quarter, half, twice and four times what it is, and how many the prior alone expects."),
+    model("--alpha", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
+        help="Concentration: more means more clusters. auto: learned from the data."),
+    model("--alpha-prior", callback=shape_and_rate, metavar="SHAPE,RATE", default="1,1", show_default=True,
+        help="Shape and rate of the Gamma prior of a concentration that is learned."),
+    model("--partition-prior", metavar="PRIOR", default="dirichlet", show_default=True,
         help="Prior over partitions: dirichlet; pitman-yor, for many small clusters; finite, for a number of clusters "
         "that does not grow with the points. Numbers may follow: pitman-yor:CONCENTRATION,DISCOUNT (each may be auto) "
-        "or finite:GAMMA,RATE.",
-    ),
-    model(
-        "--outlier-weight",
-        type=click.FloatRange(0, 1, max_open=True),
-        metavar="SHARE",
-        default=0.0,
-        show_default=True,
-        help="Weight of a component for outliers, which get the label -1.",
-    ),
-    search(
-        "--iterations",
-        callback=auto_or_number,
-        metavar="auto|N",
-        default="auto",
-        show_default=True,
-        help="Length of the search. auto: until the log posterior has been flat for a while, at most 500.",
-    ),
-    search(
-        "--init",
-        type=click.Choice(INITS),
-        default="auto",
-        show_default=True,
-        help="How the two subclusters of a new cluster begin. auto: kmeans, or splitnet for Gaussian clusters with the "
-        "reference's ratio, as in Julia.",
-    ),
+        "or finite:GAMMA,RATE."),
+    model("--outlier-weight", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0,
+        show_default=True, help="Weight of a component for outliers, which get the label -1."),
+    search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
+        help="Length of the search. auto: until the log posterior has been flat for a while, at most 500."),
+    search("--init", type=click.Choice(INITS), default="auto", show_default=True,
+        help="How the two subclusters of a new cluster begin. auto: kmeans, or splitnet for Gaussian clusters with "
+        "the reference's ratio, as in Julia."),
     search("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."),
-    search(
-        "--init-clusters",
-        callback=word_or_number,
-        metavar="auto|many|N",
-        default="auto",
-        show_default=True,
-        help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's ratio "
-        "is used, by which splits do not find clusters that overlap.",
-    ),
+    search("--init-clusters", callback=many_or_number, metavar="auto|many|N", default="auto", show_default=True,
+        help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's "
+        "ratio is used, by which splits do not find clusters that overlap."),
     search("--max-clusters", type=POSITIVE, metavar="N", help="Never have more clusters than this."),
     search("--min-cluster-age", type=POSITIVE, metavar="N", help="Iterations before a new cluster may split or merge."),
-    search(
-        "--acceptance-ratio",
-        type=click.Choice(RATIOS),
-        default="auto",
-        show_default=True,
-        help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as the "
-        "reference package does (auto, with Julia), or as the paper prints it.",
-    ),
-    search(
-        "--seed",
-        type=click.IntRange(0, 2**32 - 1),
-        metavar="N",
-        default=0,
-        show_default=True,
-        help="The same seed gives the same labels and draws.",
-    ),
-    draws(
-        "--draws",
-        type=click.IntRange(min=0),
-        metavar="N",
-        default=0,
-        show_default=True,
+    search("--acceptance-ratio", type=click.Choice(RATIOS), default="auto", show_default=True,
+        help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as "
+        "the reference package does (auto, with Julia), or as the paper prints it."),
+    search("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", default=0, show_default=True,
+        help="The same seed gives the same labels and draws."),
+    draws("--draws", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
         help="Draws that each chain makes after the search. With draws, the labels are the clustering that represents "
-        "them best, and the result says how sure it is.",
-    ),
-    draws(
-        "--chains",
-        callback=auto_or_number,
-        metavar="auto|N",
-        default="auto",
-        show_default=True,
+        "them best, and the result says how sure it is."),
+    draws("--chains", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
         help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
-        "auto: 4 with draws and up to 10,000 points (and a million numbers), else 1.",
-    ),
+        "auto: 4 with draws and up to 10,000 points (and a million numbers), else 1."),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
-    draws(
-        "--loss",
-        type=click.Choice(LOSSES),
-        show_default="vi",
-        help="What the labels have least of, on average over draws: variation of information, or Binder's loss.",
-    ),
-    draws(
-        "--keep-labels/--no-keep-labels",
-        default=None,
-        show_default="keep-labels",
+    draws("--loss", type=click.Choice(LOSSES), show_default="vi",
+        help="What the labels have least of, on average over draws: variation of information, or Binder's loss."),
+    draws("--keep-labels/--no-keep-labels", default=None, show_default="keep-labels",
         help="Whether the labels of all draws are kept, 4 bytes a point and draw. Without them the result is the best "
-        "that the search has met, and there are no confidences.",
-    ),
+        "that the search has met, and there are no confidences."),
     running(
         "--n-jobs",
         type=int,
@@ -324,12 +196,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def all_options(function: Any) -> Any:
-    """All options as parameters of a function, in their order."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
+# fmt: on
 
+all_options = with_options(*OPTIONS)
 
 ONE_PLACE = (
     *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "categorical", "weights"),

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE
+
 EXAMPLES = """
 \b
 Examples:
@@ -15,7 +17,6 @@ Examples:
   dpmmwrap generate --kind mixed --dim 3 --clusters 5 --out table.csv
 """
 
-POSITIVE = click.IntRange(min=1)
 KINDS = ("gaussian", "round", "counts", "mixed")
 
 
@@ -33,13 +34,13 @@ KINDS = ("gaussian", "round", "counts", "mixed")
 @click.option("--points", type=POSITIVE, default=20_000, show_default=True, help="Points to draw.")
 @click.option(
     "--spread",
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     default=50.0,
     show_default=True,
     help="Variance of the components' means; smaller means more overlap.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write.")
+@click.option("--out", type=A_PATH, required=True, metavar="FILE", help="File to write.")
 @click.pass_context
 def command(
     ctx: click.Context, kind: str, dim: int, clusters: int, points: int, spread: float, seed: int, out: Path

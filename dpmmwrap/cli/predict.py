@@ -9,10 +9,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_probabilities
-from dpmmwrap.cli.data_options import column_options, left_out_note, selection_of, skip_option
-from dpmmwrap.cli.format_options import way_by_format
-from dpmmwrap.cli.standard_input import by_its_name, piped
+from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_npy_pieces, write_probabilities
+from dpmmwrap.cli.common import A_PATH, with_options
+from dpmmwrap.cli.data_options import (
+    by_its_name,
+    column_options,
+    left_out_note,
+    piped,
+    selection_of,
+    skip_option,
+    way_by_format,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,21 +36,13 @@ Examples:
   dpmmwrap predict result/model.npz new.csv --skip-missing --out labels.csv
 """
 
-A_PATH = click.Path(path_type=Path)
-
-
-def with_columns(function: Any) -> Any:
-    for option in reversed((*column_options(click.option), skip_option(click.option))):
-        function = option(function)
-    return function
-
 
 @click.command("predict", epilog=EXAMPLES)
 @click.argument("model", type=A_PATH)
 @click.argument("data", type=A_PATH, nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="FILE", help="Write a .npy or .csv file instead of printing.")
 @click.option("--proba", is_flag=True, help="The probability of every cluster, not the likeliest cluster.")
-@with_columns
+@with_options(*column_options(click.option), skip_option(click.option))
 @click.pass_context
 def command(
     ctx: click.Context, /, model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any
@@ -56,6 +55,7 @@ def command(
     others.
     """
 
+    from dpmmwrap.describe.wording import counted
     from dpmmwrap.files import InputError, check_writable, write_atomically
     from dpmmwrap.mixture import load
     from dpmmwrap.model.empty_rows import absent_note, with_values
@@ -83,11 +83,10 @@ def command(
         write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers))
     else:
         found = answers(answer, points)
-        write_atomically(out, lambda file: write_npy(file, found, len(points)))
+        write_atomically(out, lambda file: write_npy_pieces(file, found, len(points)))
     if out is not None:
         what = "probabilities" if proba else "labels"
-        count = f"{len(points):,} {'point' if len(points) == 1 else 'points'}"
-        click.echo(f"Written to {out}: {what} of {count}", err=True)
+        click.echo(f"Written to {out}: {what} of {counted(len(points), 'point')}", err=True)
 
 
 def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
@@ -182,9 +181,9 @@ def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
     if columns is None:
         return []
     categories = zip(columns.categorical, columns.categories, strict=True)
-    places = [place for place, levels in categories if levels.dtype.kind == "U"]
+    places = [index for index, levels in categories if levels.dtype.kind == "U"]
     return [
-        str(place + 1) if names is None else names[place] for place in places if names is None or place < len(names)
+        str(index + 1) if names is None else names[index] for index in places if names is None or index < len(names)
     ]
 
 
@@ -210,14 +209,3 @@ def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:
 
     for piece in pieces:
         np.savetxt(file, piece, fmt="%d" if piece.dtype.kind in "iu" else "%.6g", delimiter=",")
-
-
-def write_npy(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]], rows: int) -> None:
-    """An array file of that many rows, piece by piece."""
-    import numpy as np
-
-    for number, piece in enumerate(pieces):
-        if number == 0:
-            header = {"descr": piece.dtype.str, "fortran_order": False, "shape": (rows, *piece.shape[1:])}
-            np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(piece).tobytes())

@@ -22,7 +22,7 @@ WIDE = 100
 """Columns of a terminal on which there is room for everything."""
 
 
-class Plan(NamedTuple):
+class FitPlan(NamedTuple):
     """What a fit is going to do."""
 
     search: int
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
     """Whether nobody knows how long the search will be."""
 
     @classmethod
-    def of(cls, model: DPMM, points: int, columns: int = 1) -> Plan:
+    def of(cls, model: DPMM, points: int, columns: int = 1) -> FitPlan:
         from dpmmwrap.backends import as_backend
         from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
@@ -61,11 +61,11 @@ class Plan(NamedTuple):
         return own * self.chains or None
 
     def done(self, number: int) -> int:
-        """Those of a chain that has made so many."""
+        """How many of these a chain has done after `number` iterations."""
         return max(0, number - self.search) if self.until_flat else number
 
     def place(self, number: int, chain: int = 0) -> str:
-        """Where a chain is after so many iterations."""
+        """Where a chain is after `number` iterations."""
         own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
         if number < self.search or not self.draws:
             return f"{own}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
@@ -84,7 +84,7 @@ class Plan(NamedTuple):
 class Chains:
     """Hears of all chains of a fit, and tells of the first that is at work."""
 
-    def __init__(self, plan: Plan, tell: Callable[..., None]) -> None:
+    def __init__(self, plan: FitPlan, tell: Callable[..., None]) -> None:
         self.plan, self.tell = plan, tell
         self.reached: dict[int, int] = {}
         self.over: set[int] = set()
@@ -130,7 +130,28 @@ class Lines:
 
 
 @contextlib.contextmanager
-def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
+def live_line(*columns: str, total: int | None, width: int = 16, **fields: Any) -> Iterator[Callable[..., None]]:
+    """A line on a terminal's stderr that is redrawn whenever what this yields is called; it goes at the end.
+
+    A column is a text, or one of the words spinner, bar, elapsed and left.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    kinds: dict[str, tuple[Any, ...]] = {
+        "spinner": (SpinnerColumn(),),
+        "bar": (BarColumn(bar_width=width),),
+        "elapsed": (TimeElapsedColumn(),),
+        "left": (TimeRemainingColumn(compact=True), "left"),
+    }
+    parts = [part for column in columns for part in kinds.get(column, (column,))]
+    with Progress(*parts, console=Console(stderr=True), transient=True) as line:
+        task = line.add_task("getting ready", total=total, **fields)
+        yield partial(line.update, task)
+
+
+@contextlib.contextmanager
+def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
     """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; where that is no terminal, it writes a line
     every ten seconds. None where nothing is to be seen."""
     if not shown:
@@ -140,24 +161,14 @@ def progress_line(plan: Plan, *, shown: bool) -> Iterator[Callable[[int, Iterati
         yield Chains(plan, Lines(EVERY).tell)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     # The number of the chain takes the bar's place where the line would be too long.
-    bar = [BarColumn(bar_width=16)] if plan.chains == 1 or console.width >= WIDE else []
-    time = [TimeElapsedColumn()] if plan.steps is None else [TimeRemainingColumn(compact=True), TextColumn("left")]
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.fields[place]}"),
-        *bar,
-        TextColumn("{task.description}"),
-        *time,
-    )
-    with Progress(*columns, console=console, transient=True) as line:
-        task = line.add_task("getting ready", total=plan.steps, place=plan.place(0))
+    bar = ["bar"] if plan.chains == 1 or Console(stderr=True).width >= WIDE else []
+    columns = ["spinner", "{task.fields[place]}", *bar, "{task.description}", "left" if plan.steps else "elapsed"]
+    with live_line(*columns, total=plan.steps, place=plan.place(0)) as update:
 
         def tell(waiting: str = "", **news: Any) -> None:
-            line.update(task, **(news | {"description": waiting} if waiting else news))
+            update(**(news | {"description": waiting} if waiting else news))
 
         yield Chains(plan, tell)
 

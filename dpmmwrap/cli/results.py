@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from dpmmwrap.backends.dask import is_lazy
-from dpmmwrap.cli.answers import pieces, row_names, write_assignments
-from dpmmwrap.cli.folder import tidy
+from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_npy_pieces
+from dpmmwrap.cli.common import command_line
 from dpmmwrap.cli.progress import Lines
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.plotting import counted
-from dpmmwrap.files import InputError, write_atomically, write_csv, write_json, write_npy
+from dpmmwrap.describe.facts import cluster_sizes, facts
+from dpmmwrap.describe.wording import counted
+from dpmmwrap.files import InputError, read_json, write_atomically, write_csv, write_json, write_npy
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.fit import Task
@@ -28,20 +30,69 @@ if TYPE_CHECKING:
     from dpmmwrap.numerics.arrays import IntArray
     from dpmmwrap.posterior.groups import Groups
 
+
+MANIFEST = "dpmmwrap-files.json"
+"""The names and sizes of the files that the last fit has written."""
+SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
+"""Files that not every fit writes, so that they may be of an earlier one."""
+
+
+def tidy(folder: Path, written: Sequence[str]) -> str:
+    """Remove what an earlier fit has written and this one has not; the words about it.
+
+    Only what is in the manifest, and as large as it was then, is known to be ours. What else has a name of ours is
+    left where it is, and said.
+    """
+    earlier = known_files(folder)
+    stale = [name for name, size in earlier.items() if name not in written and size_of(folder / name) == size]
+    removed = [name for name in stale if remove(folder / name)]
+    write_json(folder / MANIFEST, {"files": {name: size_of(folder / name) for name in written}})
+    left = [name for name in SOMETIMES if name not in written and (folder / name).exists()]
+    told = []
+    if removed:
+        told.append(f"{', '.join(removed)} of an earlier fit removed")
+    if left:
+        told.append(f"{', '.join(left)} there {'is' if len(left) == 1 else 'are'} of an earlier fit")
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def known_files(folder: Path) -> dict[str, int]:
+    """The files of the last fit and their sizes; none where there is no manifest, or one that is not ours."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(InputError, AttributeError, TypeError):
+        for name, size in read_json(folder / MANIFEST)["files"].items():
+            # Nothing outside the folder is ours, whatever the manifest says.
+            if name not in ("", ".", "..") and Path(name).name == name and isinstance(size, int):
+                found[name] = size
+    return found
+
+
+def size_of(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() and not path.is_symlink() else None
+
+
+def remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
 TOLD_EVERY = 3.0
 """Seconds from one line about the files to the next."""
 PAIRS_SHOWN = 500
 """Points in the picture of pair probabilities at most, evenly spaced."""
 
 
-class Fitted(NamedTuple):
+class FitResult(NamedTuple):
     """A fitted model, how long that took, what is to be said of it, and its clusters in groups."""
 
     model: DPMM
     seconds: float
     notes: tuple[str, ...] = ()
     groups: Groups | None = None
-    """None of a single cluster."""
+    """None for a single cluster."""
     sensitivity: list[AtSetting] | None = None
     """Clusters at other widths of the prior, where that was asked for."""
 
@@ -51,154 +102,31 @@ class Fitted(NamedTuple):
         labels = self.model.labels_
         return labels if self.groups is None else self.groups.of_points(labels)
 
-    @property
-    def sizes(self) -> list[int]:
-        """Points of each cluster, without outliers."""
-        if is_lazy(self.model.labels_):
-            return [int(count) for count in self.model.mixture_.counts]
-        return sizes(self.model.labels_)
 
-    @property
-    def group_sizes(self) -> list[int]:
-        """Points of each group."""
-        if not is_lazy(self.model.labels_):
-            return sizes(self.point_groups)
-        own = np.array(self.sizes)
-        groups = np.arange(len(own)) if self.groups is None else self.groups.of_points(np.arange(len(own)))
-        return [int(count) for count in np.bincount(groups, weights=own)]
-
-
-def groups_of(model: DPMM) -> Groups | None:
-    """Clusters that overlap, joined; None where there is only one."""
-    return model.groups() if model.n_clusters_ > 1 else None
-
-
-def summarise(fitted: Fitted, task: Task) -> dict[str, Any]:
+def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
     """The result in a few numbers, as --json prints them and summary.json keeps them."""
     from dpmmwrap import __version__
 
-    model, truth = fitted.model, task.truth
-    summary: dict[str, Any] = {
-        "n_clusters": int(model.n_clusters_),
-        **posterior(model),
-        "groups": 1 if fitted.groups is None else fitted.groups.suggested,
-        "log_posterior": float(model.log_posterior_),
+    model, preparation = fitted.model, task.preparation
+    projected = preparation is not None and preparation.components is not None
+    return {
+        **facts(model, fitted.groups, task.truth),
         "seconds": round(fitted.seconds, 3),
-        "startup_seconds": round(model.startup_seconds_, 3),
-        "iterations": int(model.n_iter_),
-        "stopped_by": model.stopped_by_,
-        "chains": len(model.traces_),
-        "draws": 0 if model.draws_ is None else model.draws_.n_draws,
-        "backend": str(model.backend_),
-        "backend_reason": str(model.backend_reason_),
-        "family": model.family,
-        "covariance_type": covariance_of(model),
-        "covariance_reason": None if model.family == "multinomial" else model.covariance_reason_,
-        "init": model.init_ if isinstance(model.init, str) else "splitnet",
-        "alpha": float(model.alpha_),
-        "prior_kappa": model.prior_kappa_,
-        "prior_width": model.prior_width_,
-        "prior_strength": model.prior_strength_,
-        "prior_learned": learned(model),
         "sensitivity": fitted.sensitivity and [one._asdict() for one in fitted.sensitivity],
         "prior_clusters": fitted.sensitivity and prior_clusters(model),
-        "seed": model.random_state,
-        "interrupted": bool(model.interrupted_),
-        "points": len(model.labels_),
-        "dimensions": dimensions(model),
-        "categorical": categorical_columns(model),
-        "missing": int(model.n_missing_),
         "skipped": task.skipped,
-        "scaled": task.preparation is not None and task.preparation.scales,
-        "components": components(task),
-        "logged": [] if task.preparation is None else task.preparation.logged,
-        "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
-        "empty": 0 if model._present is None else model._present.total - len(model._present.rows),
-        "outliers": outliers_of(fitted),
-        "sizes": fitted.sizes,
-        "group_sizes": fitted.group_sizes,
+        "scaled": preparation is not None and preparation.scales,
+        "components": preparation.width if preparation is not None and projected else None,
+        "logged": [] if preparation is None else preparation.logged,
         "notes": list(fitted.notes),
         "version": __version__,
     }
-    if truth is not None:
-        from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-        labels, there = np.asarray(model.labels_), present_rows(model)
-        labels, truth = labels[there], truth[there]
-        summary["nmi"] = float(normalized_mutual_info_score(truth, labels))
-        summary["ari"] = float(adjusted_rand_score(truth, labels))
-        summary["true_clusters"] = len(np.unique(truth))
-    return summary
-
-
-def dimensions(model: DPMM) -> int:
-    """Columns of the data; of a mixed table those that are clustered by."""
-    columns = model.mixture_.columns
-    return int(model.n_features_in_) if columns is None else len(columns.names)
-
-
-def outliers_of(fitted: Fitted) -> int:
-    """Rows that have values, and no cluster all the same."""
-    present = fitted.model._present
-    return (len(fitted.model.labels_) if present is None else len(present.rows)) - sum(fitted.sizes)
 
 
 def prior_clusters(model: DPMM) -> list[int]:
     """The middle nine tenths of the number of clusters that the prior of the partition expects of these points."""
     below = model.partition_prior_.cluster_probabilities(len(model.labels_)).cumsum()
     return [int(np.searchsorted(below, share)) for share in (0.05, 0.95)]
-
-
-def learned(model: DPMM) -> list[str]:
-    """Which of the default prior's numbers were learned; Julia's sampler learns none."""
-    if model.prior_width_ is None or model.backend_ == "julia":
-        return []
-    from dpmmwrap.model.data_prior import learned_names
-
-    return learned_names(model.prior)
-
-
-def components(task: Task) -> int | None:
-    """The principal components that the features were projected on."""
-    preparation = task.preparation
-    return None if preparation is None or preparation.components is None else preparation.width
-
-
-def posterior(model: DPMM) -> dict[str, Any]:
-    """What the draws say, all of it None where there are none."""
-    draws, sure = model.draws_, model.confidence_
-    found: dict[str, Any] = {
-        "n_clusters_interval": None,
-        "loss": None if sure is None else model.loss,
-        "confidence": None if sure is None else float(sure.mean()),
-        "unsure": None if sure is None else int((sure < 0.5).sum()),
-        "diagnostics": None,
-    }
-    if draws is not None:
-        from dpmmwrap.posterior.diagnostics import interval
-
-        found["n_clusters_interval"] = list(interval(draws.n_clusters))
-        found["diagnostics"] = {one.name: one._asdict() for one in model.diagnostics_ or ()}
-        for one in found["diagnostics"].values():
-            del one["name"]
-    return found
-
-
-def sizes(labels: IntArray) -> list[int]:
-    """Points of each cluster, without outliers."""
-    return [int(count) for count in np.bincount(labels[labels >= 0])]
-
-
-def covariance_of(model: DPMM) -> str | None:
-    """Of Gaussian clusters, and of the numeric columns of a table."""
-    if model.family == "multinomial":
-        return None
-    return "diag" if model.family == "mixed" else str(model.covariance_type_)
-
-
-def categorical_columns(model: DPMM) -> list[str] | None:
-    columns = model.mixture_.columns
-    return None if columns is None else [columns.names[place] for place in columns.categorical]
 
 
 def to_json(summary: dict[str, Any]) -> str:
@@ -212,33 +140,31 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Written(NamedTuple):
-    """What a folder was filled with, in a sentence; and the files to look at that could not be made."""
-
-    sentence: str
-    failed: list[str]
-
-
-def write(folder: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> Written:
-    """Fill the folder. What fails of the files to look at comes after all else was written."""
+def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) -> tuple[str, list[str]]:
+    """Fill the folder; a sentence about it, and the files to look at that could not be made. Those come last."""
     model = fitted.model
     lazy = is_lazy(model.labels_)
     tell = teller()
-    written = write_lazily(folder, fitted, task) if lazy else write_arrays(folder, fitted, task, tell)
+    written = write_lazily(folder, fitted) if lazy else write_arrays(folder, fitted, task, tell)
     write_csv(folder / "trace.csv", trace_columns(model))
     write_json(folder / "summary.json", finite(summary))
     written += ["trace.csv", "summary.json"]
     made: dict[str, bool] = {}
     if not lazy:
         tell("report.html")
-        made["report.html"] = page(folder / "report.html", fitted, summary, task)
+        made["report.html"] = attempt("report.html", lambda: write_page(folder / "report.html", fitted, task))
         tell("pictures")
-        made |= draw(folder, fitted, task) if plotting.available() else {}
+        for name, figure in (pictures(fitted, task) if plotting.available() else {}).items():
+            made[name] = attempt(name, partial(save, folder / name, figure))
     written += [name for name, done in made.items() if done]
     said = f"Written to {folder}: {', '.join(written)}{tidy(folder, written)}"
     if not (lazy or plotting.available()):
         said += " (for pictures: pip install matplotlib)"
-    return Written(said, [name for name, done in made.items() if not done])
+    return said, [name for name, done in made.items() if not done]
+
+
+def save(path: Path, figure: Callable[[], Any]) -> None:
+    plotting.save_figure(path, figure())
 
 
 def teller() -> Callable[[str], None]:
@@ -250,7 +176,7 @@ def teller() -> Callable[[str], None]:
     return lambda what: lines.tell("writing", what)
 
 
-def write_arrays(folder: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> list[str]:
+def write_arrays(folder: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> list[str]:
     """Labels, model and draws; the names of the files."""
     model = fitted.model
     # Which rows of the file the labels are of.
@@ -262,33 +188,26 @@ def write_arrays(folder: Path, fitted: Fitted, task: Task, tell: Callable[[str],
     # The draws have a file of their own; what predictions are averaged over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
     write_labels(folder / "labels.csv", fitted, task, tell)
-    written = ["labels.csv", *arrays, "model.npz"]
-    if model.draws_ is None:
-        return written
-    model.draws_.save(folder / "draws.npz")
-    return [*written, "draws.npz"]
+    return ["labels.csv", *arrays, "model.npz", *write_draws(folder, model)]
 
 
-def write_lazily(folder: Path, fitted: Fitted, task: Task) -> list[str]:
+def write_lazily(folder: Path, fitted: FitResult) -> list[str]:
     """Labels, from one worker after the other, model and draws; the names of the files."""
-    model = fitted.model
-    labels: Any = model.labels_
-
-    def write_blocks(file: IO[bytes]) -> None:
-        header = {"descr": np.lib.format.dtype_to_descr(labels.dtype), "fortran_order": False, "shape": labels.shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for block in labels.blocks:
-            file.write(np.asarray(block).tobytes())
-
-    write_atomically(folder / "labels.npy", write_blocks)
+    model, labels = fitted.model, fitted.model.labels_
+    blocks = (np.asarray(block) for block in labels.blocks)  # type: ignore[attr-defined]
+    write_atomically(folder / "labels.npy", lambda file: write_npy_pieces(file, blocks, len(labels)))
     model.mixture_.save(folder / "model.npz")
+    return ["labels.npy", "model.npz", *write_draws(folder, model)]
+
+
+def write_draws(folder: Path, model: DPMM) -> list[str]:
     if model.draws_ is None:
-        return ["labels.npy", "model.npz"]
+        return []
     model.draws_.save(folder / "draws.npz")
-    return ["labels.npy", "model.npz", "draws.npz"]
+    return ["draws.npz"]
 
 
-def write_labels(path: Path, fitted: Fitted, task: Task, tell: Callable[[str], None]) -> None:
+def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> None:
     """Each row's cluster and group, how probable the cluster is, whether the row is an outlier, and its data."""
     from dpmmwrap.mixture import Assignment
 
@@ -305,15 +224,6 @@ def write_labels(path: Path, fitted: Fitted, task: Task, tell: Callable[[str], N
     write_atomically(path, lambda file: write_assignments(file, names, answers(), groups, task.columns))
 
 
-def present_rows(model: DPMM) -> Any:
-    """Which rows have values, and a cluster for that reason."""
-    there = np.ones(len(model.labels_), bool)
-    if model._present is not None:
-        there[:] = False
-        there[model._present.rows] = True
-    return there
-
-
 def trace_columns(model: DPMM) -> dict[str, Any]:
     """The iterations of the search; of several chains one after the other, with their numbers."""
     from dpmmwrap.sampler.trace import COLUMNS
@@ -326,69 +236,29 @@ def trace_columns(model: DPMM) -> dict[str, Any]:
     return {"chain": np.repeat(np.arange(1, len(traces) + 1), [len(trace) for trace in traces])} | columns
 
 
-def page(path: Path, fitted: Fitted, summary: dict[str, Any], task: Task) -> bool:
-    """The page to look at; whether it could be written."""
+def write_page(path: Path, fitted: FitResult, task: Task) -> None:
+    """The page to look at."""
     from dpmmwrap.describe.report import Subject, write_report
 
-    def write_page() -> None:
-        subject = Subject(
-            fitted.model,
-            task.data.X,
-            source=Path(task.source).name,
-            names=task.data.names,
-            ids=row_ids(task),
-            numbered=getattr(task.data, "ids", None) is None,
-            command=command_line(),
-            notes=fitted.notes,
-            groups=fitted.groups,
-            seconds=fitted.seconds,
-            scores={name: summary[name] for name in ("nmi", "ari", "true_clusters") if name in summary},
-            preparation=task.preparation,
-            truth=task.truth,
-            classes=task.classes,
-        )
-        write_report(path, subject)
-
-    return attempt(path.name, write_page)
-
-
-def row_ids(task: Task) -> Any:
-    """The rows' own names; where some rows were left out, their numbers in the file; None for 1, 2, 3, …"""
     ids = getattr(task.data, "ids", None)
-    return (None if task.kept is None else task.kept + 1) if ids is None else ids
-
-
-def command_line() -> str:
-    """What the user typed, but for what shows only on the way (--quiet, --json)."""
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return ""
-    words = context.command_path.split()
-    options: list[str] = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not click.core.ParameterSource.COMMANDLINE or parameter.name in ("quiet", "as_json"):
-            continue
-        value = context.params[parameter.name or ""]
-        several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-        for one in value if several else [value]:
-            if isinstance(parameter, click.Argument):
-                words.append(str(one))
-            elif isinstance(one, bool):
-                options.append((parameter.opts if one else parameter.secondary_opts)[0])
-            else:
-                # Columns are typed with commas between them.
-                options += [parameter.opts[0], ",".join(one) if isinstance(one, tuple) else str(one)]
-    return shlex.join([*words, *options])
-
-
-def draw(folder: Path, fitted: Fitted, task: Task) -> dict[str, bool]:
-    """The pictures, and whether they could be drawn."""
-
-    def save(name: str, figure: Callable[[], Any]) -> bool:
-        return attempt(name, lambda: plotting.save_figure(folder / name, figure()))
-
-    return {name: save(name, figure) for name, figure in pictures(fitted, task).items()}
+    # Where some rows were left out, those that are left keep their numbers in the file.
+    numbers = None if task.kept is None else task.kept + 1
+    subject = Subject(
+        fitted.model,
+        task.data.X,
+        source=Path(task.source).name,
+        given_names=task.data.names,
+        ids=numbers if ids is None else ids,
+        numbered=ids is None,
+        command=command_line(click.get_current_context(silent=True), ("quiet", "as_json")),
+        notes=fitted.notes,
+        groups=fitted.groups,
+        seconds=fitted.seconds,
+        preparation=task.preparation,
+        truth=task.truth,
+        classes=task.classes,
+    )
+    write_report(path, subject)
 
 
 def attempt(name: str, make: Callable[[], None]) -> bool:
@@ -404,7 +274,7 @@ def attempt(name: str, make: Callable[[], None]) -> bool:
     return True
 
 
-def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:
+def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
     """What there is to be drawn, by the names of the files."""
     model, groups = fitted.model, fitted.groups
     draws, truth = model.draws_, task.truth
@@ -413,7 +283,7 @@ def pictures(fitted: Fitted, task: Task) -> dict[str, Callable[[], Any]]:
         "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names)
     }
     if groups is not None:
-        found["groups.png"] = lambda: plotting.groups_figure(groups, sizes(model.labels_))
+        found["groups.png"] = lambda: plotting.groups_figure(groups, cluster_sizes(model))
     if draws is not None:
         found["posterior.png"] = lambda: plotting.n_clusters_figure(draws)
         if draws.labels is not None:
@@ -435,8 +305,8 @@ def pairs_figure(model: DPMM) -> Any:
 
 
 def trace_title(model: DPMM) -> str | None:
-    """Of several chains, which it is."""
+    """Which of several chains it is."""
     if len(model.traces_) == 1:
         return None
-    number = next(place for place, trace in enumerate(model.traces_) if trace is model.trace_) + 1
+    number = next(index for index, trace in enumerate(model.traces_) if trace is model.trace_) + 1
     return f"{counted(len(model.trace_), 'iteration')} of chain {number}, the best of {len(model.traces_)}"

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE
+from dpmmwrap.cli.progress import live_line
+
 if TYPE_CHECKING:
     from dpmmwrap.splitnet.training import TrainingProgress
 
@@ -29,7 +32,7 @@ INTERRUPTED = 130
 @click.option(
     "--dim",
     "dims",
-    type=click.IntRange(min=1),
+    type=POSITIVE,
     multiple=True,
     help="Features of a point; give it several times for sets of several dimensions.  [default: 1 to 20, mixed]",
 )
@@ -40,17 +43,15 @@ INTERRUPTED = 130
     show_default=True,
     help="Sizes of the network: compact for a CPU, or the paper's.",
 )
-@click.option("--steps", type=click.IntRange(min=1), help="Steps of training.  [default: 4000]")
+@click.option("--steps", type=POSITIVE, help="Steps of training.  [default: 4000]")
 @click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Train for about this long instead; with --resume, for about this long more.",
+    "--minutes", type=ABOVE_ZERO, help="Train for about this long instead; with --resume, for about this long more."
 )
-@click.option("--batch", type=click.IntRange(min=1), default=32, show_default=True, help="Sets of 256 points per step.")
+@click.option("--batch", type=POSITIVE, default=32, show_default=True, help="Sets of 256 points per step.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu or cuda.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     metavar="FILE.safetensors",
     help="Weights to write; the model card goes beside them.  [default: splitnet.safetensors]",
 )
@@ -98,44 +99,31 @@ def command(
 
 @contextlib.contextmanager
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation. The note comes first,
-    when the training has begun."""
-    if not sys.stderr.isatty():
-        yield Lines(note)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation, for logs. The note comes
+    first, when the training has begun."""
+    notes, told = [note], dict[str, float]()
 
-    columns = (
-        TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
-        BarColumn(bar_width=16),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("getting ready", total=1)
+    def say_note() -> None:
+        while notes:
+            click.echo(notes.pop(), err=True)
 
-        def update(moment: TrainingProgress) -> None:
-            if not bar.tasks[task].completed:
-                bar.console.print(note, highlight=False)
-            bar.update(task, completed=moment.step, total=moment.steps, description=describe(moment))
-
-        yield update
-
-
-class Lines:
-    """One line on stderr whenever there is a new validation: for logs."""
-
-    def __init__(self, note: str) -> None:
-        self.note = note
-        self.said: dict[str, float] = {}
-
-    def __call__(self, moment: TrainingProgress) -> None:
-        if self.note:
-            click.echo(self.note, err=True)
-            self.note = ""
-        if moment.validation != self.said:
-            self.said = moment.validation
+    def write_line(moment: TrainingProgress) -> None:
+        say_note()
+        if moment.validation != told:
+            told.update(moment.validation)
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
+
+    if not sys.stderr.isatty():
+        yield write_line
+        return
+    columns = ("step {task.completed:,.0f}/{task.total:,.0f}", "bar", "{task.description}")
+    with live_line(*columns, total=1) as update:
+
+        def redraw(moment: TrainingProgress) -> None:
+            say_note()
+            update(completed=moment.step, total=moment.steps, description=describe(moment))
+
+        yield redraw
 
 
 def describe(moment: TrainingProgress) -> str:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dpmmwrap.describe import facts
+from dpmmwrap.describe.facts import Facts
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.files.checks import class_names
 from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import sample_of
-from dpmmwrap.sampler.trace import told_length
-
-SIZES_SHOWN = 10
 
 
 class NotebookMixin:
@@ -29,12 +29,7 @@ class NotebookMixin:
     """
 
     def plot(
-        self,
-        X: Any,
-        *,
-        names: Sequence[str] | None = None,
-        columns: Sequence[str | int] | None = None,
-        ax: Any = None,
+        self, X: Any, *, names: Sequence[str] | None = None, columns: Sequence[str | int] | None = None, ax: Any = None
     ) -> Any:
         """The rows of X in the colours of their clusters.
 
@@ -58,9 +53,13 @@ class NotebookMixin:
             What was drawn into.
         """
         check_is_fitted(self)
-        from dpmmwrap.describe.plotting.notebook import plot_fit
+        from dpmmwrap.describe.plotting.clusters import draw_fit
+        from dpmmwrap.describe.plotting.notebook import on
 
-        return plot_fit(self, all_columns(self, X), labels_of(self, X), names_of(self, X, names), columns, ax)
+        points, labels, called = all_columns(self, X), labels_of(self, X), names_of(self, X, names)
+        with on(ax, 7.0, 5.6) as axes:
+            draw_fit(axes, self, points, labels, names=called, columns=columns, own_figure=ax is None)
+            return axes
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
         """A column of `trace_` along the iterations of the search, a line for each chain.
@@ -105,18 +104,10 @@ class NotebookMixin:
         """
         check_is_fitted(self)
         from dpmmwrap.describe.plotting.notebook import plot_profile
-        from dpmmwrap.describe.profiles import profiles_of
+        from dpmmwrap.describe.profiles import profiles_for
 
-        points = all_columns(self, X)
-        mixture = self.mixture_  # type: ignore[attr-defined]
-        profiles = profiles_of(
-            points,
-            labels_of(self, X),
-            mixture.n_clusters,
-            names=names_of(self, X, names),
-            columns=mixture.columns,
-            counts=mixture.family == "multinomial",
-        )
+        points, labels, called = all_columns(self, X), labels_of(self, X), names_of(self, X, names)
+        profiles = profiles_for(self, points, labels, self.n_clusters_, called)  # type: ignore[attr-defined]
         return plot_profile(profiles, n_features, ax)
 
     def plot_density(self, columns: Sequence[str | int], X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
@@ -139,7 +130,7 @@ class NotebookMixin:
             What was drawn into.
         """
         check_is_fitted(self)
-        from dpmmwrap.describe.plotting.density import plot_density
+        from dpmmwrap.describe.plotting.notebook import plot_density
 
         return plot_density(self, columns, None if X is None else all_columns(self, X), level, ax)
 
@@ -156,9 +147,13 @@ class NotebookMixin:
         matplotlib Axes
             What was drawn into.
         """
-        from dpmmwrap.describe.plotting.notebook import plot_posterior
+        from dpmmwrap.describe.plotting.notebook import on
+        from dpmmwrap.describe.plotting.posterior import draw_n_clusters
 
-        return plot_posterior(self._draws(), ax)  # type: ignore[attr-defined]
+        draws = self._draws()  # type: ignore[attr-defined]
+        with on(ax, 7.0, 3.8) as axes:
+            draw_n_clusters(axes, draws, own_figure=ax is None)
+            return axes
 
     def write_report(
         self,
@@ -193,7 +188,7 @@ class NotebookMixin:
         rows = len(self.labels_)  # type: ignore[attr-defined]
         numbers, classes = (None, ()) if truth is None else classes_of(truth, rows)
         called = names_of(self, X, names)
-        write_report(path, Subject(self, X, names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
+        write_report(path, Subject(self, X, given_names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
 
     def _repr_html_inner(self) -> str:
         own = super()._repr_html_inner()  # type: ignore[misc]
@@ -252,40 +247,30 @@ def close(mine: Float64Array, kept: Any) -> bool:
     return mine.shape == kept.shape and np.allclose(mine, kept, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
 
 
-def facts_of(model: Any) -> list[tuple[str, str]]:
+def rows_of(found: Facts, model: Any) -> list[tuple[str, str]]:
     """A fitted model in a few lines."""
-    labels = np.asarray(model.labels_)
-    sizes = sorted(np.bincount(labels[labels >= 0]).tolist(), reverse=True)
-    shown = ", ".join(f"{size:,}" for size in sizes[:SIZES_SHOWN])
-    rest = len(sizes) - SIZES_SHOWN
-    told = [("sizes", f"{shown} and {rest} smaller" if rest > 0 else shown)]
-    if (labels < 0).any():
-        told.append(("outliers", f"{int((labels < 0).sum()):,}"))
-    if model.draws_ is not None:
-        from dpmmwrap.posterior.diagnostics import interval
-
-        fewest, most = interval(model.draws_.n_clusters)
-        told.append(("number of clusters", f"{fewest} to {most} in 95% of draws"))
-    if model.confidence_ is not None:
-        told.append(("confidence", f"{float(np.mean(model.confidence_)):.3f} on average"))
-    covariances = f", {model.covariance_type_} covariances" if model.family == "gaussian" else ""
-    told.append(("family", f"{model.family}{covariances}"))
-    told.append(("concentration", f"{model.alpha_:.3g}"))
-    told.append(("log posterior", f"{model.log_posterior_:,.1f}"))
-    length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
-    told.append(("search", length + (", interrupted" if model.interrupted_ else "")))
-    return told + [("note", note) for note in model.notes_]
+    told = [
+        ("sizes", facts.told_sizes(found["sizes"])),
+        ("outliers", f"{found['outliers']:,}" if found["outliers"] else ""),
+        ("number of clusters", facts.told_interval(found) if found["n_clusters_interval"] is not None else ""),
+        ("confidence", facts.told_confidence(found) if found["confidence"] is not None else ""),
+        ("family", facts.told_family(found)),
+        ("prior over partitions", facts.told_partition_prior(model)),
+        ("log posterior", facts.told_log_posterior(found)),
+        ("search", facts.told_search(found) + (", interrupted" if found["interrupted"] else "")),
+        *(("note", note) for note in found["notes"]),
+    ]
+    return [(name, words) for name, words in told if words]
 
 
 def facts_html(model: Any) -> str:
     """The facts, in the colours of whatever page they stand in."""
-    from dpmmwrap.describe.plotting import counted
-
-    title = f"{counted(int(model.n_clusters_), 'cluster')} in {counted(len(model.labels_), 'row')}"
+    found = facts.facts(model)
+    title = f"{counted(found['n_clusters'], 'cluster')} in {counted(found['points'], 'row')}"
     lines = "".join(
         f'<tr><th scope="row" style="text-align: left; vertical-align: top">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in facts_of(model)
+        for name, value in rows_of(found, model)
     )
     return (
         f'<table><caption style="text-align: left; font-weight: bold">{title}</caption><tbody>{lines}</tbody></table>'

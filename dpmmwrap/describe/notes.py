@@ -11,7 +11,7 @@ AGREEMENT = 0.8
 """Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
 again."""
 MANY = 20
-"""Multinomial clusters that are many, if they have no more rows than so many on average."""
+"""More multinomial clusters than this are too many if they have fewer rows than this on average."""
 
 
 def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter") -> list[str]:

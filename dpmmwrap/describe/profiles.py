@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from dpmmwrap.describe.facts import is_counts
 from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.model.rows import names_for
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CHUNK = 1 << 15
@@ -61,7 +63,7 @@ class Profiles(NamedTuple):
         return len(self.here)
 
     def traits(self, cluster: int, most: int = 5) -> list[Trait]:
-        """What sets a cluster apart most. Of a categorical column its strongest level stands for all of them."""
+        """What sets a cluster apart most. The strongest level of a categorical column stands for all of them."""
         order = np.argsort(-np.nan_to_num(self.weight[cluster], nan=-1.0), kind="stable")
         found: list[Trait] = []
         told: set[str] = set()
@@ -104,6 +106,12 @@ def profiles_of(
     return numeric_profiles(points, labels, n_clusters, features)
 
 
+def profiles_for(model: Any, points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
+    """The profiles of clusters of rows of a fitted model."""
+    columns, counts = model.mixture_.columns, is_counts(model)
+    return profiles_of(points, labels, n_clusters, names=names, columns=columns, counts=counts)
+
+
 def in_units(profiles: Profiles, preparation: Any) -> Profiles:
     """Profiles of prepared features in the units that these had before: of a logarithm the value itself, in the middle
     of what the cluster has. Principal components stay what they are."""
@@ -138,13 +146,6 @@ def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[st
         if names is not None:
             return [str(name) for name in names]
     return None
-
-
-def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
-    """The columns' names, or their numbers from 1."""
-    if names is not None and len(names) == dim:
-        return tuple(str(name) for name in names)
-    return tuple(f"feature {number + 1}" for number in range(dim))
 
 
 def evenly_spaced(count: int, most: int) -> IntArray:
@@ -233,7 +234,7 @@ def level_tables(
 
 
 def shares_of(table: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Of a table (clusters, kinds): each cluster's shares, and those of all others together."""
+    """From a table (clusters, kinds): each cluster's shares, and those of all others together."""
     others = table.sum(axis=0) - table
     return table / table.sum(axis=1, keepdims=True), others / others.sum(axis=1, keepdims=True)
 

@@ -49,8 +49,8 @@ def plain_line(settings: Settings, verbose: int, number: int, iteration: Iterati
     if due or number in (search, total) or verbose > 1:
         # Where nobody knows how long the search will be, what comes after it is counted from its end.
         sampling = settings.stop_when_flat and number > search
-        place = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
-        print(f"{place}: {told(iteration)}", flush=True)
+        index = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
+        print(f"{index}: {told(iteration)}", flush=True)
 
 
 class Bar:

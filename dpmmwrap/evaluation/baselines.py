@@ -1,4 +1,4 @@
-"""The methods that are compared, by one interface: points, truth, settings and a seed in, a `Fit` out."""
+"""The methods that are compared, by one interface: points, truth, settings and a seed in, a `MethodFit` out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from scipy.sparse import issparse
 
 from dpmmwrap.evaluation import rivals
-from dpmmwrap.evaluation.fits import Fit, FitSettings, Method
+from dpmmwrap.evaluation.fits import FitSettings, Method, MethodFit
 from dpmmwrap.evaluation.samplers import DEFAULTS, by_default, subclusters
 from dpmmwrap.families.base import Points
 from dpmmwrap.files import InputError
@@ -80,7 +80,7 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     network = name.startswith("SubC-SplitNet") or name == "DPMM-splitnet"
     if network and settings.weights is None and weights_file() is None:
-        return f"{name} is left out: no SplitNet weights came with this installation (--weights FILE takes one's own)"
+        return f"{name} is left out: no SplitNet weights came with this installation (use --weights FILE)"
     return None
 
 
@@ -100,31 +100,23 @@ def prepare(names: Sequence[str]) -> None:
 
 
 @cache
-def warm_up(name: str, dim: int, weights: str | None) -> None:
+def warm_up(name: str, dim: int, weights: str | None, counts: bool) -> None:
     """Compile and load what a method needs, so that the first run is not slower than the others."""
-    from dpmmwrap.datasets import generate
+    from dpmmwrap.datasets import generate, generate_counts
 
-    data = generate(dim, 2, WARM_UP_POINTS, 50.0, 0)
-    METHODS[name](data.X, data.y, FitSettings(iterations=20, upper_bound=4, weights=weights), 0)
-
-
-@cache
-def warm_up_counts(name: str) -> None:
-    """The same for rows of counts."""
-    from dpmmwrap.datasets import generate_counts
-
-    data = generate_counts(WARM_UP_WORDS, 2, WARM_UP_POINTS, 0)
-    METHODS[name](data.X, data.y, FitSettings(own_rules=True), 0)
-
-
-def run_method(name: str, X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
-    """One fit on one thread, with everything compiled and loaded before."""
-    # Counts are multinomial, sparse or not.
-    if issparse(X) or name == "DPMM-multinomial":
-        warm_up_counts(name)
+    if counts:
+        words = generate_counts(WARM_UP_WORDS, 2, WARM_UP_POINTS, 0)
+        METHODS[name](words.X, words.y, FitSettings(own_rules=True), 0)
     else:
-        # What others compile is compiled for any dimension.
-        warm_up(name, X.shape[1] if name.startswith(("SubC", "DPMM")) else 2, settings.weights)
+        data = generate(dim, 2, WARM_UP_POINTS, 50.0, 0)
+        METHODS[name](data.X, data.y, FitSettings(iterations=20, upper_bound=4, weights=weights), 0)
+
+
+def run_method(name: str, X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
+    """One fit on one thread, with everything compiled and loaded before."""
+    # Counts are multinomial, sparse or not; what others compile is compiled for any dimension.
+    counts = bool(issparse(X)) or name == "DPMM-multinomial"
+    warm_up(name, X.shape[1] if name.startswith(("SubC", "DPMM")) and not counts else 2, settings.weights, counts)
     # Looked for each time, as a method may have loaded libraries.
     with find_thread_pools().limit(limits=1):
         return METHODS[name](X, truth, settings, seed)

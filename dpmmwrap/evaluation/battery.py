@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpmmwrap.evaluation.baselines import BIC, OWN_PRIOR, SILHOUETTE
-from dpmmwrap.evaluation.experiments import TABLE, Choice, Plan, all_runs, usable
+from dpmmwrap.evaluation.experiments import TABLE, Comparison, Plan, all_runs, usable
 from dpmmwrap.evaluation.samplers import DEFAULTS, FAMILIES, FIRST_CLUSTERS, STARTS
 from dpmmwrap.evaluation.sets import BatterySet, Sets
 
@@ -25,7 +25,7 @@ OF_COUNTS = (OURS, "DPMM-multinomial", "DPMM-random", "DPMM-kmeans", *FIRST_CLUS
 """Methods that take rows of counts in a sparse matrix."""
 
 
-def plan_battery(choice: Choice, found: Sets) -> Plan:
+def plan_battery(choice: Comparison, found: Sets) -> Plan:
     """Every method on every set that it can be used on, a set after the other."""
     asked = None if choice.methods is None else expanded(choice.methods)
     settings = replace(choice.settings, scale=True, own_rules=True)

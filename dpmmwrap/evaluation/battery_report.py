@@ -1,34 +1,42 @@
-"""The folder of a battery: tables, a figure, and the words around them."""
+"""The folder of a battery: tables, a figure with a dot for each set and method, and the words around them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
+
+import numpy as np
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.evaluation.baselines import BIC, OWN_PRIOR, SCALED, SILHOUETTE
+from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
+from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.describe.wording import counted
+from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OWN_PRIOR, SCALED, SILHOUETTE
 from dpmmwrap.evaluation.battery import OURS
-from dpmmwrap.evaluation.battery_figure import battery_figure
-from dpmmwrap.evaluation.battery_tables import (
+from dpmmwrap.evaluation.experiments import TABLE, Plan
+from dpmmwrap.evaluation.figures import PAGE_WIDTH, colour_of, save_both
+from dpmmwrap.evaluation.report import what_was_run
+from dpmmwrap.evaluation.rivals import LEAST_CLUSTER, POINTS_PER_COMPONENT
+from dpmmwrap.evaluation.samplers import DEFAULTS
+from dpmmwrap.evaluation.scores import (
+    CLOSE_NATS,
+    CLOSE_SHARE,
+    Ranks,
+    Score,
     behind_table,
     long_table,
+    mean_ranks,
     means_table,
     methods_in,
     published_table,
+    scores_of,
     sets_table,
 )
-from dpmmwrap.evaluation.experiments import TABLE, Plan
-from dpmmwrap.evaluation.figures import save_both
-from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
-from dpmmwrap.evaluation.report import NO_MATPLOTLIB
-from dpmmwrap.evaluation.rivals import LEAST_CLUSTER, POINTS_PER_COMPONENT
-from dpmmwrap.evaluation.samplers import DEFAULTS
-from dpmmwrap.evaluation.scores import CLOSE_NATS, CLOSE_SHARE, Score, mean_ranks, scores_of
 from dpmmwrap.evaluation.sets import Published
 from dpmmwrap.evaluation.store import Store
-from dpmmwrap.evaluation.summary import Table
 from dpmmwrap.files import write_csv
 
 ABOUT = {
@@ -42,37 +50,35 @@ ABOUT = {
 }
 
 
-class Tables(NamedTuple):
-    """What a terminal shows of a battery."""
-
-    sets: Table
-    means: Table
-
-
 def report_battery(
     folder: Path, store: Store, plan: Plan, command: str, groups: dict[str, tuple[str, ...]], published: Published
-) -> Tables:
-    """Write sets.csv, means.csv, the figure, report.html and report.md."""
+) -> tuple[Table, Table]:
+    """Write sets.csv, means.csv, the figure, report.html and report.md; the tables of sets and of means."""
     scores = scores_of(store.finished(TABLE), store.kept(), groups)
     ranks = mean_ranks(scores)
     means, sets = means_table(scores, ranks), sets_table(scores)
-    write_scores(folder / "sets.csv", scores)
-    write_table(folder / "means.csv", means)
+    rows = [asdict(entry) for entry in scores]
+    write_csv(folder / "sets.csv", {field.name: [row[field.name] for row in rows] for field in fields(Score)})
+    write_csv(folder / "means.csv", dict(zip(means.header, zip(*means.lines, strict=True), strict=True)))
     words = ["Mean over the sets of a battery of each method's ARI, which is the median of its runs on a set."]
     sections = [about(plan, scores), Section("Batteries", words, means)]
     if plotting.available():
         file = save_both(folder, "battery", battery_figure(scores, ranks))
         caption = "ARI by set and method, and mean ranks. Hollow dots are told the number of classes."
         sections[1].pictures.append(Picture(file, caption))
-    sections += where_behind(scores)
-    sections += beside_published(scores, published)
-    sections.append(Section("Sets", ["ARI and, in brackets, the number of clusters found."], sets))
-    sections.append(
-        Section("Sets and methods", [MEASURES, *posterior_words(scores), *problems(scores)], long_table(scores))
-    )
+    behind = [f"Where another method's ARI is furthest above that of {OURS}."]
+    beside = ["Scores from index.csv, on all points of a set and as others have scaled them."]
+    problems = [f"{entry.method} gave up on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
+    more = [
+        Section(f"Where {OURS} is behind", behind, behind_table(scores)),
+        Section("Beside published scores", beside, published_table(scores, published)),
+        Section("Sets", ["ARI and, in brackets, the number of clusters found."], sets),
+        Section("Sets and methods", [MEASURES, *posterior_words(scores), *problems], long_table(scores)),
+    ]
+    sections += [section for section in more if section.table is not None]
     count = len({entry.data for entry in scores})
-    write_report(folder, Report(f"A battery of {plotting.counted(count, 'set')}", command, sections))
-    return Tables(sets, means)
+    write_sections(folder, f"A battery of {counted(count, 'set')}", command, sections)
+    return sets, means
 
 
 MEASURES = (
@@ -86,9 +92,7 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
     """What was run, on what, and what could not be."""
     methods = methods_in(scores)
     runs = max(entry.runs for entry in scores)
-    words = [
-        f"{plotting.counted(runs, 'run')} of each method on each set{'' if runs == 1 else '; medians are reported'}."
-    ]
+    words = [f"{counted(runs, 'run')} of each method on each set{'' if runs == 1 else '; medians are reported'}."]
     words += [ABOUT[name] for name in dict.fromkeys(OURS if name in DEFAULTS else name for name in methods)]
     scaled = [name for name in methods if name in SCALED]
     if scaled:
@@ -96,31 +100,10 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
     if OWN_PRIOR in methods:
         most = plan.runs[0].settings.upper_bound
         words.append(f"DPGMM may use up to {most} clusters, and no more than one for {POINTS_PER_COMPONENT} points.")
-    words += sample_words(scores)
-    missing = [] if plotting.available() else [NO_MATPLOTLIB]
-    return Section("What was run", [*words, *(f"{note}." for note in plan.notes), *missing])
-
-
-def sample_words(scores: Sequence[Score]) -> list[str]:
-    """Which sets were too large."""
-    cut = {
-        entry.data: f"{entry.data} ({entry.points:,} of {entry.total:,})"
-        for entry in scores
-        if entry.points < entry.total
-    }
-    return [f"A random sample, always the same one, of the points of: {', '.join(cut.values())}."] if cut else []
-
-
-def where_behind(scores: Sequence[Score]) -> list[Section]:
-    table = behind_table(scores)
-    words = [f"Where another method's ARI is furthest above that of {OURS}."]
-    return [] if table is None else [Section(f"Where {OURS} is behind", words, table)]
-
-
-def beside_published(scores: Sequence[Score], published: Published) -> list[Section]:
-    table = published_table(scores, published)
-    words = ["Scores from index.csv, on all points of a set and as others have scaled them."]
-    return [] if table is None else [Section("Beside published scores", words, table)]
+    cut = {e.data: f"{e.data} ({e.points:,} of {e.total:,})" for e in scores if e.points < e.total}
+    if cut:
+        words.append(f"A random sample, always the same one, of the points of: {', '.join(cut.values())}.")
+    return what_was_run(plan, words)
 
 
 def posterior_words(scores: Sequence[Score]) -> list[str]:
@@ -130,18 +113,87 @@ def posterior_words(scores: Sequence[Score]) -> list[str]:
         return []
     close, runs = sum(entry.close for entry in ours), sum(entry.runs for entry in ours)
     near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best one known"
-    return [f"{close} of {plotting.counted(runs, 'run')} of {OURS} end {near}."]
+    return [f"{close} of {counted(runs, 'run')} of {OURS} end {near}."]
 
 
-def problems(scores: Sequence[Score]) -> list[str]:
-    return [f"{entry.method} gave up on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
+LINE = 0.2
+"""Inches of a set."""
+SPREAD = 0.3
+"""Methods lie a little above one another within the line of a set, or equal ones would hide each other."""
+RANK_LINE = 0.24
+"""Inches of a method among the ranks."""
+OUR_MARKERS = "osD^vP*X<>h"
+"""Our variants have one colour, and each a shape of its own."""
 
 
-def write_scores(path: Path, scores: Sequence[Score]) -> None:
-    """A row per set and method."""
-    rows = [asdict(entry) for entry in scores]
-    write_csv(path, {field.name: [row[field.name] for row in rows] for field in fields(Score)})
+def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
+    """Above, the mean rank of each method; below, ARI by set, the batteries one below the other."""
+    methods = methods_in(scores)
+    sets = list(dict.fromkeys((entry.battery, entry.data) for entry in sorted(scores, key=battery_order(scores))))
+    heights = [RANK_LINE * max(len(ranks.by_method), 1) + 0.5, LINE * len(sets) + 0.5]
+    with new_figure(PAGE_WIDTH, sum(heights) + 0.6) as figure:
+        above, below = figure.subplots(2, 1, height_ratios=heights)
+        draw_ranks(above, ranks)
+        draw_sets(below, scores, sets, methods)
+        marks = [below.plot([], [], label=told(name), **look(name))[0] for name in methods]
+        figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)), fontsize=8)
+    return figure
 
 
-def write_table(path: Path, table: Table) -> None:
-    write_csv(path, {name: [line[place] for line in table.lines] for place, name in enumerate(table.header)})
+def battery_order(scores: Sequence[Score]) -> Any:
+    """Sets of one battery together, batteries in the order of their first set."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(entry.battery for entry in scores))}
+    return lambda entry: order[entry.battery]
+
+
+def told(name: str) -> str:
+    return f"{name}, given K" if name in GIVEN_K else name
+
+
+def look(name: str) -> dict[str, Any]:
+    """The dot of a method: ours are blue, those that are told the number of clusters are hollow."""
+    ours = name in DEFAULTS
+    colour = colour_of("DPMM") if ours else colour_of(name)
+    marker = OUR_MARKERS[list(DEFAULTS).index(name) % len(OUR_MARKERS)] if ours else "o"
+    return {
+        "color": colour,
+        "marker": marker,
+        "markersize": 5.5 if name == "DPMM" else 4,
+        "markerfacecolor": "none" if name in GIVEN_K else colour,
+        "linestyle": "none",
+        "zorder": 4 if ours else 3,
+        "alpha": 0.9,
+    }
+
+
+def draw_ranks(axes: Any, ranks: Ranks) -> None:
+    """The best method on top."""
+    ordered = sorted(ranks.by_method.items(), key=lambda item: item[1])
+    for place, (name, rank) in enumerate(ordered):
+        axes.plot([1, rank], [place, place], color=FAINT, linewidth=1, zorder=1)
+        axes.plot(rank, place, **look(name))
+        axes.annotate(f"{rank:.2f}", (rank, place), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(range(len(ordered)), [told(name) for name, _ in ordered], fontsize=8)
+    axes.set_ylim(len(ordered) - 0.4, -0.6)
+    axes.set_xlim(1, max(len(ordered), 2) + 0.3)
+    if ordered:
+        axes.set_title(f"Mean rank by ARI over {ranks.sets} sets; 1 is best", fontsize=9)
+    else:
+        axes.set_visible(False)
+
+
+def draw_sets(axes: Any, scores: Sequence[Score], sets: Sequence[tuple[str, str]], methods: Sequence[str]) -> None:
+    places = {data: place for place, (_, data) in enumerate(sets)}
+    for name, offset in zip(methods, np.linspace(-SPREAD, SPREAD, len(methods)), strict=True):
+        own = [entry for entry in scores if entry.method == name and not math.isnan(entry.ari)]
+        axes.plot([entry.ari for entry in own], [places[entry.data] + offset for entry in own], **look(name))
+    for place in range(1, len(sets)):
+        same = sets[place][0] == sets[place - 1][0]
+        axes.axhline(place - 0.5, color=FAINT if same else INK, linewidth=0.3 if same else 0.6, zorder=1)
+    lowest = min((entry.ari for entry in scores if not math.isnan(entry.ari)), default=0.0)
+    axes.set_xlim(min(-0.03, lowest - 0.03), 1.03)
+    axes.set_yticks(range(len(sets)), [data for _, data in sets], fontsize=7)
+    axes.set_ylim(len(sets) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("ARI")
+    axes.set_title("Each dot is the median of a method's runs on a set", fontsize=9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from dpmmwrap import __version__
 from dpmmwrap.backends import julia
+from dpmmwrap.describe.facts import agreement
 from dpmmwrap.evaluation.baselines import (
     METHODS,
     OUR_PRIOR,
@@ -27,8 +29,7 @@ from dpmmwrap.evaluation.baselines import (
     run_method,
     weights_file,
 )
-from dpmmwrap.evaluation.fits import Fit, FitSettings
-from dpmmwrap.evaluation.metrics import iterations_until_settled
+from dpmmwrap.evaluation.fits import FitSettings, MethodFit, iterations_until_settled
 from dpmmwrap.evaluation.sets import fingerprint
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, default_spread, load
 from dpmmwrap.files import InputError
@@ -116,20 +117,17 @@ def execute(run: Run) -> Outcome:
     return Outcome(measure(fit, truth), {**fit.trace, "labels": fit.labels.astype(np.int32)})
 
 
-def measure(fit: Fit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
+def measure(fit: MethodFit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Against the points whose class is known. Noise is no cluster, but its points are compared as one."""
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-    known = truth >= 0
-    labels, classes = fit.labels[known], truth[known]
+    found = agreement(truth, fit.labels)
     clusters = len(np.unique(fit.labels[fit.labels >= 0]))
     posterior = fit.trace.get("log_posterior")
     return {
         "n_clusters": clusters,
-        "k_error": abs(clusters - len(np.unique(classes))),
-        "nmi": float(normalized_mutual_info_score(classes, labels)),
-        "ari": float(adjusted_rand_score(classes, labels)),
-        "groups_ari": math.nan if fit.groups is None else float(adjusted_rand_score(classes, fit.groups[known])),
+        "k_error": abs(clusters - found["true_clusters"]),
+        "nmi": found["nmi"],
+        "ari": found["ari"],
+        "groups_ari": math.nan if fit.groups is None else agreement(truth, fit.groups)["ari"],
         "log_posterior": fit.log_posterior,
         "model": fit.model,
         "seconds": fit.seconds,
@@ -149,7 +147,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Comparison:
     """What the experiments have in common."""
 
     methods: tuple[str, ...] | None
@@ -162,7 +160,7 @@ class Choice:
 
 
 def usable(
-    choice: Choice, dims: Sequence[int], default: Sequence[str], among: Sequence[str] = tuple(METHODS)
+    choice: Comparison, dims: Sequence[int], default: Sequence[str], among: Sequence[str] = tuple(METHODS)
 ) -> tuple[list[str], list[str]]:
     """The methods that can run here, and a sentence for each that cannot."""
     names = list(default) if choice.methods is None else find_methods(choice.methods, among)
@@ -178,7 +176,7 @@ def usable(
 
 
 def plan_synthetic(
-    choice: Choice,
+    choice: Comparison,
     dim: int,
     clusters: Sequence[int],
     points: int,
@@ -187,42 +185,47 @@ def plan_synthetic(
     qualitative_runs: int,
 ) -> Plan:
     """The paper's boxplots; and many runs on the first data set of each number of clusters."""
-    names, notes = usable(choice, [dim], list(PAPER_METHODS))
-    prints = weight_prints(choice.settings, [dim], names)
+    plan = plan_mixtures("synthetic", choice, list(PAPER_METHODS), [dim], clusters, points, datasets, spread)
     watched = replace(choice, settings=replace(choice.settings, watch=True), runs=qualitative_runs)
-    runs: list[Run] = []
-    for number in range(datasets):
-        for count in clusters:
-            source = synthetic_source(dim, count, points, spread, choice.seed + number)
-            runs += all_runs("synthetic", TABLE, source, names, choice, prints)
-    for count in clusters:
-        source = synthetic_source(dim, count, points, spread, choice.seed)
-        starts = [name for name in names if name in SUBC]
-        runs += all_runs("synthetic", QUALITATIVE, source, starts, watched, prints)
-    return Plan(runs, notes)
+    sources = [synthetic_source(dim, count, points, spread, choice.seed) for count in clusters]
+    starts = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SUBC]
+    prints = weight_prints(choice.settings, [dim], starts)
+    drawn = [run for source in sources for run in all_runs("synthetic", QUALITATIVE, source, starts, watched, prints)]
+    return replace(plan, runs=[*plan.runs, *drawn])
 
 
 def plan_failure_modes(
-    choice: Choice,
+    choice: Comparison, dims: Sequence[int], clusters: Sequence[int], points: int, datasets: int, spread: float | None
+) -> Plan:
+    """Ever more clusters in the same space, in several dimensions."""
+    methods = ("SubC-Random", "SubC-SplitNet")
+    return plan_mixtures("failure-modes", choice, methods, dims, clusters, points, datasets, spread)
+
+
+def plan_mixtures(
+    experiment: str,
+    choice: Comparison,
+    default: Sequence[str],
     dims: Sequence[int],
     clusters: Sequence[int],
     points: int,
     datasets: int,
     spread: float | None,
 ) -> Plan:
-    """Ever more clusters in the same space, in several dimensions."""
-    names, notes = usable(choice, dims, ("SubC-Random", "SubC-SplitNet"))
+    """Methods on mixtures drawn at random."""
+    names, notes = usable(choice, dims, default)
     prints = weight_prints(choice.settings, dims, names)
-    runs: list[Run] = []
-    for number in range(datasets):
-        for dim in dims:
-            for count in clusters:
-                source = synthetic_source(dim, count, points, spread, choice.seed + number)
-                runs += all_runs("failure-modes", TABLE, source, names, choice, prints)
+    runs = [
+        run
+        for number, dim, count in product(range(datasets), dims, clusters)
+        for run in all_runs(
+            experiment, TABLE, synthetic_source(dim, count, points, spread, choice.seed + number), names, choice, prints
+        )
+    ]
     return Plan(runs, notes)
 
 
-def plan_data(choice: Choice, source: FromFile) -> Plan:
+def plan_data(choice: Comparison, source: FromFile) -> Plan:
     """The paper's methods and DPGMM with its own prior, many times, on the points of one file.
 
     Methods that depend on units get columns of variance one; principal components have one unit, and stay.
@@ -240,7 +243,7 @@ def synthetic_source(dim: int, clusters: int, points: int, spread: float | None,
 
 
 def all_runs(
-    experiment: str, part: str, source: Source, names: Sequence[str], choice: Choice, prints: dict[int, str]
+    experiment: str, part: str, source: Source, names: Sequence[str], choice: Comparison, prints: dict[int, str]
 ) -> Iterator[Run]:
     for name in names:
         weights = prints.get(source.dim, "") if name.startswith("SubC-SplitNet") else ""

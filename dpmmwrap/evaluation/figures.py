@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmmwrap.describe.plotting import (
-    COLOURS,
-    FAINT,
-    INK,
-    counted,
-    matched,
-    middles_of,
-    new_figure,
-    number_ticks,
-    projection,
-    save_figure,
-    some_rows,
-    spread_colours,
-    style,
-)
+from dpmmwrap.describe.plotting.clusters import matched, middles_of, some_rows, spread_colours
+from dpmmwrap.describe.plotting.projections import projection
+from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, new_figure, number_ticks, save_figure
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
 from dpmmwrap.evaluation.experiments import Row
+from dpmmwrap.evaluation.fits import numbered
 from dpmmwrap.evaluation.summary import distinct, select, values
 from dpmmwrap.files import write_atomically
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
@@ -55,8 +45,8 @@ SHOWN = 5_000
 """Points in each of several scatter plots."""
 
 
-def save_both(folder: Path, name: str, figure: Figure) -> str:
-    """As name.png and name.svg; returns the former."""
+def save_both(folder: Path, name: str, figure: Figure) -> Path:
+    """As name.png and name.svg; the path of the former."""
     import matplotlib
 
     save_figure(folder / f"{name}.png", figure)
@@ -65,40 +55,35 @@ def save_both(folder: Path, name: str, figure: Figure) -> str:
         write_atomically(
             folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None})
         )
-    return f"{name}.png"
+    return folder / f"{name}.png"
 
 
-def colour_legend(figure: Figure, colours: dict[str, str], hatched: Collection[str] = ()) -> None:
-    """What each colour stands for, above all panels."""
+def method_legend(figure: Figure, methods: Sequence[str]) -> None:
+    """What each colour stands for, above all panels; samplers on Julia are hatched."""
     from matplotlib.patches import Patch
 
     marks = [
-        Patch(facecolor=colour, alpha=0.7, label=name, hatch="////" if name in hatched else None)
-        for name, colour in colours.items()
+        Patch(facecolor=colour_of(name), alpha=0.7, label=name, hatch="////" if name.endswith(JULIA) else None)
+        for name in methods
     ]
     figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
 
 
 def boxes_figure(rows: Sequence[Row]) -> Figure:
     """K, NMI and ARI by method and number of true clusters, one above the other."""
-    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
-    methods = [str(name) for name in distinct(rows, "method")]
+    methods = distinct(rows, "method")
     panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
-    with style():
-        figure = new_figure(PAGE_WIDTH, 8.2)
+    with new_figure(PAGE_WIDTH, 8.2) as figure:
         axes = figure.subplots(3, 1, sharex=True)
         for panel, (heading, column) in zip(axes, panels, strict=True):
-            shown = [name for name in methods if column != "n_clusters" or name not in GIVEN_K]
-            draw_groups(panel, rows, groups, methods, shown, column)
+            draw_groups(panel, rows, column, without=GIVEN_K if column == "n_clusters" else ())
             panel.set_ylabel(heading)
             if column != "n_clusters":
                 panel.set_ylim(top=1.02)
-        for place, count in enumerate(groups):
-            axes[0].plot([place - 0.45, place + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
-        if set(methods) & set(GIVEN_K):
-            axes[0].set_title("Dashes: the truth. EM-GMM and K-means are given it.", fontsize=9)
-        else:
-            axes[0].set_title("Dashes: the truth.", fontsize=9)
+        for index, count in enumerate(sorted(distinct(rows, "clusters"))):
+            axes[0].plot([index - 0.45, index + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
+        given = " EM-GMM and K-means are given it." if set(methods) & set(GIVEN_K) else ""
+        axes[0].set_title(f"Dashes: the truth.{given}", fontsize=9)
         widen(axes[0])
         for panel in axes:
             number_ticks(panel.yaxis, whole=panel is axes[0])
@@ -116,37 +101,27 @@ def widen(axes: Axes) -> None:
 
 def times_figure(rows: Sequence[Row], column: str = "cpu_seconds") -> Figure:
     """Processor time by method and number of true clusters."""
-    groups = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
-    methods = [str(name) for name in distinct(rows, "method")]
-    with style():
-        figure = new_figure(PAGE_WIDTH, 3.6)
+    with new_figure(PAGE_WIDTH, 3.6) as figure:
         axes = figure.subplots()
-        draw_groups(axes, rows, groups, methods, methods, column)
+        draw_groups(axes, rows, column)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
         axes.set_ylabel("processor seconds, one thread")
         axes.set_xlabel("true clusters")
-        method_legend(figure, methods)
+        method_legend(figure, distinct(rows, "method"))
     return figure
 
 
-def draw_groups(
-    axes: Axes,
-    rows: Sequence[Row],
-    groups: Sequence[Any],
-    methods: Sequence[str],
-    shown: Sequence[str],
-    column: str,
-) -> None:
+def draw_groups(axes: Axes, rows: Sequence[Row], column: str, without: Sequence[str] = ()) -> None:
     """A box per method within each group of data sets, and the runs themselves as dots."""
+    groups, methods = sorted(distinct(rows, "clusters")), distinct(rows, "method")
     step = 0.9 / len(methods)
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         for number, method in enumerate(methods):
             numbers = values(select(rows, clusters=group, method=method), column)
-            if method not in shown or not numbers:
-                continue
-            centre = place + (number - (len(methods) - 1) / 2) * step
-            draw_box(axes, numbers, centre, 0.8 * step, method)
+            if numbers and method not in without:
+                centre = index + (number - (len(methods) - 1) / 2) * step
+                draw_box(axes, numbers, centre, 0.8 * step, method)
     axes.set_xticks(range(len(groups)), [str(group) for group in groups])
     for edge in range(1, len(groups)):
         axes.axvline(edge - 0.5, color=FAINT, linewidth=0.6)
@@ -177,14 +152,8 @@ def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, 
 
 
 def colour_of(method: str) -> str:
-    """Of a method, or of the one that it is a variant of."""
+    """The colour of a method, or of the one that it is a variant of."""
     return METHOD_COLOURS.get(method) or METHOD_COLOURS.get(method.split(" (", maxsplit=1)[0], INK)
-
-
-def method_legend(figure: Figure, methods: Sequence[str]) -> None:
-    colour_legend(
-        figure, {name: colour_of(name) for name in methods}, [name for name in methods if name.endswith(JULIA)]
-    )
 
 
 Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
@@ -194,8 +163,7 @@ Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
 def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
     """K, log posterior, NMI and ARI along the iterations: the median of the runs, and all of them as a band."""
     panels = [("clusters", "n_clusters"), ("log posterior", "log_posterior"), ("NMI", "nmi"), ("ARI", "ari")]
-    with style():
-        figure = new_figure(PAGE_WIDTH, 5.4)
+    with new_figure(PAGE_WIDTH, 5.4) as figure:
         grid = figure.subplots(2, 2, sharex=True)
         for axes, (heading, column) in zip(grid.ravel(), panels, strict=True):
             for method, runs in traces.items():
@@ -237,17 +205,16 @@ def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int 
     points = np.asarray(X[rows], dtype=np.float64)
     seen = projection(points, standardised=True)
     flat = seen.flat(points)
-    numbered = {title: from_zero(labels)[rows] for title, labels in labellings.items()}
-    reference = next(iter(numbered.values()))
+    shown = {title: numbered(np.asarray(labels))[rows] for title, labels in labellings.items()}
+    reference = next(iter(shown.values()))
     palette = spread_colours(means_of(flat, reference))
     columns = 2
     lines = -(-len(labellings) // columns)
-    with style():
-        figure = new_figure(PAGE_WIDTH, 0.3 + 2.9 * lines)
+    with new_figure(PAGE_WIDTH, 0.3 + 2.9 * lines) as figure:
         grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
         for axes in grid.ravel()[len(labellings) :]:
             axes.set_visible(False)
-        for axes, (title, numbers) in zip(grid.ravel(), numbered.items(), strict=False):
+        for axes, (title, numbers) in zip(grid.ravel(), shown.items(), strict=False):
             same = {one: palette[other] for one, other in matched(numbers, reference).items()}
             draw_labelled(axes, flat, numbers, same)
             axes.set_title(title, fontsize=9)
@@ -255,14 +222,6 @@ def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int 
         figure.supxlabel(seen.names[0].replace(" (", "\n(", 1), fontsize=9)
         figure.supylabel(seen.names[1].replace(" (", "\n(", 1), fontsize=9)
     return figure
-
-
-def from_zero(labels: IntArray) -> IntArray:
-    """Labels counted from 0, and -1 where they are negative: outliers are no cluster."""
-    labels = np.asarray(labels)
-    numbers = np.full(labels.shape, -1)
-    numbers[labels >= 0] = np.unique(labels[labels >= 0], return_inverse=True)[1]
-    return numbers
 
 
 def means_of(flat: Float64Array, labels: IntArray) -> Float64Array:
@@ -281,11 +240,10 @@ def draw_labelled(
 
 def failure_figure(rows: Sequence[Row]) -> Figure:
     """K, NMI and ARI against the number of true clusters: a row of panels per start, a line per dimension."""
-    methods = [str(name) for name in distinct(rows, "method")]
-    dims = sorted(distinct(rows, "dim"))  # type: ignore[type-var]
+    methods = distinct(rows, "method")
+    dims = sorted(distinct(rows, "dim"))
     panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
-    with style():
-        figure = new_figure(PAGE_WIDTH, 0.6 + 2.2 * len(methods))
+    with new_figure(PAGE_WIDTH, 0.6 + 2.2 * len(methods)) as figure:
         grid = figure.subplots(len(methods), 3, sharex=True, sharey="col", squeeze=False)
         for line, method in zip(grid, methods, strict=True):
             for axes, (heading, column) in zip(line, panels, strict=True):
@@ -307,7 +265,7 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
 
 def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: int, name: str) -> None:
     """Mean ± standard deviation over data sets."""
-    counts = sorted(distinct(rows, "clusters"))  # type: ignore[type-var]
+    counts = sorted(distinct(rows, "clusters"))
     found = [values(select(rows, clusters=count), column) for count in counts]
     means, deviations = [np.mean(numbers) for numbers in found], [np.std(numbers) for numbers in found]
     axes.errorbar(
@@ -336,8 +294,7 @@ class SplitExample:
 def splits_figure(examples: Sequence[SplitExample]) -> Figure:
     """A line of panels per example: the truth, and what each start makes of it."""
     columns = len(examples[0].labellings)
-    with style():
-        figure = new_figure(PAGE_WIDTH, 1.9 * len(examples))
+    with new_figure(PAGE_WIDTH, 1.9 * len(examples)) as figure:
         grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
         for line, example in zip(grid, examples, strict=True):
             points = np.asarray(example.X, dtype=np.float64)

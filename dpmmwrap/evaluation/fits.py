@@ -1,4 +1,4 @@
-"""What a method is told and what it tells: settings in, a `Fit` out, timed."""
+"""What a method is told and what it tells: settings in, a timed `MethodFit` out; how good it is under the model."""
 
 from __future__ import annotations
 
@@ -10,10 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.evaluation.metrics import log_posterior
-from dpmmwrap.families.base import Points
+from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.sampler.stopping import GREEDY_STEPS
+
+
+def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> float:
+    """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
+    statistics = prior.statistics(X, np.unique(labels, return_inverse=True)[1])
+    return DirichletProcess(alpha).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
+
+
+def classes_in(truth: IntArray) -> int:
+    """How many classes the labelled points have."""
+    return len(np.unique(truth[truth >= 0]))
+
+
+def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
+    """The first iteration (from 1) after which all values stay within 1% of the last one.
+
+    The greedy steps at the end of a search rise above all that it has sampled, and do not count.
+    """
+    values = values[:-GREEDY_STEPS] if len(values) > 2 * GREEDY_STEPS else values
+    far = np.abs(values - values[-1]) > share * abs(values[-1])
+    return int(np.flatnonzero(far)[-1]) + 2 if far.any() else 1
 
 
 @dataclass(frozen=True)
@@ -24,7 +46,7 @@ class FitSettings:
     iterations: int = 200
     prior: str = "data"
     init_clusters: int | str = 1
-    """Of the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
+    """For the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
     upper_bound: int = 100
     """On the number of clusters, for DPGMM."""
     weights: str | None = None
@@ -44,7 +66,7 @@ class FitSettings:
 
 
 @dataclass(frozen=True)
-class Fit:
+class MethodFit:
     """What a method made of a data set."""
 
     labels: IntArray
@@ -65,7 +87,7 @@ class Fit:
     """Labels at the suggested cut of a tree of groups, where there is one."""
 
 
-Method = Callable[[Points, IntArray, FitSettings, int], Fit]
+Method = Callable[[Points, IntArray, FitSettings, int], MethodFit]
 """Points, truth (-1 where it is not known), settings and a seed in."""
 
 
@@ -90,11 +112,11 @@ def finish(
     clock: Clock,
     iterations: int,
     trace: dict[str, Float64Array] | None = None,
-) -> Fit:
+) -> MethodFit:
     """A method's labels, numbered from 0, and their log posterior under the settings' model. O(N D^2)."""
     numbers = numbered(np.asarray(labels))
     reached = math.nan if settings.own_rules else log_posterior(X, numbers, settings.alpha, settings.niw(X))
-    return Fit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
+    return MethodFit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
 
 
 def numbered(labels: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.files import Data, InputError, check_labels, check_points, read_arrays, read_labels
 from dpmmwrap.files.problems import explained
-from dpmmwrap.numerics.arrays import Float32Array, IntArray
+from dpmmwrap.numerics.arrays import IntArray
 
 OPENML = {"mnist": "mnist_784", "fashion-mnist": "Fashion-MNIST"}
 TEST_IMAGES = 10_000
@@ -39,7 +39,7 @@ def read_images(source: str) -> Data:
 
 def read_truth(path: Path, n: int) -> IntArray:
     """The labels of a file of their own."""
-    return read_idx_labels(path, n) if is_idx(path) else read_labels(path, n)
+    return check_labels(read_idx(path).astype(np.int64), n, str(path)) if is_idx(path) else read_labels(path, n)
 
 
 def fetch_images(name: str) -> Data:
@@ -81,10 +81,6 @@ def read_idx(path: Path) -> np.ndarray[Any, Any]:
     return np.frombuffer(content, kind, offset=start).reshape(shape)
 
 
-def read_idx_labels(path: Path, n: int) -> IntArray:
-    return check_labels(read_idx(path).astype(np.int64), n, str(path))
-
-
 def is_keras(path: Path) -> bool:
     """Keras keeps mnist.npz as x_train, y_train, x_test, y_test."""
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
@@ -104,16 +100,3 @@ def flat(images: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Images as rows, pixels from 0 to 1."""
     rows = images.reshape(len(images), -1)
     return rows.astype(np.float32) / 255 if rows.dtype.kind == "u" else rows
-
-
-def project(X: np.ndarray[Any, Any], components: int) -> Float32Array:
-    """On that many principal components of these points; as they are if there are no more features, or for 0."""
-    if components == 0 or X.shape[1] <= components:
-        return np.ascontiguousarray(X, dtype=np.float32)
-    if len(X) < components:
-        raise InputError(f"{components} principal components need at least as many points, not {len(X)}")
-    from sklearn.decomposition import PCA
-
-    # The exact solver: the same components whatever the seed.
-    rows = PCA(components, svd_solver="full").fit_transform(X.astype(np.float64))
-    return np.ascontiguousarray(rows, dtype=np.float32)

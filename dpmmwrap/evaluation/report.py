@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from dpmmwrap.describe import plotting
+from dpmmwrap.describe.report.sections import Picture, Section, write_sections
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED, SUBC
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
 from dpmmwrap.evaluation.fits import FitSettings
-from dpmmwrap.evaluation.pages import Picture, Report, Section, write_report
 from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, load
 from dpmmwrap.evaluation.store import Store
-from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, select, worst_gap
+from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, select, worst_gap
 
 NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
 MEASURES = (
@@ -40,7 +41,7 @@ def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> No
         sections[1].pictures.extend(table_pictures(folder, rows))
         sections += qualitative_sections(folder, store)
     title = f"Synthetic data in {source.dim} dimensions"
-    write_report(folder, Report(title, command, sections))
+    write_sections(folder, title, command, sections)
 
 
 def report_failure_modes(folder: Path, store: Store, plan: Plan, command: str) -> None:
@@ -57,7 +58,7 @@ def report_failure_modes(folder: Path, store: Store, plan: Plan, command: str) -
         file = figures.save_both(folder, "failure-modes", figures.failure_figure(rows))
         caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
         sections[1].pictures.append(Picture(file, caption))
-    write_report(folder, Report("Where starts fail", command, sections))
+    write_sections(folder, "Where starts fail", command, sections)
 
 
 def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str | None) -> None:
@@ -72,18 +73,20 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
     sections = [about(plan, words), table_section(rows, [], [])]
     if paper is not None:
         said = [f"The paper's numbers for {paper}, on its own features and with its own prior."]
-        sections.append(Section("Beside the paper", said, beside_the_paper(rows, PAPER[paper])))
+        sections.append(Section("Beside the paper", said, beside_the_paper(rows, paper_rows(paper))))
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
-    write_report(folder, Report(f"Methods on {source.name}", command, sections))
+    write_sections(folder, f"Methods on {source.name}", command, sections)
+
+
+def what_was_run(plan: Plan, words: list[str]) -> Section:
+    """The first section: what was run, and what could not be."""
+    missing = [] if plotting.available() else [NO_MATPLOTLIB]
+    return Section("What was run", [*words, *(f"{note}." for note in plan.notes), *missing])
 
 
 def about(plan: Plan, words: list[str]) -> Section:
-    """What was run, with which settings, and what could not be."""
-    settings = plan.runs[0].settings
-    missing = [] if plotting.available() else [NO_MATPLOTLIB]
-    notes = [f"{note}." for note in plan.notes]
-    return Section("What was run", [*words, settings_words(settings, plan.runs), *notes, *missing])
+    return what_was_run(plan, [*words, settings_words(plan.runs[0].settings, plan.runs)])
 
 
 def units_words(plan: Plan) -> list[str]:
@@ -97,11 +100,11 @@ def units_words(plan: Plan) -> list[str]:
 
 
 def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
-    first = "one cluster, as in the paper" if settings.init_clusters == 1 else f"{settings.init_clusters} clusters"
-    if settings.init_clusters == "many":
-        first = "many clusters, which then merge"
-    if settings.init_clusters == "auto":
-        first = "one cluster, those on Julia with many, which then merge"
+    first = {
+        1: "one cluster, as in the paper",
+        "many": "many clusters, which then merge",
+        "auto": "one cluster, those on Julia with many, which then merge",
+    }.get(settings.init_clusters, f"{settings.init_clusters} clusters")
     words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
     words.append(f"the SubC samplers begin with {first}.")
     methods = {run.method for run in runs}
@@ -180,10 +183,10 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
 
 def scatter(folder: Path, clusters: int, source: Source, firsts: dict[str, np.ndarray], rows: Sequence[Row]) -> Picture:
     X, truth = load(source)
-    labellings = {f"Truth: {plotting.counted(len(np.unique(truth)), 'cluster')}": truth}
+    labellings = {f"Truth: {counted(len(np.unique(truth)), 'cluster')}": truth}
     for name, labels in firsts.items():
         row = select(rows, method=name)[0]
-        found = plotting.counted(int(row["n_clusters"]), "cluster")
+        found = counted(int(row["n_clusters"]), "cluster")
         labellings[f"{name}: {found}, NMI {row['nmi']:.2f}"] = labels
     file = figures.save_both(folder, f"scatter-k{clusters}", figures.scatter_figure(X, labellings))
     return Picture(file, "The truth, and the first run of each start.")

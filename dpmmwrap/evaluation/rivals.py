@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, finish
-from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit, classes_in, finish
 from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
@@ -32,11 +31,11 @@ LEAST_CLUSTER = 10
 DPGMM_ITERATIONS = 1_000
 """At most: by then its own stopping rule has ended it."""
 POINTS_PER_COMPONENT = 20
-"""DPGMM with its own prior begins with at most a component for so many points: with as many components as points it
-stays where k-means begins it."""
+"""DPGMM with its own prior begins with at most one component for this number of points: with as many components as
+points it stays where k-means begins it."""
 
 
-def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's Dirichlet process mixture: the same model and prior, by variational inference."""
     from sklearn.mixture import BayesianGaussianMixture
 
@@ -56,7 +55,7 @@ def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) ->
     return timed(model, X, X.astype(np.float64), settings)
 
 
-def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's Dirichlet process mixture with its own default prior, until its own stopping rule ends it."""
     from sklearn.mixture import BayesianGaussianMixture
 
@@ -65,7 +64,7 @@ def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> F
     return timed(model, X, in_one_unit(X, settings), settings)
 
 
-def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's Gaussian mixture with full covariances, given the true number of clusters; units as they are."""
     from sklearn.mixture import GaussianMixture
 
@@ -74,7 +73,7 @@ def expectation_maximisation(X: Points, truth: IntArray, settings: FitSettings, 
     return timed(model, X, X.astype(np.float64), settings)
 
 
-def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's k-means, given the true number of clusters."""
     from sklearn.cluster import KMeans
 
@@ -83,34 +82,34 @@ def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
     return timed(model, X, in_one_unit(X, settings), settings)
 
 
-def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> Fit:
+def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> MethodFit:
     """Fit one of scikit-learn's estimators. In double precision: in single its covariances may fail to factorise."""
     with quiet(), Clock() as clock:
         labels = model.fit_predict(points)
     return finish(X, labels, settings, clock, int(getattr(model, "n_iter_", 1)))
 
 
-class Tried(NamedTuple):
+class Clustering(NamedTuple):
     """A clustering with some number of clusters, and how good its criterion finds it."""
 
     labels: IntArray
     value: float
 
 
-def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """k-means with the number of clusters, of a grid, that has the highest mean silhouette."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
     points = in_one_unit(X, settings)
     n = points.shape[0]
-    tried: list[Tried] = []
+    tried: list[Clustering] = []
     with quiet(), Clock() as clock:
         for count in cluster_grid(min(MOST_CLUSTERS, n - 1)):
             labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
             # The same sample each time, and with fewer clusters than points.
             value = silhouette_score(points, labels, sample_size=min(n, SILHOUETTE_SAMPLE), random_state=seed)
-            tried.append(Tried(labels, float(value)))
+            tried.append(Clustering(labels, float(value)))
     return finish(X, best(tried).labels, settings, clock, len(tried))
 
 
@@ -122,21 +121,21 @@ def cluster_grid(most: int) -> Iterator[int]:
         count = count + 1 if count < 20 else count + count // 8
 
 
-def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
     points = in_one_unit(X, settings)
-    tried: list[Tried] = []
+    tried: list[Clustering] = []
     with quiet(), Clock() as clock:
         for kind in ("full", "diag"):
             tried += by_information(points, kind, seed)
     return finish(X, best(tried).labels, settings, clock, len(tried))
 
 
-def by_information(points: Float64Array, kind: str, seed: int) -> list[Tried]:
+def by_information(points: Float64Array, kind: str, seed: int) -> list[Clustering]:
     """Ever more components, until several numbers in a row have brought no better BIC."""
     from sklearn.mixture import GaussianMixture
 
-    tried: list[Tried] = []
+    tried: list[Clustering] = []
     highest, since = -math.inf, 0
     for count in range(1, min(MOST_CLUSTERS, len(points) - 1) + 1):
         model = GaussianMixture(count, covariance_type=kind, random_state=seed)
@@ -146,7 +145,7 @@ def by_information(points: Float64Array, kind: str, seed: int) -> list[Tried]:
             # A component has shrunk to a point: with more of them that only comes sooner.
             break
         # Of criteria that are compared here, more is better.
-        tried.append(Tried(labels, -float(model.bic(points))))
+        tried.append(Clustering(labels, -float(model.bic(points))))
         since = 0 if tried[-1].value > highest else since + 1
         highest = max(highest, tried[-1].value)
         if since == PATIENCE:
@@ -154,13 +153,13 @@ def by_information(points: Float64Array, kind: str, seed: int) -> list[Tried]:
     return tried
 
 
-def best(tried: list[Tried]) -> Tried:
+def best(tried: list[Clustering]) -> Clustering:
     if not tried:
         raise ValueError("no number of clusters could be tried")
     return max(tried, key=lambda entry: entry.value)
 
 
-def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's HDBSCAN; points of no cluster are noise, labelled -1."""
     from sklearn.cluster import HDBSCAN
 
@@ -169,7 +168,7 @@ def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -
     return timed(model, X, in_one_unit(X, settings), settings)
 
 
-def memoized(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+def memoized(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Memoized variational Bayes with birth and merge moves: the same model and prior, by bnpy."""
     from dpmmwrap.evaluation import movb
 

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.backends import Julia, Native
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings, Method, finish, numbered
+from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish, numbered
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import IntArray
@@ -41,7 +41,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {"DPMM": {}, **FAMILIES, **STARTS, **FIRST
 def subclusters(start: str, backend: str) -> Method:
     """The SubC sampler with one of the three starts."""
 
-    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
         # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
         model = make_sampler(start, backend, settings, settings.niw(X), seed)
         clock = timed_fit(model, X, truth if settings.watch else None)
@@ -91,7 +91,7 @@ def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
 def by_default(changed: Mapping[str, Any]) -> Method:
     """The built-in sampler with default settings but for these; counts in a sparse matrix are multinomial."""
 
-    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Fit:
+    def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
         options = dict(changed)
         if options.get("init_clusters") == TRUTH:
             options["init_clusters"] = truth
@@ -102,19 +102,11 @@ def by_default(changed: Mapping[str, Any]) -> Method:
         done = finish(X, model.labels_, settings, clock, int(model.n_iter_))
         if not settings.own_rules:
             return done
-        return replace(
-            done, log_posterior=float(model.log_posterior_), model=model_of(model), groups=suggested_groups(model)
-        )
+        # Default priors come from the points alone, so that the family tells the model.
+        family, reached = str(model.mixture_.family), float(model.log_posterior_)
+        return replace(done, log_posterior=reached, model=family, groups=suggested_groups(model))
 
     return fit
-
-
-def model_of(model: Any) -> str:
-    """The name of a fitted model: log posteriors of two fits to the same points compare where it is the same.
-
-    Default priors come from the points alone, so the family tells the model.
-    """
-    return str(model.mixture_.family)
 
 
 def suggested_groups(model: Any) -> IntArray | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from dpmmwrap.evaluation.metrics import classes_in
+from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.files import InputError, SparseInstead, check_labels, read_arrays, read_data
 from dpmmwrap.numerics.arrays import IntArray
 
@@ -37,7 +37,7 @@ class BatterySet:
     name: str
     path: str
     fingerprint: str
-    """Of the file's contents: another file of that name is another set, the same file elsewhere is not."""
+    """From the file's contents: another file of that name is another set, the same file elsewhere is not."""
     dim: int
     clusters: int
     points: int
@@ -59,7 +59,7 @@ class BatterySet:
         }
 
 
-class Found(NamedTuple):
+class RawSet(NamedTuple):
     """The points of a set (dense, or a CSR matrix), the class of each (-1: not known), and how many there were."""
 
     X: Any
@@ -115,23 +115,17 @@ def open_set(name: str, path: str, max_points: int) -> BatterySet:
     # What scikit-learn ships does not change.
     mark = path if path.startswith(f"{SHIPPED}:") else fingerprint(Path(path))
     sparse = bool(issparse(X))
-    return BatterySet(name, path, mark, X.shape[1], classes_in(y), X.shape[0], total, max_points, sparse, are_counts(X))
-
-
-def are_counts(X: Any) -> bool:
-    values = X.data if issparse(X) else X
-    return bool((values >= 0).all() and (values == np.floor(values)).all())
+    values = X.data if sparse else X
+    counts = bool((values >= 0).all() and (values == np.floor(values)).all())
+    return BatterySet(name, path, mark, X.shape[1], classes_in(y), X.shape[0], total, max_points, sparse, counts)
 
 
 def fingerprint(path: Path) -> str:
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()[:12]
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
-def read_set(path: str, max_points: int) -> Found:
+def read_set(path: str, max_points: int) -> RawSet:
     """The points and classes of a set, or of a random sample of `max_points`: always the same one."""
     found = read_shipped(path) if path.startswith(f"{SHIPPED}:") else read_npz(path)
     if found.total > max_points:
@@ -142,14 +136,14 @@ def read_set(path: str, max_points: int) -> Found:
     return found
 
 
-def read_npz(path: str) -> Found:
+def read_npz(path: str) -> RawSet:
     """X, or the arrays of a sparse matrix of counts, and y."""
     try:
         data = read_data(path)
     except SparseInstead:
         data = read_data(path, kind="counts")
     raw = read_arrays(path, required=("y",))["y"]
-    return Found(data.X, classes(raw, len(data), path), len(data))
+    return RawSet(data.X, classes(raw, len(data), path), len(data))
 
 
 def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
@@ -159,11 +153,11 @@ def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
     return y - np.int32(1) if unknown else y
 
 
-def read_shipped(path: str) -> Found:
+def read_shipped(path: str) -> RawSet:
     from sklearn import datasets
 
     X, y = getattr(datasets, SHIPPED_SETS[path.removeprefix(f"{SHIPPED}:")])(return_X_y=True)
-    return Found(np.asarray(X), check_labels(np.asarray(y), len(X), path), len(X))
+    return RawSet(np.asarray(X), check_labels(np.asarray(y), len(X), path), len(X))
 
 
 Published = dict[str, dict[str, str]]

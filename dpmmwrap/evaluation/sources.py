@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.evaluation.images import is_images, is_openml, project, read_images, read_truth
+from dpmmwrap.evaluation.images import is_images, is_openml, read_images, read_truth
 from dpmmwrap.evaluation.sets import BatterySet, fingerprint, read_set
 from dpmmwrap.files import (
     Data,
@@ -53,10 +53,6 @@ class Synthetic:
     def identity(self) -> dict[str, str | int | float]:
         return {"data": "synthetic", **vars(self)}
 
-    @property
-    def title(self) -> str:
-        return f"{self.dim} dimensions, {self.clusters} clusters, {self.points:,} points"
-
 
 class Reading(NamedTuple):
     """How files are read."""
@@ -85,7 +81,7 @@ class Reading(NamedTuple):
         return self.components
 
     def fingerprint(self) -> str:
-        """Of the files' contents, and of what else decides about the points."""
+        """A fingerprint of the files' contents, and of what else decides about the points."""
         files = [] if self.images else files_of(self.paths)
         prints = [fingerprint(path) for path in files]
         if self.images:
@@ -105,7 +101,7 @@ class FromFile:
     name: str
     reading: Reading
     fingerprint: str
-    """Of the files' contents, so that results of another file of that name are not taken for this one's."""
+    """From the files' contents, so that results of another file of that name are not taken for this one's."""
     dim: int
     clusters: int
     points: int
@@ -128,7 +124,7 @@ class FromFile:
 Source = Synthetic | FromFile | BatterySet
 
 
-class Opened(NamedTuple):
+class SourceFile(NamedTuple):
     """A source, and what is to be said of it."""
 
     source: FromFile
@@ -137,17 +133,17 @@ class Opened(NamedTuple):
     """Rows that were left out."""
 
 
-def open_file(reading: Reading, name: str) -> Opened:
+def open_file(reading: Reading, name: str) -> SourceFile:
     """Read a file once, to find out what is wrong with it before anything runs."""
     data, truth, skipped = read_labelled(reading)
     X = prepared(data.X, reading)
     clusters = int(truth.max()) + 1
     projected = X.shape[1] < data.dim
     source = FromFile(name, reading, reading.fingerprint(), X.shape[1], clusters, len(X), projected)
-    return Opened(source, data, skipped)
+    return SourceFile(source, data, skipped)
 
 
-class Labelled(NamedTuple):
+class LabelledRows(NamedTuple):
     """Points, the true label of each from 0 without gaps, and how many rows were left out."""
 
     data: Data
@@ -155,7 +151,7 @@ class Labelled(NamedTuple):
     skipped: int = 0
 
 
-def read_labelled(reading: Reading) -> Labelled:
+def read_labelled(reading: Reading) -> LabelledRows:
     where = source_of([Path(path) for path in reading.paths])
     data = read_rows(reading)
     if reading.labels is not None:
@@ -175,7 +171,7 @@ def read_labelled(reading: Reading) -> Labelled:
     classes, truth = np.unique(data.y[complete], return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"the true labels of {where} should tell at least two clusters apart, but all are alike")
-    return Labelled(kept, truth.astype(np.int32), len(data) - len(kept))
+    return LabelledRows(kept, truth.astype(np.int32), len(data) - len(kept))
 
 
 def read_rows(reading: Reading) -> Data:
@@ -212,10 +208,11 @@ def with_indicators(table: Data, reading: Reading) -> Data:
 
 
 def prepared(X: Any, reading: Reading) -> Any:
-    """Standardised, or principal components, where that is asked for."""
-    if reading.scale:
-        X = Preparation.learn(X, True, 0)(X)
-    return project(X, reading.most_features)
+    """Standardised, or principal components, where that is asked for and there are more features."""
+    components = reading.most_features if X.shape[1] > reading.most_features else 0
+    if not (reading.scale or components):
+        return np.ascontiguousarray(X, dtype=np.float32)
+    return Preparation.learn(X, reading.scale, components)(X)
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""How well each start splits a cluster: the paper's easy, medium and hard test sets."""
+"""How well each start splits a cluster: the paper's easy, medium and hard test sets, as a table and as a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
+from dpmmwrap.describe import plotting
+from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.files import write_csv
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_sets, split_log_hastings
@@ -38,7 +42,7 @@ class SplitResult:
 
 
 class Reliability(NamedTuple):
-    """Of points by what was said of them: their share, the mean probability, and how often it came true."""
+    """For points in bins of probability: their share, the mean probability, and how often it came true."""
 
     shares: Float64Array
     said: Float64Array
@@ -97,13 +101,7 @@ def by_network(dim: int, weights: Path | None) -> Splitter:
 
 
 def compare_splits(
-    dim: int,
-    *,
-    sets: int = 80,
-    seed: int = 0,
-    weights: Path | None = None,
-    parts: bool = False,
-    n: int | None = None,
+    dim: int, *, sets: int = 80, seed: int = 0, weights: Path | None = None, parts: bool = False, n: int | None = None
 ) -> list[SplitResult]:
     """One row per level and method; `parts` adds SplitNet's start without each of its parts."""
     methods = splitters(dim, seed, weights, parts)
@@ -148,28 +146,63 @@ def calibration_error(found: FloatArray, truth: IntArray) -> float:
     return float((bins.shares * np.abs(bins.said - bins.came_true)).sum())
 
 
-def table(rows: list[SplitResult], dim: int) -> str:
-    """The rows as a Markdown table, a line per method."""
-    names = list(dict.fromkeys(row.method for row in rows))
+def levels_table(rows: Sequence[SplitResult], title: str = "method") -> Table:
+    """A line per method."""
     cells = {(row.method, row.level): row for row in rows}
-    header = [
-        "D = " + str(dim),
-        *(f"{level}: ARI" for level in LEVELS),
-        *(f"{level}: H > 1" for level in LEVELS),
-        "calibration error",
-        "ms",
+    header = [title, *(f"{level}: {measure}" for level in LEVELS for measure in ("ARI", "H > 1", "ms"))]
+    lines = []
+    for method in dict.fromkeys(row.method for row in rows):
+        found = [cells[method, level] for level in LEVELS]
+        each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", told(row.milliseconds, ".1f")) for row in found]
+        error = told(float(np.mean([row.calibration for row in found])), ".3f")
+        lines.append([method, *(cell for three in each for cell in three), error])
+    return Table([*header, "calibration error"], lines)
+
+
+def told(value: float, form: str) -> str:
+    return "" if np.isnan(value) else format(value, form)
+
+
+EXAMPLES = 2
+"""Sets of each level in the figure: the first ones of the table's."""
+SHOWN = {"2-means": "2-means", START: "SplitNet start"}
+
+
+def write_splits(
+    folder: Path, results: Sequence[SplitResult], dim: int, sets: int, seed: int, weights: Path | None, command: str
+) -> None:
+    """results.csv, the figure, report.html and report.md."""
+    columns = {name: [getattr(row, name) for row in results] for name in vars(results[0])}
+    same = {"dim": dim, "sets": sets, "seed": seed, "weights": "shipped" if weights is None else str(weights)}
+    write_csv(folder / "results.csv", {name: [value] * len(results) for name, value in same.items()} | columns)
+    words = [
+        f"{sets} sets of each of the paper's levels, in {dim} dimensions: pairs of Gaussians. "
+        "ARI is against the truth; H > 1 is the share of splits that the sampler would accept at once; "
+        "milliseconds are per set; the calibration error says how far probabilities are from how often they come true. "
+        "The oracle knows the true parameters."
     ]
-    lines = [header, ["---"] * len(header)]
-    for name in names:
-        found = [cells[name, level] for level in LEVELS]
-        times = [row.milliseconds for row in found if not np.isnan(row.milliseconds)]
-        lines.append(
-            [
-                name,
-                *(f"{row.ari:.2f}" for row in found),
-                *(f"{row.positive:.2f}" for row in found),
-                "" if np.isnan(found[0].calibration) else f"{np.mean([row.calibration for row in found]):.3f}",
-                f"{np.mean(times):.1f}" if times else "",
-            ]
-        )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    section = Section("Results", words, levels_table(results))
+    if plotting.available() and dim > 1:
+        examples = draw_examples(dim, sets, seed, weights)
+        file = save_both(folder, "splits", splits_figure(examples))
+        seen = "" if dim == 2 else ", on two principal components"
+        section.pictures.append(Picture(file, f"The first sets of each level{seen}."))
+    write_sections(folder, f"Splits in {dim} dimensions", command, [section])
+
+
+def draw_examples(dim: int, sets: int, seed: int, weights: Path | None) -> list[SplitExample]:
+    """The first sets of each level, drawn as `compare_splits` draws them."""
+    from sklearn.metrics import adjusted_rand_score
+
+    methods = splitters(dim, seed, weights, parts=False)
+    examples = []
+    for number, level in enumerate(LEVELS):
+        _, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets)
+        few = X[: min(EXAMPLES, sets)]
+        found = {title: methods[name](few.astype(np.float32)) for name, title in SHOWN.items()}
+        for i, points in enumerate(few):
+            labellings = {"truth": truth[i]}
+            for title, labels in found.items():
+                labellings[f"{title}: ARI {adjusted_rand_score(truth[i], labels[i]):.2f}"] = labels[i]
+            examples.append(SplitExample(level, points, labellings))
+    return examples

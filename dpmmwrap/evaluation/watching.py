@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.backends import Native, Runner, Tell
 from dpmmwrap.backends.native import result_of
-from dpmmwrap.evaluation.metrics import ari_of_table
+from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.arrays import Float32Array
 from dpmmwrap.numerics.labels import contingency
 from dpmmwrap.sampler.chain import Chain

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dpmmwrap.describe.profiles import names_for
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.model.frames import by_name
 
@@ -36,3 +35,10 @@ def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Te
     if restored is None:
         return Telling(points, called)
     return Telling(points[:, restored.kept], tuple(called[place] for place in restored.kept))
+
+
+def names_for(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
+    """The columns' names, or their numbers from 1."""
+    if names is not None and len(names) == dim:
+        return tuple(str(name) for name in names)
+    return tuple(f"feature {number + 1}" for number in range(dim))

@@ -1,4 +1,4 @@
-"""What compiled loops share: numba's options, and functions that its vectors do not have."""
+"""What compiled loops share: numba's options, and functions that vectorise where the C library's do not."""
 
 from __future__ import annotations
 
@@ -6,98 +6,24 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types, version_info
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
+from numba import njit
 
 from dpmmwrap.numerics.kernel_cache import kept
 
-KNOWN = ((0, 68),)
-"""numba's versions that `lowering` is tested with; others compile in their own way."""
-ENTRY: dict[str, Any] = {}
-"""numba's options for functions that Python calls."""
-INNER: dict[str, Any] = {}
-"""The same for those that only compiled ones call: they have no machine code of their own, and nothing of them is
-kept."""
-INLINED: dict[str, Any] = {"inline": "always"}
-"""The same for what is called for every block: a call, with views of arrays to pass, costs as much as ten points."""
-if tuple(version_info.short) in KNOWN:
-    from dpmmwrap.numerics.lowering import InnerCompiler, LeanCompiler
-
-    ENTRY = {"pipeline_class": LeanCompiler}
-    INNER = {"pipeline_class": InnerCompiler}
-    INLINED = INNER | {"forceinline": True}
-# Contracted and reordered sums, but infinities and NaNs keep their meaning.
-OPTIONS: Any = {
-    "nogil": True, "fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy",
-    "no_cfunc_wrapper": True,
+# Sums in any order, so that they are vectorised; infinities and NaNs keep their meaning.
+FLOAT64: Any = {
+    "nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy", "no_cfunc_wrapper": True,
 }  # fmt: skip
-# Sums in any order, so that they are vectorised; what is not a number stays so.
-FLOAT64: Any = OPTIONS | {"fastmath": {"reassoc", "contract"}}
-compiled: Any = kept(njit(**OPTIONS | ENTRY))
-compiled_float64: Any = kept(njit(**FLOAT64 | ENTRY))
-inner: Any = njit(**OPTIONS | INNER)
-inner_float64: Any = njit(**FLOAT64 | INNER)
-inlined: Any = njit(**OPTIONS | INLINED)
-untyped_intrinsic: Any = intrinsic
-
-
-@untyped_intrinsic
-def _float_from_bits(typing_context: Any, bits: Any) -> Any:
-    """The float32 with these 32 bits, without leaving the vector registers."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
-
-
-@untyped_intrinsic
-def _bits_from_float(typing_context: Any, value: Any) -> Any:
-    """The 32 bits of a float32."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.int32))
-
-    return types.int32(types.float32), generate
-
-
-def allocation(filled: bool) -> Any:
-    """numba compiles a function for every type of array that NumPy's functions make; this is written into the loop."""
-
-    @untyped_intrinsic
-    def make(typing_context: Any, shape: Any, dtype: Any = None) -> Any:
-        """An array of this shape, a number or a tuple, and this type of NumPy's, by default float64."""
-        kinds = getattr(shape, "types", (shape,))
-        result: Any = types.Array(getattr(dtype, "dtype", types.float64), len(kinds), "C")
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            several = isinstance(signature.args[0], types.BaseTuple)
-            lengths = cgutils.unpack_tuple(builder, args[0], len(kinds)) if several else [args[0]]
-            lengths = [
-                context.cast(builder, length, kind, types.intp) for length, kind in zip(lengths, kinds, strict=True)
-            ]
-            item = context.get_data_type(result.dtype)
-            steps = [context.get_constant(types.intp, context.get_abi_sizeof(item))]
-            for length in reversed(lengths):
-                steps.insert(0, builder.mul(steps[0], length, flags=["nsw"]))
-            align = context.get_constant(types.uint32, context.get_preferred_array_alignment(result.dtype))
-            meminfo = context.nrt.meminfo_alloc_aligned(builder, size=steps[0], align=align)
-            data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), item.as_pointer())
-            if filled:
-                cgutils.memset(builder, data, steps[0], 0)
-            array = make_array(result)(context, builder)
-            populate_array(array, data, lengths, steps[1:], steps[-1], meminfo)
-            return array._getvalue()
-
-        return result(shape, types.none if dtype is None else dtype), generate
-
-    return make
-
-
-new_array = allocation(filled=False)
-new_zeros = allocation(filled=True)
+# For float32, where the last digit matters less, also division by multiplying, and no minus zero.
+OPTIONS: Any = FLOAT64 | {"fastmath": {"reassoc", "contract", "arcp", "nsz"}}
+INNER: Any = {"no_cpython_wrapper": True}
+"""For functions that only compiled ones call: Python cannot."""
+compiled: Any = kept(njit(**OPTIONS))
+compiled_float64: Any = kept(njit(**FLOAT64))
+inner: Any = njit(**OPTIONS, **INNER)
+inner_float64: Any = njit(**FLOAT64, **INNER)
+# For what is called for every block: a call, with views of arrays to pass, costs as much as ten points.
+inlined: Any = njit(**OPTIONS, **INNER, forceinline=True)
 
 
 @inner
@@ -113,16 +39,16 @@ def exp_float32(x: Any) -> Any:
     p = p * r + np.float32(0.5)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    return p * _float_from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
+    return p * np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
 @inner
 def log_float32(x: Any) -> Any:
     """log of a positive float32, to about 2 units in the last place: of its power of two, and by the series of the
     inverse hyperbolic tangent of the rest, which lies between 2/3 and 4/3."""
-    bits = _bits_from_float(x)
+    bits = np.float32(x).view(np.int32)
     power = (bits - np.int32(0x3F2AAAAB)) >> np.int32(23)
-    m = _float_from_bits(bits - (power << np.int32(23)))
+    m = np.int32(bits - (power << np.int32(23))).view(np.float32)
     s = (m - np.float32(1)) / (m + np.float32(1))
     s2 = s * s
     p = np.float32(2.0 / 9)

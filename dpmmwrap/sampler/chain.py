@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import SFC64, Generator, SeedSequence
 
 from dpmmwrap.families.base import Model, Points, Prior
+from dpmmwrap.numerics.agreement import nmi_of_table
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import Embedder, is_remote
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -24,7 +25,7 @@ from dpmmwrap.sampler.record import Record
 from dpmmwrap.sampler.settings import Settings, has_few_numbers
 from dpmmwrap.sampler.state import RECORD, Best, State, generator, next_key
 from dpmmwrap.sampler.stopping import GREEDY_STEPS, is_flat
-from dpmmwrap.sampler.trace import Iteration, Trace, nmi_of_table
+from dpmmwrap.sampler.trace import Iteration, Trace
 
 MANY_CLUSTERS = 50
 """More first clusters than this are there to merge."""

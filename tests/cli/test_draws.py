@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, Native, cli, load
-from dpmmwrap.cli import fit_table, results
 from dpmmwrap.cli import progress as progress_module
-from dpmmwrap.cli.progress import Chains, Plan
+from dpmmwrap.cli import results
+from dpmmwrap.cli.progress import Chains, FitPlan
+from dpmmwrap.describe import facts
 from dpmmwrap.posterior.draws import Draws, labels_file
 from dpmmwrap.sampler.trace import COLUMNS, Iteration
 
@@ -263,16 +264,16 @@ def test_one_chain_and_a_fixed_concentration(run, points: Path) -> None:
     ],
 )
 def test_words_for_clusters(summary: dict[str, Any], said: str) -> None:
-    assert fit_table.clusters(summary) == said
+    assert facts.told_clusters(summary) == said
 
 
 def test_words_for_groups() -> None:
     sizes = {"groups": 10, "group_sizes": [1000, *range(1, 10)]}
-    assert fit_table.groups({"n_clusters": 31} | sizes) == (
+    assert facts.told_groups({"n_clusters": 31} | sizes) == (
         "31 components in 10 groups (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)"
     )
-    assert fit_table.groups({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
-    assert fit_table.groups({"n_clusters": 2, "groups": 1, "group_sizes": [9]}) == "2 components in 1 group (9)"
+    assert facts.told_groups({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
+    assert facts.told_groups({"n_clusters": 2, "groups": 1, "group_sizes": [9]}) == "2 components in 1 group (9)"
 
 
 def test_an_infinite_r_hat_can_be_written() -> None:
@@ -280,7 +281,7 @@ def test_an_infinite_r_hat_can_be_written() -> None:
     assert json.loads(results.to_json({"diagnostics": {"n_clusters": one}})) == {
         "diagnostics": {"n_clusters": {"r_hat": None, "ess_bulk": 4.0, "ess_tail": None}}
     }
-    shown = fit_table.diagnostics({"diagnostics": {"n_clusters": one, "weight_1": one}, "chains": 2, "draws": 3})
+    shown = facts.told_diagnostics({"diagnostics": {"n_clusters": one, "weight_1": one}, "chains": 2, "draws": 3})
     assert shown == [
         ("R-hat", "clusters inf, largest weights inf"), ("effective", "clusters 4, largest weights 4 of 6 draws")
     ]  # fmt: skip
@@ -337,22 +338,22 @@ def test_the_labels_of_draws_need_room(
 
 
 def test_where_a_chain_is() -> None:
-    plan = Plan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
+    plan = FitPlan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
     assert (plan.search, plan.total, plan.chains) == (100, 100 + 200 + 2000, 4)
     assert plan.place(7) == "chain 1 of 4, iteration 7/100"
     assert plan.place(100) == "chain 1 of 4, warming up"
     assert plan.place(302) == "chain 1 of 4, draw 1/1000"
     assert plan.place(plan.total) == "chain 1 of 4, draw 1000/1000"
     assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
-    alone = Plan.of(DPMM(max_iter=30), 10**6)
+    alone = FitPlan.of(DPMM(max_iter=30), 10**6)
     assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
-    assert Plan.of(DPMM(), 10_000, 100).chains == 4 and Plan.of(DPMM(), 10_001).chains == 1
-    assert Plan.of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
+    assert FitPlan.of(DPMM(), 10_000, 100).chains == 4 and FitPlan.of(DPMM(), 10_001).chains == 1
+    assert FitPlan.of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
 
 
 def test_all_chains_are_heard() -> None:
     told: list[dict[str, Any]] = []
-    chains = Chains(Plan(search=10, total=10, chains=2), lambda **news: told.append(news))
+    chains = Chains(FitPlan(search=10, total=10, chains=2), lambda **news: told.append(news))
     iteration = Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
     first, second = chains.of_chain(0), chains.of_chain(1)
     # Side by side the first is told of, and the second when the first is done.
@@ -365,7 +366,7 @@ def test_all_chains_are_heard() -> None:
 
 
 def test_a_search_until_it_is_flat_has_no_known_end() -> None:
-    plan = Plan.of(DPMM(n_chains=2), 10)
+    plan = FitPlan.of(DPMM(n_chains=2), 10)
     assert (plan.place(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
     told: list[dict[str, Any]] = []
     chains, iteration = Chains(plan, lambda **news: told.append(news)), Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
@@ -374,7 +375,7 @@ def test_a_search_until_it_is_flat_has_no_known_end() -> None:
     chains.of_chain(1)(1, iteration)
     assert told[-1]["place"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
     # Of a search and draws, the draws are counted.
-    plan = Plan.of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
+    plan = FitPlan.of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
     assert (plan.place(63), plan.place(plan.total)) == ("chain 1 of 2, iteration 63", "chain 1 of 2, draw 100/100")
     assert (plan.steps, plan.done(63), plan.done(plan.total)) == (2 * 150, 0, 150)
 
@@ -383,10 +384,10 @@ def test_a_search_until_it_is_flat_has_no_known_end() -> None:
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
     model = DPMM(init="kmeans", max_iter=6, n_chains=3, backend=Native(n_jobs=n_jobs), random_state=0)
-    model.fit(np.load(points)["X"], progress=Chains(Plan.of(model, 10), lambda **news: told.append(news)))
+    model.fit(np.load(points)["X"], progress=Chains(FitPlan.of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
     until_flat = DPMM(init="kmeans", n_chains=2, backend=Native(n_jobs=n_jobs), random_state=0)
-    until_flat.fit(np.load(points)["X"], progress=Chains(Plan.of(until_flat, 10), lambda **news: told.append(news)))
+    until_flat.fit(np.load(points)["X"], progress=Chains(FitPlan.of(until_flat, 10), lambda **news: told.append(news)))
     if n_jobs == 1:
         assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}
     assert until_flat.stopped_by_ == "flat"
@@ -397,10 +398,10 @@ def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
 
 def test_how_a_chain_is_doing() -> None:
     iteration = Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
-    drawn = Plan(search=10, total=80, draws=20)
+    drawn = FitPlan(search=10, total=80, draws=20)
     assert drawn.words(10, iteration) == "1 cluster, log posterior -1,234,"
     assert drawn.words(80, iteration) == "done, summing up,"
-    assert Plan(search=10, total=10).words(10, iteration._replace(n_clusters=3)).startswith("3 clusters")
+    assert FitPlan(search=10, total=10).words(10, iteration._replace(n_clusters=3)).startswith("3 clusters")
 
 
 # Interrupted, and going on
@@ -416,7 +417,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
         told.append(reached)
 
     @contextlib.contextmanager
-    def line(plan: Plan, *, shown: bool) -> Iterator[Any]:
+    def line(plan: FitPlan, *, shown: bool) -> Iterator[Any]:
         yield press
 
     monkeypatch.setattr(progress_module, "progress_line", line)

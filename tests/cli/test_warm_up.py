@@ -21,7 +21,7 @@ def test_an_unknown_family_is_refused(run) -> None:
 def test_a_line_every_ten_seconds(capsys) -> None:
     now = 0.0
     lines = progress.Lines(10.0, lambda: now)
-    heard = progress.Chains(progress.Plan(100, 100), lines.tell)
+    heard = progress.Chains(progress.FitPlan(100, 100), lines.tell)
     for number in range(1, 26):
         now = float(number)
         happened = Iteration(3, -1234.5, 1.0, splits=0, splits_proposed=0, merges=0, merges_proposed=0)

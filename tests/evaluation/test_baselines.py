@@ -10,8 +10,7 @@ from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import Dataset, generate, generate_counts
 from dpmmwrap.evaluation import baselines
 from dpmmwrap.evaluation.baselines import METHODS, OUR_PRIOR, OWN_PRIOR, find_methods, missing, run_method
-from dpmmwrap.evaluation.fits import Clock, FitSettings
-from dpmmwrap.evaluation.metrics import log_posterior
+from dpmmwrap.evaluation.fits import Clock, FitSettings, log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
 from dpmmwrap.evaluation.samplers import make_sampler
 from dpmmwrap.families.full.prior import NIW

@@ -12,20 +12,19 @@ from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation import experiments, samplers
 from dpmmwrap.evaluation.baselines import METHODS, OWN_PRIOR
 from dpmmwrap.evaluation.battery import OURS, RIVALS, plan_battery
-from dpmmwrap.evaluation.battery_figure import battery_figure
-from dpmmwrap.evaluation.experiments import TABLE, Choice, execute
-from dpmmwrap.evaluation.fits import Clock, Fit, FitSettings
-from dpmmwrap.evaluation.runner import run_all
+from dpmmwrap.evaluation.battery_report import battery_figure
+from dpmmwrap.evaluation.experiments import TABLE, Comparison, execute
+from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit
 from dpmmwrap.evaluation.samplers import FAMILIES, suggested_groups
 from dpmmwrap.evaluation.scores import mean_ranks, scores_of
 from dpmmwrap.evaluation.sets import BatterySet, Sets
-from dpmmwrap.evaluation.store import Store
+from dpmmwrap.evaluation.store import Store, run_all
 from dpmmwrap.files import InputError
 from dpmmwrap.posterior.groups import group_components
 
 DENSE = BatterySet("g_dense", "dense.npz", "d", 2, 3, 90, 90, 1000, sparse=False, counts=False)
 TEXT = BatterySet("t_text", "text.npz", "t", 30, 3, 90, 90, 1000, sparse=True, counts=True)
-CHOICE = Choice(None, FitSettings(), 2, 5)
+CHOICE = Comparison(None, FitSettings(), 2, 5)
 
 
 def methods_on(entry: BatterySet, *methods: str) -> list[str]:
@@ -100,7 +99,7 @@ def test_groups_where_a_model_has_them() -> None:
 def test_measures_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = np.array([0, 0, 1, 1, -1, -1])
     labels, groups = np.array([0, 0, 1, 2, -1, 3]), np.array([0, 0, 1, 1, 0, 1])
-    fit = Fit(labels, -7.0, 1.0, 1.0, 3, model="full", groups=groups)
+    fit = MethodFit(labels, -7.0, 1.0, 1.0, 3, model="full", groups=groups)
     monkeypatch.setattr(experiments, "load", lambda source: (np.zeros((6, 2)), truth))
     monkeypatch.setattr(experiments, "run_method", lambda *arguments: fit)
     measures = execute(plan_battery(CHOICE, Sets([DENSE], [])).runs[0]).measures
@@ -124,7 +123,9 @@ def test_what_we_gave_up_on_is_tried_again(tmp_path: Path, monkeypatch: pytest.M
     assert [row["problem"] for row in store.finished(TABLE)] == ["no memory"] * 2
     # Others' problems are theirs, and stay.
     assert [run.method for run in Store(tmp_path, plan.runs).waiting()] == ["DPMM"]
-    monkeypatch.setattr(experiments, "run_method", lambda *_: Fit(np.zeros(6, int), -1.0, 1.0, 1.0, 1, model="full"))
+    monkeypatch.setattr(
+        experiments, "run_method", lambda *_: MethodFit(np.zeros(6, int), -1.0, 1.0, 1.0, 1, model="full")
+    )
     run_all(store, 1, lambda run, outcome: None)
     assert [row["problem"] for row in store.finished(TABLE)] == ["", "no memory"]
     assert [row["model"] for row in Store(tmp_path, plan.runs).kept()] == ["full", ""]

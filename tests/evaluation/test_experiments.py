@@ -12,7 +12,7 @@ from dpmmwrap.evaluation.baselines import OWN_PRIOR
 from dpmmwrap.evaluation.experiments import (
     QUALITATIVE,
     TABLE,
-    Choice,
+    Comparison,
     Outcome,
     Plan,
     Run,
@@ -21,16 +21,15 @@ from dpmmwrap.evaluation.experiments import (
     plan_synthetic,
 )
 from dpmmwrap.evaluation.fits import FitSettings
-from dpmmwrap.evaluation.runner import run_all
 from dpmmwrap.evaluation.sources import Synthetic, load
-from dpmmwrap.evaluation.store import Store, locked
-from dpmmwrap.evaluation.summary import PAPER, beside_the_paper, method_table, paper_set, worst_gap
+from dpmmwrap.evaluation.store import Store, locked, run_all
+from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set, worst_gap
 from dpmmwrap.files import InputError
 
-QUICK = Choice(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5)
+QUICK = Comparison(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5)
 
 
-def small_plan(choice: Choice = QUICK, datasets: int = 2, qualitative: int = 0) -> Plan:
+def small_plan(choice: Comparison = QUICK, datasets: int = 2, qualitative: int = 0) -> Plan:
     return plan_synthetic(choice, 2, [2, 3], 150, datasets, None, qualitative)
 
 
@@ -236,10 +235,10 @@ def test_which_of_the_papers_sets(name: str, found: str | None) -> None:
 
 def test_the_papers_numbers_stand_beside() -> None:
     rows = [row("SubC-SplitNet", 10, 0.75, k_error=2.0), row("EM-GMM", 10, 0.6)]
-    lines = {line[0]: line[1:] for line in beside_the_paper(rows, PAPER["MNIST"]).lines}
+    lines = {line[0]: line[1:] for line in beside_the_paper(rows, paper_rows("MNIST")).lines}
     assert lines["SubC-SplitNet"][:4] == ["2.00 ± 0.00", "0.00 ± 0.00", "0.75 ± 0.00", "0.69 ± 0.01"]
     assert lines["EM-GMM"][:2] == ["–", "–"]
     assert lines["moVB"][:4] == ["–", "1.00 ± 0.00", "–", "0.64 ± 0.00"]
     # DPGMM with any prior stands beside the paper's.
-    lines = {line[0]: line[1:] for line in beside_the_paper([row(OWN_PRIOR, 10, 0.5)], PAPER["MNIST"]).lines}
+    lines = {line[0]: line[1:] for line in beside_the_paper([row(OWN_PRIOR, 10, 0.5)], paper_rows("MNIST")).lines}
     assert lines[OWN_PRIOR][3] == "0.68 ± 0.01" and "DPGMM" not in lines

@@ -52,7 +52,8 @@ def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
     written = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        assert figures.save_both(tmp_path / name, "boxes", figures.boxes_figure(rows_of(3))) == "boxes.png"
+        saved = figures.save_both(tmp_path / name, "boxes", figures.boxes_figure(rows_of(3)))
+        assert saved == tmp_path / name / "boxes.png"
         written.append([(tmp_path / name / f"boxes.{ending}").read_bytes() for ending in ("png", "svg")])
     assert written[0] == written[1]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from dpmmwrap.evaluation.images import project, read_idx
-from dpmmwrap.evaluation.sources import Reading, load, open_file, read_labelled
+from dpmmwrap.evaluation.images import read_idx
+from dpmmwrap.evaluation.sources import Reading, load, open_file, prepared, read_labelled
 from dpmmwrap.files import InputError, MissingValues, Selection
 
 
@@ -71,6 +71,10 @@ def test_keras_files(tmp_path: Path, images: np.ndarray) -> None:
 
 def test_projection_is_pca_and_only_where_there_are_more_features() -> None:
     X = np.random.default_rng(0).normal(size=(50, 8)) * np.arange(1, 9)
+
+    def project(rows: np.ndarray, components: int) -> np.ndarray:
+        return prepared(rows, Reading(("x.npy",), components=components))
+
     found = project(X, 3)
     np.testing.assert_allclose(found, PCA(3, svd_solver="full").fit_transform(X), rtol=1e-4, atol=1e-4)
     assert found.dtype == np.float32

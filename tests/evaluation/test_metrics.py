@@ -5,8 +5,8 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.datasets import generate
-from dpmmwrap.evaluation.metrics import ari_of_table, iterations_until_settled, log_posterior
-from dpmmwrap.sampler.trace import nmi_of_table
+from dpmmwrap.evaluation.fits import iterations_until_settled, log_posterior
+from dpmmwrap.numerics.agreement import ari_of_table, nmi_of_table
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 9])

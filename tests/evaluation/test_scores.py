@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from dpmmwrap.evaluation.battery_tables import behind_table, long_table, means_table, published_table, sets_table
-from dpmmwrap.evaluation.scores import Score, battery_of, mean_ranks, scores_of
-from dpmmwrap.evaluation.summary import Table, text_table
+from dpmmwrap.describe.report.sections import Table, text_table
+from dpmmwrap.evaluation.scores import (
+    Score,
+    battery_of,
+    behind_table,
+    long_table,
+    mean_ranks,
+    means_table,
+    published_table,
+    scores_of,
+    sets_table,
+)
 
 
 def row(data: str, method: str, seed: int, ari: float, **more: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import cross_val_score
 
 from dpmmwrap import DPMM
-from dpmmwrap.evaluation.metrics import iterations_until_settled
+from dpmmwrap.evaluation.fits import iterations_until_settled
 
 QUICK = {"init": "kmeans", "covariance_type": "full", "backend": "native", "random_state": 0}
 X = np.concatenate([np.random.default_rng(0).normal(size=(60, 2)) + 9 * k for k in range(3)])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 
@@ -141,7 +142,7 @@ def alike(X: Any, chain: Any, others: list[Any]) -> tuple[float, ...]:
     for other in others:
         if other is not chain:
             one, two = chain.best.labels.chain, other.best.labels.chain
-            found.append(rand_index(table_between(X, one, two)))
+            found.append(ari_of_table(table_between(X, one, two)))
     return tuple(found)
 
 
@@ -153,18 +154,6 @@ def table_between(X: Any, one: int, other: int) -> Any:
 def count_of(X: Any, chain: int) -> int:
     """How many labels the best clustering of a chain has."""
     return int(max(X.cluster.ask(chain, query=("most", ())).values())) + 1
-
-
-def rand_index(table: Any) -> float:
-    """The adjusted Rand index of two clusterings, from how many points have each pair of labels."""
-
-    def pairs(counts: Any) -> float:
-        return float((counts * (counts - 1.0) / 2).sum())
-
-    both, first, second = pairs(table), pairs(table.sum(axis=1)), pairs(table.sum(axis=0))
-    total = pairs(np.array([table.sum()], float))
-    expected, most = first * second / total, (first + second) / 2
-    return 1.0 if most == expected else (both - expected) / (most - expected)
 
 
 def best_statistics(X: Any, settings: Settings, result: Result) -> Any:

@@ -1,78 +1,18 @@
 """Pictures of a fit and of its posterior. matplotlib is imported here and in `evaluation.figures`, and only when a
 picture is drawn."""
 
-from dpmmwrap.describe.plotting.clusters import (
-    COORDINATES_SHOWN,
-    ELLIPSE,
-    GAUSSIAN,
-    NUMBERED,
-    SHOWN,
-    STANDARD_DEVIATIONS,
-    clusters_figure,
-    filled,
-    fit_figure,
-    heading_of,
-    map_figure,
-    matched,
-    middles_of,
-    some_rows,
-    spread_colours,
-)
+from dpmmwrap.describe.plotting.clusters import fit_figure
 from dpmmwrap.describe.plotting.groups import groups_figure
-from dpmmwrap.describe.plotting.posterior import chains_figure, coclustering_figure, n_clusters_figure
-from dpmmwrap.describe.plotting.projections import WIDE, Projection, is_sparse, principal_components, projection
-from dpmmwrap.describe.plotting.theme import (
-    COLOURS,
-    FAINT,
-    INK,
-    MORE_COLOURS,
-    available,
-    cluster_ticks,
-    counted,
-    new_figure,
-    number_ticks,
-    save_figure,
-    shade,
-    style,
-)
-from dpmmwrap.describe.plotting.traces import trace_figure
+from dpmmwrap.describe.plotting.posterior import chains_figure, coclustering_figure, n_clusters_figure, trace_figure
+from dpmmwrap.describe.plotting.theme import available, save_figure
 
 __all__ = [
-    "COLOURS",
-    "COORDINATES_SHOWN",
-    "ELLIPSE",
-    "FAINT",
-    "GAUSSIAN",
-    "INK",
-    "MORE_COLOURS",
-    "NUMBERED",
-    "SHOWN",
-    "STANDARD_DEVIATIONS",
-    "WIDE",
-    "Projection",
     "available",
     "chains_figure",
-    "cluster_ticks",
-    "clusters_figure",
     "coclustering_figure",
-    "counted",
-    "filled",
     "fit_figure",
     "groups_figure",
-    "heading_of",
-    "is_sparse",
-    "map_figure",
-    "matched",
-    "middles_of",
     "n_clusters_figure",
-    "new_figure",
-    "number_ticks",
-    "principal_components",
-    "projection",
     "save_figure",
-    "shade",
-    "some_rows",
-    "spread_colours",
-    "style",
     "trace_figure",
 ]

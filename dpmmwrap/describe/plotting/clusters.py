@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
-from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, counted, new_figure, number_ticks, style
+from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, new_figure, number_ticks
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.families.mixed.columns import place_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.density import marginal
@@ -39,8 +40,7 @@ def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title:
     from dpmmwrap.model.rows import all_columns
 
     points = all_columns(model, X)
-    with style():
-        figure = new_figure(7.0, 5.6)
+    with new_figure(7.0, 5.6) as figure:
         draw_fit(figure.add_subplot(), model, points, model.labels_, names=names, title=title)
     return figure
 
@@ -95,29 +95,6 @@ def places_of(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
     return [place_of(name, names, "columns") for name in columns]
 
 
-def clusters_figure(
-    X: FloatArray,
-    labels: IntArray,
-    means: FloatArray,
-    covariances: FloatArray,
-    *,
-    names: Sequence[str] | None = None,
-    title: str | None = None,
-    seed: int = 0,
-) -> Figure:
-    """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
-
-    Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
-    Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
-    """
-    with style():
-        figure = new_figure(7.0, 5.6)
-        axes = figure.add_subplot()
-        draw_clusters(axes, X, labels, means, covariances, names=names, title=title, seed=seed)
-        _draw_legend(axes)
-    return figure
-
-
 def draw_clusters(
     axes: Axes,
     X: FloatArray,
@@ -129,7 +106,11 @@ def draw_clusters(
     title: str | None = None,
     seed: int = 0,
 ) -> None:
-    """What `clusters_figure` draws, in given axes."""
+    """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
+
+    Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
+    Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
+    """
     rng = np.random.default_rng(seed)
     rows = some_rows(len(X), SHOWN, rng)
     points, marks = np.asarray(X[rows], dtype=np.float64), np.asarray(labels)[rows]
@@ -148,21 +129,6 @@ def draw_clusters(
     axes.set_title(title or heading_of(len(centres), len(X), len(rows)))
 
 
-def map_figure(
-    points: Any, labels: IntArray, embed: Callable[[Any], Any], *, title: str | None = None, seed: int = 0
-) -> Figure:
-    """A map of rows that are not points in space: the first two principal components of their coordinates.
-
-    `embed` makes coordinates, dense or sparse, of rows. No ellipses, but the clusters' numbers where they lie.
-    """
-    with style():
-        figure = new_figure(7.0, 5.6)
-        axes = figure.add_subplot()
-        draw_map(axes, points, labels, embed, title=title, seed=seed)
-        _draw_legend(axes)
-    return figure
-
-
 def draw_map(
     axes: Axes,
     points: Any,
@@ -173,7 +139,11 @@ def draw_map(
     seed: int = 0,
     kind: str = "",
 ) -> None:
-    """What `map_figure` draws, in given axes; `kind` says what the coordinates are."""
+    """A map of rows that are not points in space: the first two principal components of their coordinates.
+
+    `embed` makes coordinates, dense or sparse, of rows; `kind` says what they are. No ellipses, but the clusters'
+    numbers where they lie.
+    """
     rng = np.random.default_rng(seed)
     width = max(1, embed(points[:1]).shape[1])
     rows = some_rows(points.shape[0], min(SHOWN, max(2, COORDINATES_SHOWN // width)), rng)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.theme import COLOURS, INK, counted, new_figure, number_ticks, style
+from dpmmwrap.describe.plotting.theme import COLOURS, INK, new_figure, number_ticks
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int], title: str | 
             f"sizes should be {groups.n_components} numbers, one per component, not of shape {sizes.shape}"
         )
     tree = _tree(groups)
-    with style():
-        figure = new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6))
+    with new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6)) as figure:
         axes = figure.add_subplot()
         _draw_tree(axes, tree)
         _name_leaves(axes, groups, tree, sizes)
@@ -54,7 +54,7 @@ class Tree(NamedTuple):
     """Where the lines of a tree go."""
 
     heights: Float64Array
-    """Of each step, as they are drawn."""
+    """The height of each step, as it is drawn."""
     lines: list[Float64Array]
     """A bracket for each union: four places (height, place among the leaves)."""
     unions: list[int]
@@ -62,7 +62,7 @@ class Tree(NamedTuple):
     leaves: list[int]
     """From the top: components, or unions that are drawn as one."""
     colours: dict[int, str]
-    """Of unions within a group."""
+    """The colours of unions within a group."""
 
 
 def _tree(groups: Groups) -> Tree:
@@ -77,8 +77,8 @@ def _tree(groups: Groups) -> Tree:
     drawn = dendrogram(merges, no_plot=True, count_sort="descending", link_color_func=str, **few)
     # scipy has its leaves at 5, 15, 25, ...
     lines = [
-        np.column_stack([height, (np.array(place) - 5) / 10])
-        for height, place in zip(drawn["dcoord"], drawn["icoord"], strict=True)
+        np.column_stack([height, (np.array(index) - 5) / 10])
+        for height, index in zip(drawn["dcoord"], drawn["icoord"], strict=True)
     ]
     leaves = [int(leaf) for leaf in drawn["leaves"]]
     return Tree(heights, lines, [int(name) for name in drawn["color_list"]], leaves, _colours(groups, leaves))
@@ -110,7 +110,7 @@ def _colours(groups: Groups, leaves: list[int]) -> dict[int, str]:
     several = {int(names[within[union]]) for union in joined}
     # In the order of the leaves, so that neighbours differ.
     in_order = [name for name in dict.fromkeys(int(names[within[leaf]]) for leaf in leaves) if name in several]
-    palette = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(in_order)}
+    palette = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(in_order)}
     # What lies within a leaf is not drawn and needs none.
     return {union: palette.get(int(names[within[union]]), INK) for union in joined}
 
@@ -159,11 +159,11 @@ def _name_heights(axes: Axes, groups: Groups) -> None:
 def _draw_cut(axes: Axes, groups: Groups, tree: Tree) -> None:
     """Dashes at the threshold, or halfway between the last union that is made and the first that is not."""
     if groups.threshold is not None and groups.method != "entropy":
-        place, name = float(_far(groups.threshold)), f"suggested cut: {groups.threshold:g}"
+        index, name = float(_far(groups.threshold)), f"suggested cut: {groups.threshold:g}"
     else:
         made = groups.n_components - groups.suggested
         around = np.concatenate([[0.0], tree.heights, [axes.get_xlim()[1]]])
-        place, name = float(around[made : made + 2].mean()), "suggested cut"
-    axes.set_xlim(right=max(axes.get_xlim()[1], 1.04 * place))
-    axes.axvline(place, color=INK, linestyle="--", linewidth=0.9)
-    axes.text(place, 1.005, name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+        index, name = float(around[made : made + 2].mean()), "suggested cut"
+    axes.set_xlim(right=max(axes.get_xlim()[1], 1.04 * index))
+    axes.axvline(index, color=INK, linestyle="--", linewidth=0.9)
+    axes.text(index, 1.005, name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)

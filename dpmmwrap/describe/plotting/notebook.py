@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.clusters import draw_fit
-from dpmmwrap.describe.plotting.posterior import draw_n_clusters
-from dpmmwrap.describe.plotting.profiles import draw_profiles
-from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, available, cluster_ticks, counted, number_ticks, style
-from dpmmwrap.describe.profiles import Profiles
-from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.describe.plotting.clusters import SHOWN, places_of, some_rows
+from dpmmwrap.describe.plotting.theme import (
+    COLOURS,
+    FAINT,
+    INK,
+    available,
+    cluster_ticks,
+    line_panel,
+    number_ticks,
+    style,
+)
+from dpmmwrap.describe.profiles import COUNT, LEVEL, Profiles
+from dpmmwrap.describe.wording import counted, number, share
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.trace import COLUMNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 NAMES = {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "concentration", "nmi": "NMI"}
 """Columns of a trace by other names than their own."""
@@ -40,19 +48,6 @@ def on(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
         yield figure.add_subplot()
 
 
-def plot_fit(
-    model: Any,
-    points: Any,
-    labels: IntArray,
-    names: Sequence[str] | None,
-    columns: Sequence[str | int] | None,
-    ax: Axes | None,
-) -> Axes:
-    with on(ax, 7.0, 5.6) as axes:
-        draw_fit(axes, model, points, labels, names=names, columns=columns, own_figure=ax is None)
-        return axes
-
-
 def plot_trace(model: Any, what: str, ax: Axes | None) -> Axes:
     if what not in COLUMNS:
         raise ValueError(f"what should be one of {', '.join(COLUMNS)}, not {what!r}")
@@ -66,10 +61,8 @@ def plot_trace(model: Any, what: str, ax: Axes | None) -> Axes:
             name = f"chain {chain + 1}" + (", the best" if trace is model.trace_ else "")
             marker = "o" if len(trace) == 1 else None
             axes.plot(steps, trace[what], color=colour, marker=marker, label=name if several else None, zorder=order)
-        axes.set_ylabel(NAMES.get(what, what.replace("_", " ")))
+        line_panel(axes, NAMES.get(what, what.replace("_", " ")))
         axes.set_xlabel("iteration")
-        axes.margins(x=0.01, y=0.08)
-        axes.grid(axis="y", color=FAINT, linewidth=0.4)
         if what == "n_clusters":
             cluster_ticks(axes, *axes.dataLim.intervaly)
         elif np.isfinite(axes.dataLim.intervaly).all():
@@ -92,7 +85,110 @@ def plot_profile(profiles: Profiles, n_features: int, ax: Axes | None) -> Axes:
         return axes
 
 
-def plot_posterior(draws: Draws, ax: Axes | None) -> Axes:
-    with on(ax, 7.0, 3.8) as axes:
-        draw_n_clusters(axes, draws, own_figure=ax is None)
+WRITTEN = 240
+"""Cells up to which each has its number."""
+CLUSTERS = 60
+"""Columns at most: the first clusters."""
+REACH = 3.0
+"""Differences beyond this have the same colour."""
+LONG = 34
+"""Letters of a name at most."""
+
+
+def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
+    """A line for each of the most telling features, a column for each cluster."""
+    places = profiles.most_telling(n_features)
+    shown = min(profiles.n_clusters, CLUSTERS)
+    apart = np.nan_to_num(profiles.apart[:shown][:, places].T)
+    reach = float(np.clip(np.abs(apart).max(initial=0.0), 1.0, REACH))
+    picture = axes.imshow(apart, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto", interpolation="nearest")
+    names = [str(profiles.features[index]) for index in places]
+    names = [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in names]
+    axes.set_yticks(range(len(places)), names)
+    step = -(-shown // 20)
+    axes.set_xticks(range(0, shown, step), [str(k) for k in range(0, shown, step)])
+    axes.set_xlabel(
+        "cluster" if shown == profiles.n_clusters else f"cluster, the first {shown} of {profiles.n_clusters}"
+    )
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    counts = profiles.features[places[0]].kind == COUNT
+    bar = axes.figure.colorbar(picture, ax=axes, extend="both" if np.abs(apart).max(initial=0.0) > reach else "neither")
+    bar.set_label("log2 of frequency / elsewhere" if counts else "SDs from the other rows")
+    bar.outline.set_visible(False)
+    if apart.size <= WRITTEN and shown <= 15:
+        write_values(axes, profiles, places, apart / reach)
+    axes.set_title(f"What sets {counted(profiles.n_clusters, 'cluster')} apart: means and shares")
+
+
+def write_values(axes: Axes, profiles: Profiles, places: IntArray, depth: Float64Array) -> None:
+    depths = np.abs(depth)
+    for line, index in enumerate(places):
+        is_share = profiles.features[index].kind in (COUNT, LEVEL)
+        for k in range(depths.shape[1]):
+            value = float(profiles.here[k, index])
+            text = "" if np.isnan(value) else share(value) if is_share else number(value, 3)
+            colour = "white" if depths[line, k] > 0.65 else INK
+            axes.text(k, line, text, ha="center", va="center", color=colour, fontsize=8)
+
+
+LINE, MAP = 300, 80
+"""Points along a line, and along each side of a map."""
+FAR = 4.0
+"""Standard deviations of the outermost clusters up to which it is drawn."""
+
+
+def plot_density(model: Any, columns: Sequence[str | int], rows: Any, level: float, ax: Axes | None) -> Axes:
+    if not 0 < level < 1:
+        raise ValueError(f"level should be between 0 and 1, not {level}")
+    names = model.mixture_._feature_names
+    places = places_of(columns, names)
+    values = None if rows is None else np.asarray(rows, dtype=np.float64)[:, places]
+    with on(ax, 7.0, 5.6 if len(places) == 2 else 3.8) as axes:
+        draw = draw_line if len(places) == 1 else draw_map
+        draw(axes, model, places, values, level)
+        axes.set_xlabel(called(names[places[0]]))
         return axes
+
+
+def called(name: str) -> str:
+    return f"column {name}" if name.isdecimal() else name
+
+
+def reach_of(mixture: Any, index: int) -> tuple[float, float]:
+    """From where to where a column's density is worth looking at."""
+    covariances = mixture.covariances
+    variances = covariances if covariances.ndim == 2 else np.diagonal(covariances, axis1=1, axis2=2)
+    middles, widths = mixture.means[:, index], FAR * np.sqrt(variances[:, index])
+    return float((middles - widths).min()), float((middles + widths).max())
+
+
+def draw_line(axes: Axes, model: Any, places: list[int], values: Float64Array | None, level: float) -> None:
+    """The mean, the band, and a histogram of rows."""
+    along = np.linspace(*reach_of(model.mixture_, places[0]), LINE)
+    found = model.density(along[:, None], ((1 - level) / 2, (1 + level) / 2), columns=places)
+    if values is not None:
+        shown = values[np.isfinite(values[:, 0]), 0]
+        axes.hist(shown, bins="auto", density=True, color=FAINT, alpha=0.6, label="rows")
+    axes.fill_between(along, *found.quantiles, color=COLOURS[0], alpha=0.3, linewidth=0, label=f"{level:.0%} of draws")
+    axes.plot(along, found.mean, color=COLOURS[0], label="density")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0)
+    axes.set_ylabel("density")
+    axes.legend(fontsize=8)
+    number_ticks(axes.yaxis)
+
+
+def draw_map(axes: Axes, model: Any, places: list[int], values: Float64Array | None, level: float) -> None:
+    """Where the density is high, in steps of its root, so that thin clusters are seen beside dense ones."""
+    mixture = model.mixture_
+    across, up = (np.linspace(*reach_of(mixture, index), MAP) for index in places)
+    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    mean = model.density(grid, (), columns=places).mean.reshape(MAP, MAP)
+    levels = mean.max() * np.linspace(0.1, 1.0, 8) ** 2
+    axes.contourf(across, up, mean, levels=levels, cmap="Blues", extend="max")
+    axes.contour(across, up, mean, levels=levels[:-1], colors=INK, linewidths=0.4)
+    if values is not None:
+        shown = values[some_rows(len(values), SHOWN, np.random.default_rng(0))]
+        axes.scatter(shown[:, 0], shown[:, 1], s=3, color=INK, alpha=0.3, linewidths=0)
+    axes.set_ylabel(called(mixture._feature_names[places[1]]))

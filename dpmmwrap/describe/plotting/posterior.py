@@ -1,4 +1,4 @@
-"""Pictures of the posterior: the number of clusters, chains side by side, and which points belong together."""
+"""Pictures of a search and of the posterior: iterations, numbers of clusters, chains, points that belong together."""
 
 from __future__ import annotations
 
@@ -8,22 +8,50 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.theme import (
-    COLOURS,
-    FAINT,
-    INK,
-    cluster_ticks,
-    counted,
-    new_figure,
-    number_ticks,
-    style,
-)
+from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, cluster_ticks, line_panel, new_figure, number_ticks
+from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str | None = None) -> Figure:
+    """Clusters, log posterior and, where a truth is known, NMI along the iterations, one above the other."""
+    iterations = np.arange(1, len(trace) + 1)
+    panels = [("clusters", trace.n_clusters), ("log posterior", trace.log_posterior)]
+    if np.isfinite(trace.nmi).any():
+        panels.append(("NMI with the truth", trace.nmi))
+    with new_figure(7.0, 0.9 + 1.7 * len(panels)) as figure:
+        rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
+        for axes, (name, values), colour in zip(rows, panels, COLOURS, strict=False):
+            axes.plot(iterations, values, color=colour, marker="o" if len(trace) == 1 else None)
+            line_panel(axes, name)
+        _tidy_ticks(rows, true_clusters)
+        rows[0].set_title(title or counted(len(trace), "iteration"))
+        rows[-1].set_xlabel("iteration")
+    return figure
+
+
+def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
+    fewest, most = rows[0].dataLim.intervaly
+    if true_clusters is not None:
+        rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1)
+        # Beside the panel, where no line crosses it.
+        beside = rows[0].get_yaxis_transform()
+        rows[0].text(1.01, true_clusters, f"truth: {true_clusters:,}", transform=beside, va="center", fontsize=9)
+    cluster_ticks(rows[0], fewest, most)
+    for axes in rows[1:]:
+        number_ticks(axes.yaxis)
+    begin, end = rows[-1].dataLim.intervalx
+    if end - begin < 2:
+        rows[-1].set_xlim(begin - 0.5, end + 0.5)
+    number_ticks(rows[-1].xaxis, whole=True, most=9)
+    rows[0].figure.align_ylabels(list(rows))
+
 
 BARS = 60
 """Numbers of clusters up to which each has a bar of its own."""
@@ -38,8 +66,7 @@ LEGEND = 2 * len(COLOURS)
 def n_clusters_figure(draws: Draws, title: str | None = None) -> Figure:
     """The posterior of the number of clusters: a bar for all chains, and a dot for each of them, so that chains that
     disagree are seen."""
-    with style():
-        figure = new_figure(7.0, 3.8)
+    with new_figure(7.0, 3.8) as figure:
         draw_n_clusters(figure.add_subplot(), draws, title)
     return figure
 
@@ -103,8 +130,7 @@ def chains_figure(draws: Draws, title: str | None = None) -> Figure:
     if np.isfinite(alpha).any() and np.ptp(alpha[np.isfinite(alpha)]) > 0:
         panels.append(("concentration", alpha))
     panels.append(("share of the\nlargest cluster", np.asarray(draws.weights).max(axis=2)))
-    with style():
-        figure = new_figure(7.0, 0.9 + 1.5 * len(panels))
+    with new_figure(7.0, 0.9 + 1.5 * len(panels)) as figure:
         rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
         for axes, (name, values) in zip(rows, panels, strict=True):
             _draw_chains(axes, np.asarray(values, dtype=np.float64), name)
@@ -138,18 +164,16 @@ def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
             alpha=0.85,
             label=f"chain {number + 1}",
         )
-    axes.set_ylabel(name)
-    axes.margins(x=0.01, y=0.08)
-    axes.grid(axis="y", color=FAINT, linewidth=0.4)
+    line_panel(axes, name)
 
 
 def _legend_right(figure: Figure, axes: Axes) -> None:
     """Beside the panels, where nothing is drawn."""
     handles, names = axes.get_legend_handles_labels()
     # Bars would come after what is drawn on them.
-    order = sorted(range(len(names)), key=lambda place: names[place] != "all chains")
+    order = sorted(range(len(names)), key=lambda index: names[index] != "all chains")
     legend = figure.legend(
-        [handles[place] for place in order], [names[place] for place in order], loc="outside right upper", fontsize=9
+        [handles[index] for index in order], [names[index] for index in order], loc="outside right upper", fontsize=9
     )
     for line in legend.get_lines():
         line.set_linewidth(1.8)
@@ -170,8 +194,7 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
     order = np.concatenate([_side_by_side(probabilities, members) for members in blocks])
     edges = np.append(0, np.cumsum([len(members) for members in blocks]))
     shown, extent = probabilities[np.ix_(order, order)], (0, count, count, 0)
-    with style():
-        figure = new_figure(6.8, 5.6)
+    with new_figure(6.8, 5.6) as figure:
         # The usual layout would cut off the names beside a square picture.
         figure.set_layout_engine("compressed")
         axes = figure.add_subplot()
@@ -225,8 +248,8 @@ def _name_blocks(axes: Axes, edges: IntArray, names: list[str]) -> None:
     """The numbers of the clusters beside their rows, as far as there is room."""
     room = 0.028 * edges[-1]
     middles = (edges[:-1] + edges[1:]) / 2
-    shown = [place for place in range(len(names)) if edges[place + 1] - edges[place] >= room]
-    axes.set_yticks([middles[place] for place in shown], [names[place] for place in shown], fontsize=8)
+    shown = [index for index in range(len(names)) if edges[index + 1] - edges[index] >= room]
+    axes.set_yticks([middles[index] for index in shown], [names[index] for index in shown], fontsize=8)
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -29,7 +29,7 @@ class Projection:
     directions: Float64Array
     """Two, as columns."""
     names: tuple[str, str]
-    """Of the picture's axes."""
+    """The names of the picture's axes."""
 
     def flat(self, points: Any) -> Float64Array:
         if is_sparse(points):

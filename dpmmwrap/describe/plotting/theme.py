@@ -31,9 +31,9 @@ SHADES = ((0.0, 0), (0.45, 255), (0.35, 0), (0.25, 255), (0.55, 0))
 """How much white (255) or black (0) is mixed into a colour."""
 
 
-def shade(colour: str, place: int) -> str:
+def shade(colour: str, index: int) -> str:
     """The colour itself (0), and lighter and darker ones of its kind."""
-    mix, towards = SHADES[place % len(SHADES)]
+    mix, towards = SHADES[index % len(SHADES)]
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round((1 - mix) * part + mix * towards):02X}" for part in parts)
 
@@ -70,23 +70,20 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure that draws into memory: no window, no screen, no pyplot state to clean up."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+@contextlib.contextmanager
+def new_figure(width: float, height: float) -> Iterator[Figure]:
+    """A figure in our style that draws into memory: no window, no screen, no pyplot state to clean up."""
+    with style():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    return figure
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        yield figure
 
 
 def save_figure(path: str | Path, figure: Figure) -> None:
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
-
-
-def counted(number: int, what: str) -> str:
-    """1 cluster, 2 clusters."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
@@ -118,3 +115,10 @@ def number_ticks(axis: Any, *, whole: bool = False, most: int = 5) -> None:
     step = float(steps.min()) if len(steps) else 1.0
     digits = max(0, -math.floor(round(math.log10(step), 6))) if step > 0 else 0
     axis.set_major_formatter(StrMethodFormatter(f"{{x:,.{digits}f}}"))
+
+
+def line_panel(axes: Axes, name: str) -> None:
+    """The look of lines along iterations or draws."""
+    axes.set_ylabel(name)
+    axes.margins(x=0.01, y=0.08)
+    axes.grid(axis="y", color=FAINT, linewidth=0.4)

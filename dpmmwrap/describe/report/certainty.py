@@ -10,7 +10,6 @@ from dpmmwrap.describe.profiles import evenly_spaced
 from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.numerics.cells import thread_pools
 
 LOOKED_AT = 200_000
 """Rows whose probabilities are computed at most where there are no draws; of more, evenly spaced ones."""
@@ -21,14 +20,14 @@ CLASSES = ((0.99, "0.99 and more"), (0.9, "0.9 to 0.99"), (0.5, "0.5 to 0.9"), (
 """Lower ends, from sure to unsure."""
 
 
-class Doubtful(NamedTuple):
+class DoubtfulRow(NamedTuple):
     """A row between clusters."""
 
     row: int
     cluster: int
     """Its label."""
     probability: float
-    """Of the cluster that is most probable; with draws, of its own."""
+    """That of the most probable cluster; with draws, that of the row's cluster."""
     candidates: tuple[tuple[int, float], ...]
     """The most probable clusters and their probabilities; -1 is the outlier component."""
 
@@ -39,18 +38,12 @@ class Certainty(NamedTuple):
     rows: IntArray
     probability: Float64Array
     from_draws: bool
-    doubtful: list[Doubtful]
+    doubtful: list[DoubtfulRow]
 
     def classes(self) -> list[tuple[str, int]]:
         """How many rows are how sure."""
-        edges = [np.inf, *(low for low, _ in CLASSES)]
-        return [
-            (name, int(((self.probability >= edges[place + 1]) & (self.probability < edges[place])).sum()))
-            for place, (_, name) in enumerate(CLASSES)
-        ]
-
-    def share_above(self, least: float) -> float:
-        return float((self.probability >= least).mean())
+        above = np.diff([0, *(int((self.probability >= low).sum()) for low, _ in CLASSES)])
+        return [(name, int(count)) for (_, name), count in zip(CLASSES, above, strict=True)]
 
     def of_rows(self, rows: IntArray) -> Float64Array:
         """Probabilities of rows; not a number where one was not looked at."""
@@ -61,29 +54,21 @@ class Certainty(NamedTuple):
 def certainty_of(model: Any, points: Any) -> Certainty:
     """By the draws where there are any: the share of them in which a row is in its cluster. Else the probability of
     the most probable cluster, by `predict_proba`."""
-    # Small products: more threads than idle cores make them ten times slower.
-    with thread_pools().limit(limits=1):
-        return certainty_by(model, points)
-
-
-def certainty_by(model: Any, points: Any) -> Certainty:
     # What has no value has no cluster, and nothing to be sure of.
-    known = np.flatnonzero(with_values(telling(model.mixture_, points).points))
+    rows = np.flatnonzero(with_values(telling(model.mixture_, points).points))
     if model.confidence_ is not None:
-        rows, probability = known, np.asarray(model.confidence_, dtype=np.float64)[known]
+        probability = np.asarray(model.confidence_, dtype=np.float64)[rows]
     else:
-        rows = known[evenly_spaced(len(known), LOOKED_AT)]
-        probability = np.empty(len(rows))
-        for begin in range(0, len(rows), CHUNK):
-            chosen = rows[begin : begin + CHUNK]
-            probability[begin : begin + CHUNK] = model.mixture_.predict_proba(points[chosen]).max(axis=1)
+        rows = rows[evenly_spaced(len(rows), LOOKED_AT)]
+        pieces = [rows[begin : begin + CHUNK] for begin in range(0, len(rows), CHUNK)]
+        probability = np.concatenate([model.mixture_.predict_proba(points[some]).max(axis=1) for some in pieces])
     least = np.argsort(probability, kind="stable")[:LISTED]
     least = least[probability[least] < SURE]
     listed = doubtful_rows(model, points, rows[least], probability[least])
     return Certainty(rows, probability, model.confidence_ is not None, listed)
 
 
-def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64Array) -> list[Doubtful]:
+def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64Array) -> list[DoubtfulRow]:
     if not len(rows):
         return []
     found = model.mixture_.predict_proba(points[rows])
@@ -91,11 +76,11 @@ def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64A
     names[model.n_clusters_ :] = -1
     order = np.argsort(-found, axis=1, kind="stable")[:, :3]
     return [
-        Doubtful(
+        DoubtfulRow(
             int(row),
             int(model.labels_[row]),
             float(sure),
-            tuple((int(names[k]), float(found[place, k])) for k in order[place] if found[place, k] >= 0.005),
+            tuple((int(names[k]), float(found[index, k])) for k in order[index] if found[index, k] >= 0.005),
         )
-        for place, (row, sure) in enumerate(zip(rows, probability, strict=True))
+        for index, (row, sure) in enumerate(zip(rows, probability, strict=True))
     ]

@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.plotting import COLOURS
+from dpmmwrap.describe.plotting.theme import COLOURS
 from dpmmwrap.numerics.arrays import FloatArray
 
 WIDTH, HEIGHT = 400, 150
 RIGHT, TOP, BOTTOM = 8, 10, 24
 LETTER = 7.6
-"""Of a tick, in the units of the chart: its numbers stand on the left of the lines."""
+"""The width of a letter, in the units of the chart: the numbers stand on the left of the lines."""
 MOST_STEPS = 300
-"""Steps of a line at most: of longer ones every so manyth is drawn, and the last."""
+"""Steps of a line at most: longer ones are thinned evenly, and the last step is kept."""
 MOST_LINES = 12
 
 
-class Line(NamedTuple):
+class Polyline(NamedTuple):
     points: str
     """As SVG's polyline takes them."""
     colour: str
@@ -38,7 +38,7 @@ class Chart(NamedTuple):
     name: str
     told: str
     """The same in words."""
-    lines: list[Line]
+    lines: list[Polyline]
     up: list[Tick]
     along: list[Tick]
     left: float
@@ -71,7 +71,7 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         places = [(across(step + 1), height(values[step])) for step in steps]
         if places:
             points = " ".join(f"{x:g},{y:g}" for x, y in places)
-            lines.append(Line(points, COLOURS[chain % len(COLOURS)], places[-1]))
+            lines.append(Polyline(points, COLOURS[chain % len(COLOURS)], places[-1]))
     up = [Tick(height(value), text) for value, text in marks]
     along = [Tick(across(step), f"{step:,}") for step in sorted({1, (1 + longest) // 2, longest})]
     last = found[0][np.isfinite(found[0])]

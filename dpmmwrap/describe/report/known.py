@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.plotting import is_sparse
+from dpmmwrap.describe.plotting.projections import is_sparse
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CLUSTERS, CLASSES = 40, 12
 """Lines and columns of the table of known labels at most; the others are taken together."""
 OFTEN = 0.1
-"""By so much more often than elsewhere a value is missing where that is worth a word."""
+"""A value that is missing more often than elsewhere by this share is worth a word."""
 
 
 class Cell(NamedTuple):
     rows: int
     share: float
-    """Of the rows of its line."""
+    """Its share of the rows of its line."""
 
 
-class Line(NamedTuple):
+class KnownRow(NamedTuple):
     """A cluster, outliers (-1), or all other clusters (None), among the classes."""
 
     cluster: int | None
@@ -33,18 +33,18 @@ class Line(NamedTuple):
     share: float
 
 
-class Known(NamedTuple):
+class KnownTable(NamedTuple):
     """Clusters by classes: how many rows they have in common."""
 
     classes: list[str]
-    lines: list[Line]
+    lines: list[KnownRow]
     other_classes: int
     """In the last column."""
     other_clusters: int
     """In the last line."""
 
 
-def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clusters: int) -> Known:
+def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clusters: int) -> KnownTable:
     """The largest clusters and classes first. Rows without a label (below 0) do not count."""
     labels, truth = (np.asarray(values)[np.asarray(truth) >= 0] for values in (labels, truth))
     counts = np.zeros((n_clusters + 1, int(truth.max(initial=-1)) + 1), np.int64)
@@ -57,16 +57,16 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
     first, rest = split(lines, CLUSTERS)
     called = [names[k] if k < len(names) else str(k) for k in range(counts.shape[1])]
 
-    def line(cluster: int | None, own: Any) -> Line:
+    def line(cluster: int | None, own: Any) -> KnownRow:
         whole, best = max(1, int(own.sum())), int(own.argmax())
         cells = [*own[shown].tolist(), *([int(own[hidden].sum())] if len(hidden) else [])]
         shares = [Cell(rows, round(rows / whole, 3)) for rows in cells]
-        return Line(cluster, shares, called[best], float(own[best] / whole))
+        return KnownRow(cluster, shares, called[best], float(own[best] / whole))
 
     found = [line(int(k), counts[k]) for k in first]
     found += [line(None, counts[rest].sum(axis=0))] if len(rest) else []
     found += [line(-1, counts[n_clusters])] if counts[n_clusters].any() else []
-    return Known([called[k] for k in shown], found, len(hidden), len(rest))
+    return KnownTable([called[k] for k in shown], found, len(hidden), len(rest))
 
 
 def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
@@ -87,7 +87,7 @@ class Gaps(NamedTuple):
     """How often values are missing in each cluster."""
 
     shares: Float64Array
-    """Of all values of each cluster."""
+    """The share of missing values in each cluster."""
     gaps: dict[int, Gap]
     """Where a column is missing more often than elsewhere, the one in which that is so most."""
 
@@ -108,19 +108,19 @@ def gaps_of(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str]
     here = table / np.maximum(sizes, 1)[:, None]
     elsewhere = (table.sum(axis=0) - table) / np.maximum(sizes.sum() - sizes, 1)[:, None]
     found = {}
-    for k, place in enumerate((here - elsewhere).argmax(axis=1).tolist()):
-        if here[k, place] - elsewhere[k, place] >= OFTEN:
-            found[k] = Gap(called[place], float(here[k, place]), float(elsewhere[k, place]))
+    for k, index in enumerate((here - elsewhere).argmax(axis=1).tolist()):
+        if here[k, index] - elsewhere[k, index] >= OFTEN:
+            found[k] = Gap(called[index], float(here[k, index]), float(elsewhere[k, index]))
     return Gaps(here.mean(axis=1), found)
 
 
 def missing_values(points: Any, names: Sequence[str], columns: Any) -> Any:
-    """Of each column its name, and in which rows it has no value."""
+    """Each column's name, and the rows in which it has no value."""
     if isinstance(points, MixedPoints):
-        for place, column in zip(columns.numeric, points.numeric.T, strict=True):
-            yield names[place], np.isnan(column)
-        for place, codes in zip(columns.categorical, points.codes.T, strict=True):
-            yield names[place], codes < 0
+        for index, column in zip(columns.numeric, points.numeric.T, strict=True):
+            yield names[index], np.isnan(column)
+        for index, codes in zip(columns.categorical, points.codes.T, strict=True):
+            yield names[index], codes < 0
     elif not is_sparse(points) and np.asarray(points).dtype.kind == "f":
         for name, column in zip(names, points.T, strict=True):
             yield name, np.isnan(column)

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.plotting import GAUSSIAN, Projection, filled, is_sparse, principal_components
+from dpmmwrap.describe.plotting.clusters import GAUSSIAN, filled
+from dpmmwrap.describe.plotting.projections import Projection, is_sparse, principal_components
 from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.numerics.cells import thread_pools
 
 SHOWN = 4_000
 """Rows on a map at most."""
@@ -23,9 +23,9 @@ COORDINATES = 20_000_000
 REDUCED = 50
 """Principal components that wide rows are first reduced to."""
 NEIGHBOURS = 15
-"""Of each row, for UMAP."""
+"""Neighbours of each row that UMAP looks at."""
 WIDTH, HEIGHT, MARGIN = 1000, 700, 24
-"""Of the drawing, in its own units."""
+"""The size of the drawing, in its units."""
 FEW, ABOVE = 5, 36
 
 
@@ -59,7 +59,7 @@ def drawn_rows(labels: IntArray, wanted: IntArray, dim: int, seed: int = 0) -> I
 
 
 def most_rows(dim: int) -> int:
-    """Rows of so many columns that are drawn at most."""
+    """How many rows of `dim` columns are drawn at most."""
     return min(SHOWN, max(200, COORDINATES // max(1, dim)))
 
 
@@ -71,12 +71,6 @@ def of_each(labels: IntArray, dim: int) -> int:
 def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
     """The rows as they are where there are two features or one; else their principal components, the directions that
     part the clusters, and UMAP where it is installed."""
-    # Many small steps: more threads than idle cores make them slower.
-    with thread_pools().limit(limits=1):
-        return all_maps(model, points, rows, names)
-
-
-def all_maps(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     points, names = telling(mixture, points, names)
     if mixture.family in GAUSSIAN:

@@ -2,97 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.profiles import feature_names, names_for
+from dpmmwrap.describe.facts import facts
+from dpmmwrap.describe.profiles import feature_names
 from dpmmwrap.model.empty_rows import with_values
-from dpmmwrap.model.rows import all_columns, telling
+from dpmmwrap.model.rows import all_columns, names_for, telling
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.groups import Groups
 
 
+@dataclass
 class Subject:
     """A fitted `DPMM`, the data that it was fitted to, and what else is known of them."""
 
-    def __init__(
-        self,
-        model: Any,
-        X: Any,
-        *,
-        source: str = "",
-        names: Sequence[str] | None = None,
-        ids: Any = None,
-        id_name: str = "row",
-        numbered: bool | None = None,
-        command: str = "",
-        notes: Sequence[str] | None = None,
-        groups: Groups | None = None,
-        seconds: float | None = None,
-        scores: Mapping[str, float] | None = None,
-        preparation: Any = None,
-        truth: IntArray | None = None,
-        classes: Sequence[str] = (),
-    ) -> None:
-        self.model = model
-        self.points: Any = all_columns(model, X)
+    model: Any
+    X: InitVar[Any]
+    _: KW_ONLY
+    source: str = ""
+    given_names: Sequence[str] | None = None
+    ids: Any = None
+    """The rows' own names; None for their numbers from 1."""
+    id_name: str = "row"
+    numbered: bool | None = None
+    """Whether ids are the rows' numbers; None: where there are no ids."""
+    command: str = ""
+    notes: Sequence[str] | None = None
+    """None for those of the model."""
+    groups: Groups | None = None
+    seconds: float | None = None
+    preparation: Any = None
+    """What was done to the features before the fit: profiles are in the units that they had before."""
+    truth: IntArray | None = None
+    """Labels that were known before, from 0; -1 where there is none."""
+    classes: Sequence[str] = ()
+    """What they are called, by their numbers."""
+
+    def __post_init__(self, X: Any) -> None:
+        self.points: Any = all_columns(self.model, X)
         """The rows with all their columns: an array, a sparse matrix or the points of a mixed table."""
-        if self.points.shape[0] != len(model.labels_):
+        self.labels: IntArray = np.asarray(self.model.labels_)
+        self.n_clusters, self.n_rows = int(self.model.n_clusters_), len(self.labels)
+        if self.points.shape[0] != self.n_rows:
             raise ValueError(
-                f"a report is about the data of the fit, which had {len(model.labels_):,} rows, "
+                f"a report is about the data of the fit, which had {self.n_rows:,} rows, "
                 f"but X has {self.points.shape[0]:,}"
             )
-        self.source = source
-        self.given_names = names
-        self.ids = None if ids is None else np.asarray(ids)
-        if self.ids is not None and len(self.ids) != len(model.labels_):
-            raise ValueError(f"ids should be {len(model.labels_):,}, one per row, not {len(self.ids):,}")
-        self.id_name = id_name
-        self.numbered = ids is None if numbered is None else numbered
-        """Whether ids are the rows' numbers, which count from 1."""
-        self.command = command
-        self.notes = list(model.notes_ if notes is None else notes)
-        self.groups = groups
-        self.seconds = seconds
-        self.scores = dict(scores or {})
-        self.preparation = preparation
-        """What was done to the features before the fit: profiles are in the units that they had before."""
-        self.truth = truth
-        """Labels that were known before, from 0; -1 where there is none."""
-        self.classes = tuple(classes)
-        """What they are called, by their numbers."""
+        self.numbered = self.ids is None if self.numbered is None else self.numbered
+        self.ids = None if self.ids is None else np.asarray(self.ids)
+        if self.ids is not None and len(self.ids) != self.n_rows:
+            raise ValueError(f"ids should be {self.n_rows:,}, one per row, not {len(self.ids):,}")
+        self.notes = list(self.model.notes_ if self.notes is None else self.notes)
 
-    @property
-    def labels(self) -> IntArray:
-        return np.asarray(self.model.labels_)
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        return facts(self.model, self.groups, self.truth)
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.points.shape[0])
-
-    @property
-    def n_clusters(self) -> int:
-        return int(self.model.n_clusters_)
+    @cached_property
+    def sizes(self) -> IntArray:
+        return np.array(self.facts["sizes"])
 
     @cached_property
     def absent(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which rows have no value, and no cluster for that reason."""
         return ~with_values(telling(self.model.mixture_, self.points).points)
 
-    @property
-    def outliers(self) -> int:
-        return int((self.labels[~self.absent] < 0).sum())
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        return np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
-
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Of the columns: as given, as the model knows them, or by number."""
+        """The columns' names: as given, as the model knows them, or numbers."""
         columns = self.model.mixture_.columns
         if columns is not None:
             return tuple(columns.names)

@@ -1,4 +1,4 @@
-"""A report's sentences and numbers."""
+"""The sentences of a report."""
 
 from __future__ import annotations
 
@@ -7,55 +7,50 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.plotting import counted
+from dpmmwrap.describe import facts
 from dpmmwrap.describe.profiles import COUNT, LEVEL, Trait
 from dpmmwrap.describe.report.certainty import Certainty
 from dpmmwrap.describe.report.known import Gap
 from dpmmwrap.describe.report.subject import Subject
-from dpmmwrap.model.data_prior import learned_names
-from dpmmwrap.posterior.diagnostics import interval
-from dpmmwrap.sampler.trace import told_length
+from dpmmwrap.describe.wording import counted, number, share
 
 MANY, SMALL = 20, 10
-"""Of more clusters the page also says how many hold half of the rows, and how many hold fewer rows than these."""
+"""With more than `MANY` clusters, the page also says how many hold half of the rows, and how many are `SMALL`."""
 SLIGHT = 0.2
 """Differences below this many standard deviations, or binary orders of magnitude, are not worth a word."""
 
 
-def title(subject: Subject) -> str:
-    return f"{counted(subject.n_clusters, 'cluster')} in {counted(subject.n_rows, 'row')}"
-
-
-def found(subject: Subject, sure: Certainty) -> list[str]:
-    """What was found, in a few sentences."""
+def summary(subject: Subject, sure: Certainty) -> list[str]:
+    """The result in a few sentences."""
+    found = subject.facts
     said = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
     if subject.n_clusters > 1:
         said.append(sizes(subject))
         if subject.n_clusters > MANY:
             said.append(many_sizes(subject))
-    if subject.model.draws_ is not None:
-        fewest, most = interval(subject.model.draws_.n_clusters)
+    if found["n_clusters_interval"] is not None:
+        fewest, most = found["n_clusters_interval"]
         between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
         said.append(f"95% of the draws from the posterior have {between}.")
     if subject.n_clusters > 1:
         said.append(certainty(sure))
-        if subject.groups is not None and subject.groups.suggested < subject.n_clusters:
-            said.append(f"Clusters that overlap make {counted(subject.groups.suggested, 'group')}.")
-    if "nmi" in subject.scores:
-        classes = int(subject.scores["true_clusters"])
-        known = "1 class" if classes == 1 else f"{classes:,} classes"
+        if subject.component_groups is not None:
+            said.append(f"Clusters that overlap make {counted(found['groups'], 'group')}.")
+    if "nmi" in found:
+        classes = "1 class" if found["true_clusters"] == 1 else f"{found['true_clusters']:,} classes"
         said.append(
-            f"The known labels have {known}; the clusters agree with them with an NMI of {subject.scores['nmi']:.3f} "
-            f"and an ARI of {subject.scores['ari']:.3f} (1 is the same, 0 is chance)."
+            f"The known labels have {classes}; the clusters agree with them with an NMI of {found['nmi']:.3f} "
+            f"and an ARI of {found['ari']:.3f} (1 is the same, 0 is chance)."
         )
-    if subject.model.interrupted_:
+    if found["interrupted"]:
         said.append("The fit was interrupted: this is the result so far.")
     return said
 
 
 def clusters_in(subject: Subject) -> str:
     where = f"the {counted(subject.n_rows, 'row')}" + (f" of {subject.source}" if subject.source else "")
-    beside = f" and {counted(subject.outliers, 'outlier')}" if subject.outliers else ""
+    outliers = subject.facts["outliers"]
+    beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
     if subject.n_clusters == 1:
         return f"All is one cluster{beside}: no parts that differ were found in {where}"
     return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
@@ -65,16 +60,10 @@ def width_of(subject: Subject) -> str:
     columns = subject.model.mixture_.columns
     if columns is not None:
         kinds = [(len(columns.numeric), "numeric column"), (len(columns.categorical), "categorical column")]
-        return " and ".join(counted(number, kind) for number, kind in kinds if number)
-    return (
-        f"{counted(len(subject.names), 'column')} of counts"
-        if is_counts(subject)
-        else counted(len(subject.names), "feature")
-    )
-
-
-def is_counts(subject: Subject) -> bool:
-    return bool(subject.model.mixture_.family == "multinomial")
+        return " and ".join(counted(count, kind) for count, kind in kinds if count)
+    if facts.is_counts(subject.model):
+        return f"{counted(len(subject.names), 'column')} of counts"
+    return counted(len(subject.names), "feature")
 
 
 def sizes(subject: Subject) -> str:
@@ -106,48 +95,26 @@ def gap(found: Gap | None) -> str:
 
 
 def certainty(sure: Certainty) -> str:
-    """How sure the rows' clusters are, and from what that is known."""
-    above = sure.share_above(0.9)
+    """How sure the rows' clusters are."""
+    above = float((sure.probability >= 0.9).mean())
     many = "all rows" if above == 1 else f"{share(above)} of the rows"
-    told = f"For {many} the cluster is at least 90% certain"
     unsure = int((sure.probability < 0.5).sum())
-    return f"{told}; for {counted(unsure, 'row')} less than 50%." if unsure else f"{told}."
-
-
-def share(value: float) -> str:
-    """A percentage; what is not quite none or all does not look like it."""
-    if 0 < value < 0.001:
-        return "<0.1%"
-    if 0.999 < value < 1:
-        return ">99.9%"
-    percent = 100 * value
-    return f"{percent:.1f}%" if percent < 10 and percent != round(percent) else f"{percent:.0f}%"
-
-
-def number(value: float, digits: int = 4) -> str:
-    """The digits that matter, with a minus sign that is one."""
-    if not math.isfinite(value):
-        return "–"
-    size = abs(value)
-    if size >= 1e7 or 0 < size < 1e-4:
-        text = f"{value:.{digits - 1}e}"
-    elif size >= 10**digits / 10:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.{digits}g}"
-    return text.replace("-", "−")
+    less = f"; for {counted(unsure, 'row')} less than 50%" if unsure else ""
+    return f"For {many} the cluster is at least 90% certain{less}."
 
 
 def here(trait: Trait) -> str:
-    if trait.feature.kind in (LEVEL, COUNT):
-        return share(trait.here) if math.isfinite(trait.here) else "–"
-    return number(trait.here) + (f" ± {number(trait.spread, 2)}" if trait.spread > 0 else "")
+    told = value_of(trait, trait.here)
+    return f"{told} ± {number(trait.spread, 2)}" if trait.spread > 0 else told
 
 
 def elsewhere(trait: Trait) -> str:
-    if trait.feature.kind in (LEVEL, COUNT):
-        return share(trait.elsewhere) if math.isfinite(trait.elsewhere) else "–"
-    return number(trait.elsewhere)
+    return value_of(trait, trait.elsewhere)
+
+
+def value_of(trait: Trait, value: float) -> str:
+    is_share = trait.feature.kind in (LEVEL, COUNT) and math.isfinite(value)
+    return share(value) if is_share else number(value)
 
 
 def difference(trait: Trait) -> str:
@@ -156,8 +123,7 @@ def difference(trait: Trait) -> str:
         ratio = 2.0 ** abs(trait.apart)
         times = f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
         return f"{times} times as {'frequent' if trait.apart > 0 else 'rare'}"
-    sign = "+" if trait.apart > 0 else "−"
-    return f"{sign}{abs(trait.apart):.1f} SD"
+    return f"{'+' if trait.apart > 0 else '−'}{abs(trait.apart):.1f} SD"
 
 
 def in_short(traits: list[Trait]) -> str:
@@ -170,91 +136,57 @@ def in_short(traits: list[Trait]) -> str:
 
 
 def trait_in_short(trait: Trait) -> str:
-    more = trait.apart > 0
-    if trait.feature.kind == COUNT:
-        share_here = f"{here(trait)} of its counts, elsewhere {elsewhere(trait)}"
-        return f"{'much' if more else 'little'} {trait.feature} ({share_here})"
-    if trait.feature.kind == LEVEL:
-        return f"{'often' if more else 'seldom'} {trait.feature} ({here(trait)}, elsewhere {elsewhere(trait)})"
-    return f"{'high' if more else 'low'} {trait.feature} ({number(trait.here)}, elsewhere {elsewhere(trait)})"
+    words = {COUNT: ("much", "little"), LEVEL: ("often", "seldom")}.get(trait.feature.kind, ("high", "low"))
+    beside = f"{value_of(trait, trait.here)}{' of its counts' if trait.feature.kind == COUNT else ''}"
+    return f"{words[trait.apart <= 0]} {trait.feature} ({beside}, elsewhere {elsewhere(trait)})"
 
 
 def settings(subject: Subject) -> list[tuple[str, str]]:
     """What was fitted, and how."""
     from dpmmwrap import __version__
 
-    model = subject.model
-    told = [("family", family(model)), ("prior over partitions", partition_prior(model))]
-    if model.prior_width_ is not None:
-        told.append(("prior", prior(model)))
-    length = told_length(int(model.n_iter_), model.stopped_by_, len(model.traces_))
-    if model.draws_ is not None:
-        length += f", then {counted(model.draws_.n_draws, 'draw')}{' each' if len(model.traces_) > 1 else ''}"
-    told.append(("length", length))
-    told.append(("start of new clusters", str(model.init_)))
-    told.append(("sampler", str(model.backend_)))
-    told.append(("seed", str(model.random_state)))
-    told.append(("log posterior", number(float(model.log_posterior_))))
-    if model.n_missing_:
-        told.append(("missing", counted(int(model.n_missing_), "value")))
-    if subject.seconds is not None:
-        told.append(("time", f"{subject.seconds:,.1f} s"))
-    told.append(("version", f"dpmmwrap {__version__}"))
-    return told + changed(model)
-
-
-def family(model: Any) -> str:
-    if model.mixture_.family == "multinomial":
-        return "multinomial: rows of counts"
-    if model.mixture_.family == "mixed":
-        return "mixed: numeric columns with diagonal covariances, and categories"
-    kinds = {"full": "full", "diag": "diagonal", "spherical": "spherical"}
-    reason = f" ({model.covariance_reason_})" if model.covariance_reason_ else ""
-    return f"Gaussian with {kinds[model.covariance_type_]} covariances{reason}"
-
-
-def partition_prior(model: Any) -> str:
-    """Its name and its parameters."""
-    prior = model.partition_prior_
-    told = []
-    for name, value in zip(prior.parameters, prior.values, strict=True):
-        told.append(f"{name} {number(float(value))}" + (", learned" if name in prior.learned else ""))
-    return f"{prior.name}: {'; '.join(told)}"
-
-
-def prior(model: Any) -> str:
-    """The hyperparameters of the default prior."""
-    told = []
-    for name in ("width", "strength", "kappa"):
-        learned = ", learned" if name in learned_names(model.prior) else ""
-        told.append(f"{name} {number(getattr(model, f'prior_{name}_'))}{learned}")
-    return "; ".join(told)
+    model, found = subject.model, subject.facts
+    told = [
+        ("family", facts.told_family(found)),
+        ("prior over partitions", facts.told_partition_prior(model)),
+        ("prior", facts.told_prior(found) if found["prior_width"] is not None else ""),
+        ("length", facts.told_search(found)),
+        ("start of new clusters", str(model.init_)),
+        ("sampler", found["backend"]),
+        ("seed", str(found["seed"])),
+        ("log posterior", number(found["log_posterior"])),
+        ("missing", counted(found["missing"], "value") if found["missing"] else ""),
+        ("time", "" if subject.seconds is None else f"{subject.seconds:,.1f} s"),
+        ("version", f"dpmmwrap {__version__}"),
+    ]
+    return [(name, words) for name, words in told if words] + other_settings(model)
 
 
 SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
 
 
-def changed(model: Any) -> list[tuple[str, str]]:
+def other_settings(model: Any) -> list[tuple[str, str]]:
     """Settings that are not the defaults and are not told elsewhere."""
-    defaults = type(model)().get_params()
     found = []
-    for name, value in model.get_params(deep=False).items():
-        if name in SHOWN_ANYWAY or same(value, defaults[name]) or (name == "backend" and isinstance(value, str)):
-            continue
-        plain = isinstance(value, (str, int, float, bool)) or value is None
-        text = str(value) if plain else " ".join(repr(value).split())
-        found.append((name, text if len(text) <= 120 else f"{text[:117]}…"))
+    for name, value in given_settings(model).items():
+        if name not in SHOWN_ANYWAY and not (name == "backend" and isinstance(value, str)):
+            plain = isinstance(value, (str, int, float, bool)) or value is None
+            text = str(value) if plain else " ".join(repr(value).split())
+            found.append((name, text if len(text) <= 120 else f"{text[:117]}…"))
     return found
 
 
-def same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return False
-    return type(one) is type(other) and bool(one == other)
+def given_settings(model: Any) -> dict[str, Any]:
+    """The parameters that are not the defaults."""
+    defaults = type(model)().get_params()
+
+    def same(one: Any, other: Any) -> bool:
+        arrays = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
+        return not arrays and type(one) is type(other) and bool(one == other)
+
+    return {name: value for name, value in model.get_params(deep=False).items() if not same(value, defaults[name])}
 
 
 def in_python(model: Any) -> str:
     """The fit as a line of Python."""
-    defaults = type(model)().get_params()
-    given = {k: v for k, v in model.get_params(deep=False).items() if not same(v, defaults[k])}
-    return f"DPMM({', '.join(f'{name}={value!r}' for name, value in given.items())}).fit(X)"
+    return f"DPMM({', '.join(f'{name}={value!r}' for name, value in given_settings(model).items())}).fit(X)"

@@ -35,7 +35,7 @@ from dpmmwrap.families.full.blocks import (
 )
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.labels import CUTOFF, sort_by_label
-from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
+from dpmmwrap.numerics.special import compiled, exp_float32, inner
 from dpmmwrap.numerics.variates import key_from
 
 
@@ -108,10 +108,10 @@ class Workspace(NamedTuple):
 def new_workspace(count: Any, dim: Any) -> Any:
     block, flat = new_block(dim)
     return Workspace(
-        new_array(LANES, np.uint64), block, flat, new_array(4 * LANES, np.float32), new_array((2, LANES), np.float32),
-        new_array(LANES, np.float32), new_array((count + 1, LANES), np.float32), new_array(LANES, np.float32),
-        new_array(LANES, np.int32), new_array(count + 1, np.int32), new_array((2, LANES), np.uint64),
-        new_array((2, dim, BUFFER)),
+        np.empty(LANES, np.uint64), block, flat, np.empty(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
+        np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
+        np.empty(LANES, np.int32), np.empty(count + 1, np.int32), np.empty((2, LANES), np.uint64),
+        np.empty((2, dim, BUFFER)),
     )  # fmt: skip
 
 
@@ -184,8 +184,8 @@ def _draw_sublabels(
     counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
     rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
     uniforms, lanes, points = work.uniforms, work.lanes, work.points
-    filled = new_zeros(2, np.int64)
-    found = new_zeros(2, np.int64)
+    filled = np.zeros(2, np.int64)
+    found = np.zeros(2, np.int64)
     for c in range(len(origins)):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
@@ -301,9 +301,9 @@ def start_subclusters(
     """
     dim = origins.shape[1]
     places, lanes, points = (
-        new_array(LANES, np.uint64),
-        new_array(LANES, np.uint64),
-        new_array((dim, LANES)),
+        np.empty(LANES, np.uint64),
+        np.empty(LANES, np.uint64),
+        np.empty((dim, LANES)),
     )
     block, _ = new_block(dim)
     for c in range(len(origins)):
@@ -327,9 +327,9 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
     """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
     O(G K D^2)."""
     groups, clusters, sides, dim = sums.shape
-    total = new_zeros(sides * clusters)
-    means = new_zeros((sides * clusters, dim))
-    scatters = new_zeros((sides * clusters, dim, dim))
+    total = np.zeros(sides * clusters)
+    means = np.zeros((sides * clusters, dim))
+    scatters = np.zeros((sides * clusters, dim, dim))
     for k in range(sides * clusters):
         c, side = k // sides, k % sides
         for group in range(groups):

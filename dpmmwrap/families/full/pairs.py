@@ -18,7 +18,7 @@ from dpmmwrap.families.full.blocks import (
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 
@@ -35,10 +35,10 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
     smaller root in r.
     """
     count, dim = len(log_weights), means.shape[1]
-    own, log_peaks = new_zeros((count, padded(dim), padded(dim)), np.float32), new_array(count, np.float32)
-    origins = new_array((count, dim), np.float32)
+    own, log_peaks = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
+    origins = np.empty((count, dim), np.float32)
     # Clusters along the last axis, as in `wishart`: one step of the arithmetic serves all neighbours.
-    centres, factors = new_array((dim, count)), new_array((dim, dim, count))
+    centres, factors = np.empty((dim, count)), np.empty((dim, dim, count))
     for k in range(count):
         log_peaks[k] = log_weights[k] + log_peak_densities[k]
         for i in range(dim):
@@ -46,10 +46,10 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
             centres[i, k] = means[k, i]
             for j in range(i + 1):
                 own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
-    offsets = new_zeros((count, count, padded(dim)), np.float32)
-    radii = new_array((count, count), np.float32)
-    gap, pull = new_array((dim, count)), new_array((dim, count))
-    total, delta2, sigma2 = new_array(count), new_array(count), new_array(count)
+    offsets = np.zeros((count, count, padded(dim)), np.float32)
+    radii = np.empty((count, count), np.float32)
+    gap, pull = np.empty((dim, count)), np.empty((dim, count))
+    total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
     for c in range(count):
         for k in range(count):
             delta2[k] = sigma2[k] = 0.0
@@ -104,9 +104,9 @@ def subcluster_tables(
     Filled up with zeros as the clusters' are.
     """
     count, dim = origins.shape
-    factors = new_zeros((count, 2, padded(dim), padded(dim)), np.float32)
-    offsets = new_zeros((count, 2, padded(dim)), np.float32)
-    log_peaks = new_array((count, 2), np.float32)
+    factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
+    offsets = np.zeros((count, 2, padded(dim)), np.float32)
+    log_peaks = np.empty((count, 2), np.float32)
     for c in range(count):
         for side in range(2):
             k = count + 2 * c + side
@@ -145,11 +145,11 @@ def reverse_proposal_log_prob(
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
     rows_in_order, starts = by_label.rows, by_label.starts
     dim = origins.shape[1]
-    rows, z = new_array(LANES, np.uint64), new_array(4 * LANES, np.float32)
+    rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
     block, flat = new_block(dim)
-    logs = new_array((2, LANES), np.float32)
+    logs = np.empty((2, LANES), np.float32)
     # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
-    shown = new_zeros(LANES, np.float32)
+    shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
         least = -margin[pair] - 1e-6 * (1.0 + abs(margin[pair]))
         before = 0.0
@@ -210,7 +210,7 @@ def merge_ratios(
     strengths, centres = posterior.strengths, posterior.means
     scales, factors = posterior.scales, posterior.factors
     count, dim = means.shape
-    rest, doubles = new_zeros((count, dim + 1)), new_array(count)
+    rest, doubles = np.zeros((count, dim + 1)), np.empty(count)
     constant = 0.5 * dim * math.log(math.pi)
     for k in candidates:
         for r in range(dim - 1, -1, -1):
@@ -218,12 +218,12 @@ def merge_ratios(
         gain = log_gammas(prior.freedom + 2 * counts[k], prior.strength + 2 * counts[k], dim)
         gain -= prior.log_normaliser + 2 * (constant * counts[k] + log_marginal[k])
         doubles[k] = log_merge_ratio_by(rule, counts[k], counts[k], gain)
-    factor, gap = new_array((dim, dim)), new_array(dim)
+    factor, gap = np.empty((dim, dim)), np.empty(dim)
     most_pairs = len(candidates) * (len(candidates) - 1) // 2
     first, second, margins = (
-        new_array(most_pairs, np.int64),
-        new_array(most_pairs, np.int64),
-        new_array(most_pairs),
+        np.empty(most_pairs, np.int64),
+        np.empty(most_pairs, np.int64),
+        np.empty(most_pairs),
     )
     found, pair = 0, -1
     for a in range(len(candidates)):

@@ -22,7 +22,6 @@ from dpmmwrap.families.collapsed import (
 )
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.partitions.hastings import log_merge_ratio
 
@@ -62,7 +61,7 @@ def place_of(u: Any, cumulative: Any) -> Any:
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
     """So many row numbers, and a uniform number for each: every other row is one of the `likely`, by their cumulative
     shares, if there are any."""
-    chosen, uniforms = new_array(count, np.int64), new_array(count)
+    chosen, uniforms = np.empty(count, np.int64), np.empty(count)
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
         if t % 2 and len(likely) > 0:
@@ -75,7 +74,7 @@ def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -
 @compiled
 def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
     """The probability that each row, were it to choose anew, would found a cluster. O(K D^2) a row."""
-    found = new_array(len(rows))
+    found = np.empty(len(rows))
     for k in range(used):
         prepare(clusters, k)
     log_new = prior.log_new[used - fixed]
@@ -102,7 +101,7 @@ def gibbs_points(
     place, as long as there are no more than `most`. How many places are used then, and how many rows have moved. O(K D)
     a row, or O(K D^2) with full covariances.
     """
-    scores = new_array(len(clusters.counts))
+    scores = np.empty(len(clusters.counts))
     alive, moved = 0, 0
     for k in range(used):
         prepare(clusters, k)
@@ -202,7 +201,7 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
     """So many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
     first by the cumulative shares of those that have neighbours."""
-    pairs = new_array((count, 2), np.int64)
+    pairs = np.empty((count, 2), np.int64)
     for p in range(count):
         one = random_row(key, 4 * p, n_rows)
         other = random_row(key, 4 * p + 1, n_rows - 1)
@@ -224,8 +223,8 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
     pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
     Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
     """
-    taken = new_zeros(len(counts), np.bool_)
-    chosen, found = new_array(len(pairs), np.int64), 0
+    taken = np.zeros(len(counts), np.bool_)
+    chosen, found = np.empty(len(pairs), np.int64), 0
     for p in range(len(pairs)):
         one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
         if one < fixed or other < fixed or taken[one] or taken[other]:
@@ -243,7 +242,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
 
     The union of the last pair is left in scratch's place UNION.
     """
-    gains = new_zeros(len(one))
+    gains = np.zeros(len(one))
     for p in range(len(one)):
         if one[p] != other[p]:
             copy_cluster(scratch, UNION, clusters, one[p])
@@ -257,7 +256,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
 def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, other: Any, gains: Any) -> Any:
     """The largest log ratio that each merge can have when it is its turn, while there are from `fewest` to `most`
     clusters: the probability of the way back is at most 1."""
-    bounds = new_zeros(len(one))
+    bounds = np.zeros(len(one))
     cheapest = fewest
     for clusters in range(fewest, most + 1):
         if prior.log_new[clusters - 1] < prior.log_new[cheapest - 1]:
@@ -272,9 +271,9 @@ def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, othe
 def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) -> Any:
     """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other. O(N)."""
     slots, starts, at = (
-        new_array(len(counts), np.int64),
-        new_zeros(len(one) + 1, np.int64),
-        new_array(len(one), np.int64),
+        np.empty(len(counts), np.int64),
+        np.zeros(len(one) + 1, np.int64),
+        np.empty(len(one), np.int64),
     )
     found = 0
     for k in range(len(counts)):
@@ -286,7 +285,7 @@ def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) 
             at[found] = starts[found]
             found += 1
             starts[found] = starts[found - 1] + np.int64(size)
-    rows = new_array(starts[found], np.int64)
+    rows = np.empty(starts[found], np.int64)
     if found > 0:
         for row in range(len(labels)):
             slot = slots[labels[row]]
@@ -327,14 +326,14 @@ def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
     Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
     keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
     """
-    staying, left = new_zeros(count, np.int64), new_zeros(count, np.int64)
+    staying, left = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for row in range(len(labels)):
         left[before[row]] += 1
         staying[before[row]] += labels[row] == before[row]
     deserted = False
     for k in range(fixed, count):
         deserted |= left[k] > 0 and staying[k] == 0
-    refused, found = new_array((count, 2), np.int64), 0
+    refused, found = np.empty((count, 2), np.int64), 0
     if deserted:
         for row in range(len(labels)):
             old, new = before[row], labels[row]

@@ -12,17 +12,26 @@ from scipy import sparse
 from dpmmwrap import DPMM
 from dpmmwrap.datasets import Dataset, generate
 from dpmmwrap.describe import plotting
+from dpmmwrap.describe.plotting import clusters, theme
 
 pytest.importorskip("matplotlib")
 
 
+def drawn(draw, *arguments, **options):  # type: ignore[no-untyped-def]
+    """A figure of what is drawn into its axes, with the legend."""
+    with theme.new_figure(7.0, 5.6) as figure:
+        draw(figure.add_subplot(), *arguments, **options)
+        clusters._draw_legend(figure.axes[0])
+    return figure
+
+
 def a_map(points, labels, embed=lambda rows: rows):  # type: ignore[no-untyped-def]
-    return plotting.map_figure(points, labels, embed).axes[0]
+    return drawn(clusters.draw_map, points, labels, embed).axes[0]
 
 
 def draw(data: Dataset, labels: np.ndarray | None = None):  # type: ignore[no-untyped-def]
     labels = data.y if labels is None else labels
-    return plotting.clusters_figure(data.X, labels, data.means, data.covariances)
+    return drawn(clusters.draw_clusters, data.X, labels, data.means, data.covariances)
 
 
 def legend_of(figure) -> list[str]:  # type: ignore[no-untyped-def]
@@ -43,7 +52,7 @@ def test_a_legend_says_what_an_ellipse_is() -> None:
     assert legend_of(draw(generate(5, 3, 60, 50, 0))) == [ELLIPSE]
     # Where there is none, nothing is said.
     assert legend_of(draw(generate(1, 3, 60, 50, 0))) == []
-    assert legend_of(plotting.map_figure(np.eye(4), np.arange(4), lambda rows: rows)) == []
+    assert legend_of(drawn(clusters.draw_map, np.eye(4), np.arange(4), lambda rows: rows)) == []
 
 
 def test_two_dimensions_show_the_points_and_an_ellipse_per_cluster() -> None:
@@ -83,7 +92,7 @@ def test_variances_are_ellipses_along_the_axes() -> None:
 
     data = generate(2, 2, 100, 50, 0)
     variances = np.array([[4.0, 1.0], [0.25, 9.0]])
-    axes = plotting.clusters_figure(data.X, data.y, data.means, variances).axes[0]
+    axes = drawn(clusters.draw_clusters, data.X, data.y, data.means, variances).axes[0]
     ellipses = [patch for patch in axes.patches if isinstance(patch, Ellipse)]
     turn = np.linspace(0, 2 * np.pi, 20)
     circle = np.column_stack([np.cos(turn), np.sin(turn)])
@@ -94,19 +103,21 @@ def test_variances_are_ellipses_along_the_axes() -> None:
 
 def test_a_missing_value_lies_at_the_mean() -> None:
     X = np.array([[1.0, np.nan], [3.0, 5.0], [np.nan, 7.0], [2.0, 6.0]])
-    axes = plotting.clusters_figure(X, np.zeros(4, int), np.zeros((1, 2)), np.ones((1, 2))).axes[0]
+    axes = drawn(clusters.draw_clusters, X, np.zeros(4, int), np.zeros((1, 2)), np.ones((1, 2))).axes[0]
     shown = np.asarray(axes.collections[0].get_offsets())
     assert sorted(map(tuple, shown.tolist())) == [(1, 6), (2, 6), (2, 7), (3, 5)]
     # In a histogram a bar at the mean would be a lie.
     X = np.array([[1.0], [np.nan], [3.0]])
-    axes = plotting.clusters_figure(X, np.zeros(3, int), np.zeros((1, 1)), np.ones((1, 1))).axes[0]
+    axes = drawn(clusters.draw_clusters, X, np.zeros(3, int), np.zeros((1, 1)), np.ones((1, 1))).axes[0]
     assert sum(patch.get_height() for patch in axes.patches) == 2
-    plotting.clusters_figure(np.full((5, 3), np.nan), np.zeros(5, int), np.zeros((1, 3)), np.ones((1, 3)))
+    drawn(clusters.draw_clusters, np.full((5, 3), np.nan), np.zeros(5, int), np.zeros((1, 3)), np.ones((1, 3)))
 
 
 def test_features_go_by_their_names() -> None:
     data = generate(2, 2, 50, 50, 0)
-    axes = plotting.clusters_figure(data.X, data.y, data.means, data.covariances, names=("width", "height")).axes[0]
+    axes = drawn(clusters.draw_clusters, data.X, data.y, data.means, data.covariances, names=("width", "height")).axes[
+        0
+    ]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("width", "height")
 
 
@@ -128,7 +139,7 @@ def test_a_map_of_sparse_rows(width: int) -> None:
 
 
 def test_a_map_of_wide_rows_shows_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plotting.clusters, "COORDINATES_SHOWN", 300)
+    monkeypatch.setattr(clusters, "COORDINATES_SHOWN", 300)
     axes = a_map(np.random.default_rng(0).normal(size=(200, 6)), np.arange(200) % 3)
     assert len(axes.collections[0].get_offsets()) == 50
     assert "(50 shown)" in axes.get_title(loc="left")
@@ -174,9 +185,9 @@ def test_one_dimension_is_a_histogram() -> None:
 
 
 def test_many_points_are_thinned_out() -> None:
-    data = generate(2, 3, plotting.SHOWN + 5000, 50, 0)
+    data = generate(2, 3, clusters.SHOWN + 5000, 50, 0)
     axes = draw(data).axes[0]
-    assert len(axes.collections[0].get_offsets()) == plotting.SHOWN
+    assert len(axes.collections[0].get_offsets()) == clusters.SHOWN
     assert "(20,000 shown)" in axes.get_title(loc="left")
 
 
@@ -197,13 +208,13 @@ def test_small_and_crowded_data_can_be_drawn(dim: int, clusters: int, points: in
 
 def test_neighbours_have_different_colours() -> None:
     places = np.array([[float(i), 0.0] for i in range(40)])
-    colours = plotting.spread_colours(places)
-    assert set(colours) == set(plotting.MORE_COLOURS)
+    colours = clusters.spread_colours(places)
+    assert set(colours) == set(theme.MORE_COLOURS)
     assert all(one != other for one, other in pairwise(colours))
-    many = len(plotting.MORE_COLOURS)
-    assert len(set(plotting.spread_colours(places[:many]))) == many
-    assert set(plotting.spread_colours(places[:7])) == set(plotting.COLOURS)
-    assert plotting.spread_colours(places[:3], {1: plotting.MORE_COLOURS[-1]})[1] == plotting.MORE_COLOURS[-1]
+    many = len(theme.MORE_COLOURS)
+    assert len(set(clusters.spread_colours(places[:many]))) == many
+    assert set(clusters.spread_colours(places[:7])) == set(theme.COLOURS)
+    assert clusters.spread_colours(places[:3], {1: theme.MORE_COLOURS[-1]})[1] == theme.MORE_COLOURS[-1]
 
 
 @pytest.mark.parametrize("points", [2, 10, 300])

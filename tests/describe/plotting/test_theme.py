@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from dpmmwrap.describe import plotting
+from dpmmwrap.describe import plotting, wording
+from dpmmwrap.describe.plotting import theme
 
 pytest.importorskip("matplotlib")
 
@@ -14,8 +15,7 @@ def test_the_settings_of_the_user_stay() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    with plotting.style():
-        plotting.new_figure(2.0, 2.0)
+    with theme.new_figure(2.0, 2.0):
         assert dict(matplotlib.rcParams) != before
     assert dict(matplotlib.rcParams) == before
 
@@ -28,7 +28,7 @@ def test_matplotlib_is_imported_by_drawing_only() -> None:
 
 
 def test_one_is_one() -> None:
-    assert [plotting.counted(number, "cluster") for number in (0, 1, 2, 1000)] == [
+    assert [wording.counted(number, "cluster") for number in (0, 1, 2, 1000)] == [
         "0 clusters", "1 cluster", "2 clusters", "1,000 clusters",
     ]  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpmmwrap.describe import wording
 from dpmmwrap.describe.profiles import Feature, Trait
 from dpmmwrap.describe.report import certainty, known, maps, words
 from dpmmwrap.describe.report.charts import chart_of, ticks
@@ -156,11 +157,11 @@ def test_long_numbers_have_room() -> None:
 
 
 def test_numbers_and_shares() -> None:
-    assert [words.number(value) for value in (0.0, -1.5, 12345.6, 3.14159, 1e9, 1e-6, math.nan)] == [
+    assert [wording.number(value) for value in (0.0, -1.5, 12345.6, 3.14159, 1e9, 1e-6, math.nan)] == [
         *("0", "−1.5", "12,346", "3.142", "1.000e+09", "1.000e−06", "–")
     ]
-    assert words.number(12.345, 2) == "12" and words.number(0.98765, 2) == "0.99"
-    shares = [words.share(value) for value in (0, 0.0001, 0.034, 0.05, 0.5, 0.99999, 1)]
+    assert wording.number(12.345, 2) == "12" and wording.number(0.98765, 2) == "0.99"
+    shares = [wording.share(value) for value in (0, 0.0001, 0.034, 0.05, 0.5, 0.99999, 1)]
     assert shares == ["0%", "<0.1%", "3.4%", "5%", "50%", ">99.9%", "100%"]
 
 

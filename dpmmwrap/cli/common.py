@@ -1,0 +1,85 @@
+"""What several commands share: kinds of values, ways to write options, the command line as it was typed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+Option = Callable[[Any], Any]
+"""What `click.option` returns: a decorator."""
+A_PATH = click.Path(path_type=Path)
+POSITIVE = click.IntRange(min=1)
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+
+
+def with_options(*options: Option) -> Option:
+    """All of these options, in their order, as one decorator."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Words with commas between them."""
+    return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
+    """Positive numbers with commas between them, each once."""
+    return tuple(dict.fromkeys(POSITIVE(word.strip(), option, ctx) for word in value.split(",")))
+
+
+def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Columns with commas between them; at least one."""
+    columns = word_list(ctx, option, value)
+    if columns == ():
+        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
+    return columns
+
+
+def word_or(kind: Callable[..., Any], *words: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """A callback: one of these words, or a value of that kind."""
+    return lambda ctx, option, value: value if value in words else kind(value, option, ctx)
+
+
+many_or_number = word_or(POSITIVE, "auto", "many")
+auto_or_number = word_or(POSITIVE, "auto")
+auto_or_positive = word_or(ABOVE_ZERO, "auto")
+
+
+def command_line(ctx: click.Context | None, without: Sequence[str]) -> str:
+    """What the user typed, but for these parameters, which do not change the results."""
+    if ctx is None:
+        return ""
+    typed = [
+        parameter
+        for parameter in ctx.command.params
+        if ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+        and parameter.name not in without
+    ]
+    typed.sort(key=lambda parameter: isinstance(parameter, click.Option))
+    words = [word for parameter in typed for word in typed_words(parameter, ctx.params[str(parameter.name)])]
+    return shlex.join([*ctx.command_path.split(), *words])
+
+
+def typed_words(parameter: click.Parameter, value: Any) -> Iterator[str]:
+    """An argument or option as it would be typed."""
+    if isinstance(parameter, click.Argument):
+        yield from map(str, value if isinstance(value, tuple) else [value])
+    elif isinstance(value, bool):
+        yield (parameter.opts if value else parameter.secondary_opts)[0]
+    elif isinstance(value, dict):
+        # An option that may be given several times: a list of words by each name.
+        for name, parts in value.items():
+            yield from (parameter.opts[0], f"{name}={','.join(parts)}")
+    else:
+        yield from (parameter.opts[0], ",".join(map(str, value)) if isinstance(value, tuple) else str(value))

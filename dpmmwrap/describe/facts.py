@@ -1,0 +1,237 @@
+"""The facts of a fitted model: `facts` collects them, the other functions put them into words.
+
+The table of `dpmmwrap fit`, summary.json, notebooks, the report and the experiments all draw from here. The keys are
+those of summary.json (docs/files.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.backends.dask import is_lazy
+from dpmmwrap.describe.wording import counted
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.posterior.diagnostics import interval
+from dpmmwrap.posterior.groups import Groups
+from dpmmwrap.sampler.trace import told_length
+
+Facts = Mapping[str, Any]
+SIZES_SHOWN = 8
+HYPERPARAMETERS = ("width", "strength", "kappa")
+
+
+def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = None) -> dict[str, Any]:
+    """All facts of a fitted `DPMM`; with the groups of its clusters and the true labels (below 0: unknown) if given."""
+    sizes = cluster_sizes(model)
+    present = model._present
+    rows = len(model.labels_)
+    there = slice(None) if present is None else present.rows
+    with_values = rows if present is None else len(present.rows)
+    component_groups = np.arange(len(sizes)) if groups is None else groups.of_points(np.arange(len(sizes)))
+    return {
+        "n_clusters": int(model.n_clusters_),
+        **facts_of_draws(model),
+        "groups": 1 if groups is None else groups.suggested,
+        "log_posterior": float(model.log_posterior_),
+        "startup_seconds": round(model.startup_seconds_, 3),
+        "iterations": int(model.n_iter_),
+        "stopped_by": model.stopped_by_,
+        "chains": len(model.traces_),
+        "backend": str(model.backend_),
+        "backend_reason": str(model.backend_reason_),
+        **facts_of_family(model),
+        "init": model.init_ if isinstance(model.init, str) else "splitnet",
+        "alpha": float(model.alpha_),
+        **{f"prior_{name}": getattr(model, f"prior_{name}_") for name in HYPERPARAMETERS},
+        "prior_learned": learned_hyperparameters(model),
+        "seed": model.random_state,
+        "interrupted": bool(model.interrupted_),
+        "points": rows,
+        "missing": int(model.n_missing_),
+        "empty": rows - with_values,
+        "outliers": with_values - int(sizes.sum()),
+        "sizes": sizes.tolist(),
+        "group_sizes": np.bincount(component_groups, weights=sizes).astype(int).tolist(),
+        "notes": list(model.notes_),
+        **({} if truth is None else agreement(truth[there], model.labels_[there])),
+    }
+
+
+def cluster_sizes(model: Any) -> IntArray:
+    """Points of each cluster, without outliers."""
+    labels = model.labels_
+    if is_lazy(labels):
+        return np.asarray(model.mixture_.counts).astype(np.int64)
+    return np.bincount(labels[labels >= 0], minlength=model.n_clusters_)
+
+
+def facts_of_draws(model: Any) -> dict[str, Any]:
+    """What the draws say, all of it None where there are none."""
+    draws, sure = model.draws_, model.confidence_
+    each = None if draws is None else {one.name: one._asdict() for one in model.diagnostics_ or ()}
+    return {
+        "draws": 0 if draws is None else draws.n_draws,
+        "n_clusters_interval": None if draws is None else list(interval(draws.n_clusters)),
+        "loss": None if sure is None else model.loss,
+        "confidence": None if sure is None else float(sure.mean()),
+        "unsure": None if sure is None else int((sure < 0.5).sum()),
+        "diagnostics": each and {name: {k: v for k, v in one.items() if k != "name"} for name, one in each.items()},
+    }
+
+
+def facts_of_family(model: Any) -> dict[str, Any]:
+    columns, counts = model.mixture_.columns, is_counts(model)
+    return {
+        "family": model.family,
+        "covariance_type": None if counts else "diag" if columns is not None else str(model.covariance_type_),
+        "covariance_reason": None if counts else model.covariance_reason_,
+        "dimensions": int(model.n_features_in_) if columns is None else len(columns.names),
+        "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],
+        "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
+    }
+
+
+def is_counts(model: Any) -> bool:
+    """Whether the rows are counts."""
+    return bool(model.mixture_.family == "multinomial")
+
+
+def learned_hyperparameters(model: Any) -> list[str]:
+    """Which numbers of the default prior were learned; Julia's sampler learns none."""
+    if model.prior_width_ is None or model.backend_ == "julia":
+        return []
+    from dpmmwrap.model.data_prior import learned_names
+
+    return learned_names(model.prior)
+
+
+def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
+    """NMI and ARI over the points whose class is known; outliers or noise (-1) are compared as one cluster."""
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    known = truth >= 0
+    truth, labels = truth[known], np.asarray(labels)[known]
+    return {
+        "nmi": float(normalized_mutual_info_score(truth, labels)),
+        "ari": float(adjusted_rand_score(truth, labels)),
+        "true_clusters": len(np.unique(truth)),
+    }
+
+
+def told_clusters(found: Facts) -> str:
+    """How many there are, and how sure that is."""
+    around = [told_interval(found)] if found["n_clusters_interval"] is not None else []
+    if "true_clusters" in found:
+        around.append(f"the truth has {found['true_clusters']}")
+    return f"{found['n_clusters']}" + (f" ({'; '.join(around)})" if around else "")
+
+
+def told_interval(found: Facts) -> str:
+    fewest, most = found["n_clusters_interval"]
+    return f"{fewest} to {most} in 95% of draws" if most > fewest else f"{most} in at least 95% of draws"
+
+
+def told_sizes(counts: Sequence[int]) -> str:
+    """The largest first."""
+    shown = ", ".join(f"{count:,}" for count in sorted(counts, reverse=True)[:SIZES_SHOWN])
+    more = len(counts) - SIZES_SHOWN
+    return f"{shown} and {more} smaller" if more > 0 else shown
+
+
+def told_groups(found: Facts) -> str:
+    """What is left when clusters that overlap are joined."""
+    if found["groups"] == found["n_clusters"]:
+        return f"{found['groups']}: no two clusters overlap enough to be joined"
+    joined = f"{counted(found['n_clusters'], 'component')} in {counted(found['groups'], 'group')}"
+    return f"{joined} ({told_sizes(found['group_sizes'])})"
+
+
+def told_confidence(found: Facts) -> str:
+    few = f"; below a half for {counted(found['unsure'], 'point')}" if found["unsure"] else ""
+    return f"{found['confidence']:.3f} on average{few}"
+
+
+def told_log_posterior(found: Facts) -> str:
+    of_search = found["loss"] is None and found["chains"] > 1
+    return f"{found['log_posterior']:,.1f}" + (f", the best of {found['chains']} chains" if of_search else "")
+
+
+def told_diagnostics(found: Facts) -> list[tuple[str, str]]:
+    """Whether the chains agree, and how many independent draws theirs are worth; for the weights, the worst."""
+    each, words = found["diagnostics"], {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "alpha"}
+    kinds = {words[name]: [each[name]] for name in words if name in each}
+    kinds["largest weights"] = [each[name] for name in each if name not in words]
+
+    def worst(pick: Any, form: str, *names: str) -> str:
+        values = {kind: [one[name] for one in some for name in names] for kind, some in kinds.items()}
+        known = {kind: [value for value in some if not math.isnan(value)] for kind, some in values.items()}
+        return ", ".join(f"{kind} {format(pick(some), form) if some else 'unknown'}" for kind, some in known.items())
+
+    total = counted(found["chains"] * found["draws"], "draw")
+    effective = f"{worst(min, ',.0f', 'ess_bulk', 'ess_tail')} of {total}"
+    return [("R-hat", worst(max, ".2f", "r_hat")), ("effective", effective)]
+
+
+def told_family(found: Facts) -> str:
+    """The family, and why it has these covariances."""
+    if found["categorical"] is not None:
+        names = ", ".join(found["categorical"])
+        return f"mixed, categorical: {names}" if names else "mixed, no column is categorical"
+    if found["covariance_type"] is None:
+        return str(found["family"])
+    reason = f": {found['covariance_reason']}" if found["covariance_reason"] else ""
+    return f"{found['family']}, {found['covariance_type']} covariances{reason}"
+
+
+def told_width(found: Facts) -> str:
+    """How many columns there are, of which kind."""
+    columns = found["dimensions"]
+    if found["categorical"] is not None:
+        categorical = len(found["categorical"])
+        return f"of {columns - categorical:,} numeric and {counted(categorical, 'categorical column')}"
+    return f"in {counted(columns, 'dimension')}" if found["covariance_type"] else f"of {counted(columns, 'count')}"
+
+
+def told_partition_prior(model: Any) -> str:
+    """Its name and its parameters."""
+    prior, told = model.partition_prior_, []
+    for name, value in zip(prior.parameters, prior.values, strict=True):
+        told.append(f"{name} {float(value):.3g}" + (", learned" if name in prior.learned else ""))
+    return f"{prior.name}: {'; '.join(told)}"
+
+
+def told_prior(found: Facts) -> str:
+    """The hyperparameters of the default prior."""
+    told = ", ".join(f"{name} {found[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
+    learned = found["prior_learned"]
+    words = "all learned" if len(learned) == len(HYPERPARAMETERS) else f"{' and '.join(learned)} learned"
+    return f"{told} ({words})" if learned else told
+
+
+def told_search(found: Facts) -> str:
+    """How long the chains were, and why they have ended."""
+    told = told_length(found["iterations"], found["stopped_by"], found["chains"])
+    if not found["draws"]:
+        return told
+    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if found['chains'] > 1 else ''}"
+
+
+def told_sensitivity(found: Facts) -> list[str]:
+    """Clusters at other widths, kappas and concentrations, and how many the prior expects before it sees the data."""
+    runs = found["sensitivity"] or []
+    names = {"width": "the prior's width", "kappa": "its kappa", "alpha": "the concentration"}
+    lines = []
+    for setting in dict.fromkeys(one["setting"] for one in runs):
+        some = [one for one in runs if one["setting"] == setting]
+        factors = ", ".join(str(Fraction(one["factor"])) for one in some)
+        counts = ", ".join(str(one["n_clusters"]) for one in some)
+        lines.append(f"clusters at {factors} times {names[setting]}: {counts}")
+    if runs:
+        low, high = found["prior_clusters"]
+        lines.append(f"before it sees the data, the prior expects {low} to {high} clusters (nine times in ten)")
+    return lines

@@ -1,0 +1,41 @@
+"""How alike two clusterings are, from how many points have each pair of labels.
+
+Where labels are at hand, scikit-learn's scores do. These are for where they are not, or too slow: a trace wants them at
+every iteration, and on Dask no process has all labels. They are the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+
+
+def ari_of_table(table: IntArray) -> float:
+    """The adjusted Rand index from a contingency table."""
+    counts = np.asarray(table, dtype=np.float64)
+    rows, columns = pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
+    chance = rows * columns / max(pairs(counts.sum(keepdims=True)), 1.0)
+    most = (rows + columns) / 2
+    # Both are one cluster, or both are all singletons: there is nothing to disagree about.
+    return 1.0 if most == chance else float((pairs(counts) - chance) / (most - chance))
+
+
+def pairs(counts: Float64Array) -> float:
+    """How many pairs of points lie together in groups of these sizes."""
+    return float((counts * (counts - 1)).sum() / 2)
+
+
+def nmi_of_table(table: IntArray) -> float:
+    """Normalised mutual information (arithmetic mean) from a contingency table."""
+    counts = np.asarray(table, dtype=np.float64)
+    rows, columns = entropy(counts.sum(axis=1)), entropy(counts.sum(axis=0))
+    if rows == 0 and columns == 0:
+        return 1.0
+    shared = rows + columns - entropy(counts.ravel())
+    return max(0.0, 2 * shared / (rows + columns))
+
+
+def entropy(counts: Float64Array) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
