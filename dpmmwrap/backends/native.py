@@ -13,8 +13,8 @@ from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.posterior.draws import Draws, labels_array
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.sampler.draws import Draws, labels_array
 from dpmmwrap.sampler.refinement import refined
 from dpmmwrap.sampler.settings import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.sampler.state import Best
