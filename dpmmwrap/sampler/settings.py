@@ -16,8 +16,8 @@ from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
 
 Progress = Callable[[int, Iteration], None]
-"""Called after each iteration of the first chain with the iteration's number (from 1) and what happened in it. An object
-may have more: `of_chain`, from a chain's number (from 0) to a callable for that chain; `ended`, called with the number
+"""Called after each iteration of the first chain with the iteration's number (from 1) and what happened in it. It may
+have methods: `of_chain`, from a chain's number (from 0) to a callable for that chain; `ended`, called with the number
 of each chain that has ended; `waits_for`, called with a few words about what the fit waits for before the first
 iteration."""
 
