@@ -27,7 +27,7 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import Averaged
 from dpmmwrap.posterior.density import GAUSSIAN, Density, density_of
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups

@@ -14,8 +14,8 @@ import pytest
 import dpmmwrap
 from dpmmwrap import DPMM, NIW, Dask, DataPrior, Dirichlet, Julia, Native, load, make_initializer
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.posterior.draws import Draws
 from dpmmwrap.posterior.groups import Groups
+from dpmmwrap.sampler.draws import Draws
 
 ROOT = Path(__file__).parents[1]
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
@@ -30,7 +30,7 @@ PUBLIC_MODULES = [
     "mixture",
     "model.data_prior",
     "posterior.mixin",
-    "posterior.draws",
+    "sampler.draws",
     "posterior.groups",
     "splitnet.network",
     "starts",

@@ -25,37 +25,39 @@ class Needs(NamedTuple):
     partition_prior: str = "dirichlet"
 
 
-class Choice(NamedTuple):
+class BackendChoice(NamedTuple):
     """A backend, and why it was taken."""
 
     backend: Auto
     reason: str
 
 
-def choose_backend(asked: Auto, needs: Needs) -> Choice:
+def choose_backend(asked: Auto, needs: Needs) -> BackendChoice:
     """The backend that is asked for, if it can do what is needed. "auto" is Dask where the points are there, Julia
     where it is set up and can do it all, else the built-in sampler."""
     from dpmmwrap.backends.julia import workers as julia_workers
 
     if asked.name == "dask" or needs.remote:
         given = isinstance(asked, Dask)
-        return Choice(asked if given else asked.as_kind(Dask), "it was asked for" if given else "the data are Dask's")
+        return BackendChoice(
+            asked if given else asked.as_kind(Dask), "it was asked for" if given else "the data are Dask's"
+        )
     kept = julia_workers.are_kept()
     if asked.name == "native":
         if kept:
             raise ValueError("worker processes need the Julia backend: backend should be julia")
-        return Choice(asked, "it was asked for")
+        return BackendChoice(asked, "it was asked for")
     refused = refused_by_julia(needs, asked.ratio)
     if asked.name == "julia" or kept:
         if refused is not None:
             raise ValueError(f"{refused}: backend should be native, without workers")
         if asked.name == "julia":
-            return Choice(asked, "it was asked for")
-        return Choice(asked.as_kind(Julia), "worker processes need it")
+            return BackendChoice(asked, "it was asked for")
+        return BackendChoice(asked.as_kind(Julia), "worker processes need it")
     refused = why_not_julia(needs, refused)
     if refused is not None:
-        return Choice(asked.as_kind(Native), refused)
-    return Choice(asked.as_kind(Julia), "Julia is set up and gives all that was asked")
+        return BackendChoice(asked.as_kind(Native), refused)
+    return BackendChoice(asked.as_kind(Julia), "Julia is set up and gives all that was asked")
 
 
 def why_not_julia(needs: Needs, refused: str | None) -> str | None:

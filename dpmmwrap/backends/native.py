@@ -13,8 +13,8 @@ from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.posterior.draws import Draws, labels_array
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.sampler.draws import Draws, labels_array
 from dpmmwrap.sampler.refinement import refined
 from dpmmwrap.sampler.settings import Progress, Result, Settings, has_few_numbers
 from dpmmwrap.sampler.state import Best
@@ -115,14 +115,14 @@ def agreement_with(labels: IntArray, others: list[IntArray]) -> tuple[float, ...
     return tuple(float(adjusted_rand_score(labels, other)) for other in others)
 
 
-class Drawn(NamedTuple):
+class DrawsAndPriors(NamedTuple):
     """The draws of all chains, and the prior of each, one chain after the other."""
 
     draws: Draws | None
     draw_priors: tuple[Prior, ...]
 
 
-def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> Drawn:
+def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> DrawsAndPriors:
     """The draws of all chains, the same number of each.
 
     An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
@@ -130,7 +130,7 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Lear
     lengths = np.array([len(result.record) for result in found])
     count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
-        return Drawn(None, ())
+        return DrawsAndPriors(None, ())
     chosen = np.flatnonzero(lengths >= count)
     found = [found[number] for number in chosen]
     samples = [result.record.samples[:count] for result in found]
@@ -158,7 +158,7 @@ def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: Lear
         labels=labels_of(labels, chosen, count),
         **learned,
     )
-    return Drawn(draws, tuple(sample.prior for chain in samples for sample in chain))
+    return DrawsAndPriors(draws, tuple(sample.prior for chain in samples for sample in chain))
 
 
 def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:

@@ -195,7 +195,7 @@ def skip_missing(task: Task) -> Task:
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
     from dpmmwrap.files import check_writable, prepare_folder
-    from dpmmwrap.posterior.draws import labels_file
+    from dpmmwrap.sampler.draws import labels_file
     from dpmmwrap.sampler.settings import chain_count
 
     chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from dpmmwrap.backends.julia.setup import Found
+    from dpmmwrap.backends.julia.setup import Installation
 
 
 @click.group("julia")
@@ -110,13 +110,13 @@ def status() -> int:
     return 0 if found.missing is None else 1
 
 
-def describe(found: Found) -> None:
+def describe(found: Installation) -> None:
     for name, value in lines(found):
         click.echo(f"{name:16} {value}")
     click.echo(f"{'status':16} {found.missing or 'ready'}")
 
 
-def lines(found: Found) -> list[tuple[str, str]]:
+def lines(found: Installation) -> list[tuple[str, str]]:
     """What `status` says, one line each."""
     from dpmmwrap.backends.julia.setup import ask_version
 

@@ -62,9 +62,9 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
     # On Julia it is the reference that the paper's table is about.
     sampler: Any = Julia(ratio="reference") if backend == "julia" else Native(n_jobs=1)
     if settings.watch and backend == "native":
-        from dpmmwrap.evaluation.watching import Watched
+        from dpmmwrap.evaluation.watching import NativeWithAri
 
-        sampler = Watched(n_jobs=1)
+        sampler = NativeWithAri(n_jobs=1)
     return DPMM(
         alpha=settings.alpha,
         covariance_type="full",

@@ -21,17 +21,17 @@ from dpmmwrap.sampler.trace import Iteration
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Watched(Native):
+class NativeWithAri(Native):
     """The built-in sampler, with `aris`: the ARI of each iteration of its last fit."""
 
     aris: list[float] = field(default_factory=list)
 
     def start(self, tell: Tell | None = None) -> Runner:
         self.aris.clear()
-        return WatchedBackend(self.aris)
+        return AriRunner(self.aris)
 
 
-class WatchedBackend:
+class AriRunner:
     """The native backend, with `ari` filled by the fit; needs the truth."""
 
     def __init__(self, ari: list[float]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.numerics.arrays import IntArray
-from dpmmwrap.posterior.draws import Draws, labels_array
+from dpmmwrap.sampler.draws import Draws, labels_array
 
 CHUNK = 1 << 16
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]

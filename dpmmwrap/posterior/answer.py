@@ -16,7 +16,7 @@ from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import Averaged
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
 if TYPE_CHECKING:

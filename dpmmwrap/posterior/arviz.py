@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.diagnostics import decreasing_weights
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 
 class Groups(NamedTuple):

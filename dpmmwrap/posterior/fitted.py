@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpmmwrap.backends import choosing
+from dpmmwrap.backends.choosing import BackendChoice
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.posterior.answer import answer_of, learned_values, sample_of
 from dpmmwrap.sampler.settings import Result, Settings
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
 
-def keep(model: DPMM, result: Result, settings: Settings, backend: choosing.Choice, choice: Choice) -> tuple[str, ...]:
+def keep(model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice) -> tuple[str, ...]:
     """Turn what a backend found into the attributes of the estimator; what may be wrong with the draws."""
     read = choice.read
     answer = answer_of(result, read.points, settings, model.loss, read.columns)

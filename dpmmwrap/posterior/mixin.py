@@ -19,7 +19,7 @@ from dpmmwrap.numerics.agreement import AGREEMENT
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import kept_rows
 from dpmmwrap.posterior.density import Density
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
     from dpmmwrap.model.sensitivity import AtSetting

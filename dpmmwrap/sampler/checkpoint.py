@@ -13,7 +13,7 @@ from dpmmwrap.families.base import Prior
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.numerics.cells import NearestCentre
 from dpmmwrap.numerics.digests import digest
-from dpmmwrap.posterior.draws import labels_file
+from dpmmwrap.sampler.draws import labels_file
 from dpmmwrap.sampler.moves.single_points import Founders
 from dpmmwrap.sampler.partition import Partition
 from dpmmwrap.sampler.record import Moves, Record, Sample

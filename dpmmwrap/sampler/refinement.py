@@ -1,4 +1,4 @@
-"""The end of a search, shaken: without one of its clusters, does a short chain find something better?
+"""Iterated local search after the chains: without one of its clusters, does a short chain find a better clustering?
 
 A split or a merge changes two clusters. Where three pieces would do better as two others, the way there leads through
 states that are worse, and a chain at its peak does not take it. Here the points of a cluster are given to those that
@@ -32,7 +32,7 @@ BETTER = 0.5
 """Nats by which a clustering has to be better."""
 FEW, SMALL = 2500, 50_000
 """Points and numbers of a small data set."""
-SHAKEN = 1 << 20
+PERTURBED = 1 << 20
 """Numbers of these chains, from which their seeds follow: beyond those of all others."""
 
 
@@ -64,7 +64,7 @@ def refined(X: Points, settings: Settings, candidates: list[Best], interrupt: In
 
             def try_without(cluster: int, number: int = number, best: Best = best, scores: Any = scores) -> Best:
                 begun = best._replace(labels=without_one(scores, best.labels, cluster))
-                return run_from(X, settings, begun, SHAKEN * (number + 1) + cluster, interrupt)
+                return run_from(X, settings, begun, PERTURBED * (number + 1) + cluster, interrupt)
 
             found = max(pool.map(try_without, least_needed(scores, best.labels)), key=lambda one: one.log_posterior)
             its_evidence = log_evidence_of(found, X, settings)
@@ -82,7 +82,7 @@ def most_evident(X: Points, settings: Settings, candidates: list[Best], interrup
     settings = short(X, settings, GREEDY_STEPS)
     found = []
     for candidate in sorted(best_of_size.values(), key=lambda one: -one.log_posterior)[:CANDIDATES]:
-        polished = run_from(X, settings, candidate, SHAKEN - 1, interrupt)
+        polished = run_from(X, settings, candidate, PERTURBED - 1, interrupt)
         found.append((polished, log_evidence_of(polished, X, settings)))
     return max(found, key=lambda pair: pair[1])
 

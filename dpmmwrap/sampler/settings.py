@@ -5,34 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
 
-if TYPE_CHECKING:
-    from dpmmwrap.posterior.draws import Draws
-
 Progress = Callable[[int, Iteration], None]
-"""Called after each iteration with its number (from 1) and what happened in it. Of several chains it hears of the
-first; of all, if it has a method `of_chain` from a chain's number (from 0) to a callable for it. A method `ended` is
-told the number of each chain that has come to its end, and a method `waits_for` what is waited for before the first
-iteration, in a few words."""
+"""Called after each iteration of the first chain with the iteration's number (from 1) and what happened in it. It may
+have methods: `of_chain`, from a chain's number (from 0) to a callable for that chain; `ended`, called with the number
+of each chain that has ended; `waits_for`, called with a few words about what the fit waits for before the first
+iteration."""
 
 AcceptanceRatio = Literal["auto", "jain-neal", "reference", "printed"]
 ACCEPTANCE_RATIOS: tuple[str, ...] = get_args(AcceptanceRatio)
 FULL_RATIOS = ("auto", "jain-neal")
-"""What stands for counting the probability of a proposal."""
+"""The ratios that count the probability of a proposal."""
 NO_LIMIT = 1 << 60
 SEVERAL, FEW_POINTS, FEW_NUMBERS = 4, 10_000, 1_000_000
-"""Chains where nothing is said, of so many points or fewer with no more numbers in all, and of draws: they tell whether
-they agree. Of texts, which are wide, one chain takes minutes."""
+"""The default number of chains with draws, and up to this many points and numbers: several chains show whether they
+agree. On texts, which are wide, one chain takes minutes."""
 LONGEST_SEARCH = 500
-"""Iterations, where nothing is said."""
+"""Iterations of a search that ends when it is flat, at most."""
 WARM_UP, LEAST_WARM_UP = 0.1, 50
 """Iterations of sampling before the first draw, as a share of those that follow, and at least."""
 
@@ -89,7 +87,7 @@ class Settings:
 
     @property
     def refine(self) -> bool:
-        """Whether the end of the search is shaken: where several chains decide for themselves how long they go on."""
+        """Whether iterated local search follows: after several chains that end when they are flat."""
         return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
 
     @property
@@ -144,14 +142,14 @@ class Result:
 
 
 def search_length(asked: int | str) -> dict[str, Any]:
-    """The settings of a search of so many iterations; "auto" is until it is flat."""
+    """The settings of a search of this length; "auto" ends when it is flat."""
     if isinstance(asked, str):
         return {"max_iter": LONGEST_SEARCH, "stop_when_flat": True}
     return {"max_iter": int(asked)}
 
 
 def chain_count(asked: int | str, draws: int, rows: int, columns: int = 1) -> int:
-    """How many chains there are to be; "auto" is several where they cost little, or draws are asked for."""
+    """The number of chains; "auto" is several where they cost little, or with draws."""
     if isinstance(asked, str):
         cheap = rows <= FEW_POINTS and rows * columns <= FEW_NUMBERS
         return SEVERAL if draws or cheap else 1

@@ -35,7 +35,7 @@ def test_ctrl_c_after_the_last_iteration_is_not_lost(monkeypatch: pytest.MonkeyP
     assert len(model.trace_) == 10 and model.interrupted_
 
 
-def test_chains_agree_with_the_answer_not_with_what_it_was_shaken_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_agree_with_the_answer_not_with_where_the_local_search_began(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     X[30:] += 20
     prior = NIW(np.zeros(2), 0.1, np.eye(2), 5.0)

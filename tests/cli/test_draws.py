@@ -20,7 +20,7 @@ from dpmmwrap.cli import progress as progress_module
 from dpmmwrap.cli import results
 from dpmmwrap.cli.progress import Chains, FitPlan, plan_of
 from dpmmwrap.describe import facts
-from dpmmwrap.posterior.draws import Draws, labels_file
+from dpmmwrap.sampler.draws import Draws, labels_file
 from dpmmwrap.sampler.trace import COLUMNS, Iteration
 
 QUICK = ("--init", "kmeans", "--iterations", 15, "--covariance", "diag", "--chains", 1)

@@ -19,7 +19,7 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import Selection, read_data, read_labels, read_names
 from dpmmwrap.mixture import Mixture, load
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)).round(3)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.posterior.arviz import arviz_groups, to_arviz
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 
 def some_draws() -> Draws:

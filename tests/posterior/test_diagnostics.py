@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.posterior.diagnostics import Diagnostic, diagnose, diagnostic, disagreement, interval
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 
 def draws_of(n_clusters: np.ndarray, alpha: float | np.ndarray = 1.0) -> Draws:

@@ -1,4 +1,4 @@
-"""A search that is shaken at its end: better or the same, and the same again."""
+"""Iterated local search: better or the same, and the same again."""
 
 from dataclasses import replace
 

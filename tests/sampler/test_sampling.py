@@ -25,9 +25,9 @@ from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.partitions import DirichletProcess, PitmanYor
 from dpmmwrap.posterior import draws as draws_module
-from dpmmwrap.posterior.draws import labels_file
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
+from dpmmwrap.sampler.draws import labels_file
 from dpmmwrap.sampler.record import Moves, Record, Sample
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.trace import COLUMNS, Trace

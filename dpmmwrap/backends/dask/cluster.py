@@ -23,8 +23,8 @@ from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.calls import PATIENCE, Caller, Overdue, is_loss, ping, remove_worker
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
-from dpmmwrap.backends.dask.records import Log, LostAgain, Saved, Traffic
-from dpmmwrap.backends.dask.worker import Lost, Request
+from dpmmwrap.backends.dask.records import LabelFiles, Log, LostAgain, Traffic
+from dpmmwrap.backends.dask.worker import Loss, Request
 from dpmmwrap.numerics.chunks import Stretch
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Cluster(Caller):
         self.logs: dict[int, Log] = {}
         self.copies: dict[tuple[int, int], tuple[int, str]] = {}
         """Of a part and a chain: how many commands the copy has seen, and who keeps it."""
-        self.saved: dict[int, Saved] = {}
+        self.saved: dict[int, LabelFiles] = {}
         """Of chains: what the checkpoint has."""
         self.losses = 0
         self.traffic: dict[str, Traffic] = {}
@@ -173,9 +173,9 @@ class Cluster(Caller):
             answers = pickle.loads(reply)
             if isinstance(answers, Exception):
                 raise answers
-            if any(isinstance(answer, Lost) for answer in answers.values()):
+            if any(isinstance(answer, Loss) for answer in answers.values()):
                 lost.add(address)
-            found |= {part: answer for part, answer in answers.items() if not isinstance(answer, Lost)}
+            found |= {part: answer for part, answer in answers.items() if not isinstance(answer, Loss)}
         name = request.query[0] if request.query is not None else request.commands[-1][0]
         self.traffic[name] = self.traffic.get(name, Traffic()).plus(len(sent) * len(by_worker), received)
         if lost:

@@ -17,7 +17,7 @@ from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
-from dpmmwrap.backends.dask.records import Log, Saved
+from dpmmwrap.backends.dask.records import LabelFiles, Log
 from dpmmwrap.families.base import Model, Points, Prior, Statistics, put
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
@@ -32,7 +32,7 @@ from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 STARTS = "on Dask init should be splitnet, kmeans or random: another start needs all points of a cluster in one place"
 
 
-class Sent(NamedTuple):
+class ParameterTables(NamedTuple):
     """Drawn parameters: as they travel, and as the client's own loops take them."""
 
     parameters: Any
@@ -127,27 +127,27 @@ class RemoteData(Data):
 
     # Parameters travel as they are drawn, and each worker makes its tables.
 
-    def draw_parameters(self, model: Model, state: State, key: Any) -> Sent:
+    def draw_parameters(self, model: Model, state: State, key: Any) -> ParameterTables:
         drawn = self.points.draw_parameters(model, weights_prior(state, model, key), state.known, key)
-        return Sent(drawn, self.points.tables(drawn))
+        return ParameterTables(drawn, self.points.tables(drawn))
 
-    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Sent:
+    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> ParameterTables:
         clusters, count = partition.clusters, partition.n_clusters
         drawn = self.points.draw_clusters(model, weights_prior(partition, model, key), clusters, count, key)
-        return Sent(drawn, self.points.cluster_tables(drawn))
+        return ParameterTables(drawn, self.points.cluster_tables(drawn))
 
     # Sums over points.
 
-    def sweep(self, state: State, tables: Sent, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
+    def sweep(self, state: State, tables: ParameterTables, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
         found = self.have("sweep", tables.parameters, key, greedy)
         return self.points.finish_sweep(self.total(found), tables.tables)
 
-    def sweep_labels(self, partition: Partition, tables: Sent, key: Any) -> Statistics:
+    def sweep_labels(self, partition: Partition, tables: ParameterTables, key: Any) -> Statistics:
         found = self.have("sweep_labels", tables.parameters, key)
         return self.points.finish_labels(self.total(found), tables.tables)
 
     def add_reverse_proposal_log_prob(
-        self, state: State, tables: Sent, one: IntArray, other: IntArray, margins: Float64Array
+        self, state: State, tables: ParameterTables, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Float64Array:
         found = self.ask("pairs", tables.parameters, one, other, margins)
         (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
@@ -248,7 +248,7 @@ class RemoteData(Data):
         found = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
         files = [file for its_files in found.values() for file in its_files]
         done = len(cluster.logs[self.chain])
-        self.written = Saved(str(path.parent), files, done, state.n_clusters)
+        self.written = LabelFiles(str(path.parent), files, done, state.n_clusters)
         return {"labels": np.array(files), "sublabels": np.array([done, state.n_clusters])}
 
     def have_saved(self, path: Path) -> None:
@@ -267,7 +267,7 @@ class RemoteData(Data):
             raise InputError(f"{folder / missing[0]} should hold labels of the checkpoint, and is not there")
         cluster = self.X.cluster
         cluster.logs[self.chain] = Log(done)
-        cluster.saved[self.chain] = saved = Saved(str(folder), files, done, count)
+        cluster.saved[self.chain] = saved = LabelFiles(str(folder), files, done, count)
         cluster.each(lambda part: (worker.read_labels, ([part], self.chain, *saved)))
         labels = RemoteLabels(self.chain)
         return labels, labels._replace(name="best_sublabels")

@@ -49,7 +49,7 @@ class Traffic(NamedTuple):
         return Traffic(self.calls + 1, self.sent + sent, self.received + received)
 
 
-class Saved(NamedTuple):
+class LabelFiles(NamedTuple):
     """Labels of a chain in a folder that all workers see."""
 
     folder: str

@@ -21,11 +21,11 @@ from dpmmwrap.backends.dask.part import Behind, Command, Labels, Part, Recipe
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.chunks import Stretch
 
-FITS: dict[str, Fit] = {}
+FITS: dict[str, WorkerFit] = {}
 """The fits that this worker has parts of, by a name that no other has."""
 
 
-class Fit:
+class WorkerFit:
     """What a worker holds of a fit."""
 
     def __init__(self, n_jobs: int) -> None:
@@ -54,7 +54,7 @@ class Request(NamedTuple):
     of_points: bool = False
 
 
-class Lost(NamedTuple):
+class Loss(NamedTuple):
     """The answer of a worker that does not have a part (any more), or has not seen all commands."""
 
     part: int
@@ -68,22 +68,22 @@ async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: A
     parts = by_worker[dask_worker.address]
     fit = FITS.get(asked.fit)
     if fit is None:
-        return pickle.dumps({part: Lost(part) for part in parts})
+        return pickle.dumps({part: Loss(part) for part in parts})
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(fit.thread, _answer, fit, parts, asked)
 
 
-def _answer(fit: Fit, parts: list[int], asked: Request) -> bytes:
+def _answer(fit: WorkerFit, parts: list[int], asked: Request) -> bytes:
     try:
         return pickle.dumps({number: _answer_of(fit, number, asked) for number in parts}, protocol=5)
     except Exception as error:
         return pickle.dumps(error)
 
 
-def _answer_of(fit: Fit, number: int, asked: Request) -> Any:
+def _answer_of(fit: WorkerFit, number: int, asked: Request) -> Any:
     part = fit.parts.get(number)
     if part is None or not part.complete():
-        return Lost(number)
+        return Loss(number)
     if asked.of_points:
         assert asked.query is not None
         name, arguments = asked.query
@@ -93,10 +93,10 @@ def _answer_of(fit: Fit, number: int, asked: Request) -> Any:
         if asked.query is None:
             return found
         if part.state_of(asked.chain).done < asked.first + len(asked.commands):
-            return Lost(number, part.state_of(asked.chain).done)
+            return Loss(number, part.state_of(asked.chain).done)
         return part.query(asked.chain, *asked.query)
     except Behind as behind:
-        return Lost(number, behind.done)
+        return Loss(number, behind.done)
 
 
 def versions() -> dict[str, str]:
@@ -126,7 +126,7 @@ def prepare(kinds: tuple[str, ...], draws: bool) -> None:
 
 def open_fit(fit: str, parts: list[tuple[int, Stretch]], n_jobs: int) -> None:
     """Make room for some parts."""
-    own = FITS.setdefault(fit, Fit(n_jobs))
+    own = FITS.setdefault(fit, WorkerFit(n_jobs))
     for number, stretch in parts:
         own.parts[number] = Part(number, stretch, n_jobs)
 
@@ -206,7 +206,7 @@ async def fetch(address: str, function: Callable[..., Any], arguments: tuple[Any
 
 async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int, dask_worker: Any) -> dict[int, int]:
     """Keep copies of labels of parts on other workers; how many commands each has seen, by part."""
-    own, found = FITS.setdefault(fit, Fit(n_jobs)), {}
+    own, found = FITS.setdefault(fit, WorkerFit(n_jobs)), {}
     for part, chain, address in wanted:
         copy = await fetch(address, copy_of, (fit, part, chain), dask_worker)
         own.copies[part, chain] = copy

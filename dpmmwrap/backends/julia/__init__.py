@@ -45,7 +45,7 @@ class JuliaError(RuntimeError):
 
 
 def is_set_up() -> bool:
-    """Can the Julia backend run here? Found out without starting Julia."""
+    """Whether the Julia backend can run here, found out without starting Julia."""
     return julia_setup.missing() is None
 
 

@@ -25,7 +25,7 @@ BRING = (
 
 
 @dataclass(frozen=True)
-class Found:
+class Installation:
     """What there is; None for what there is not."""
 
     juliacall: str | None = None
@@ -82,11 +82,11 @@ def wanted_packages(juliacall: str) -> dict[str, str]:
     return {"PythonCall": juliacall, "DPMMSubClusters": PACKAGE_VERSION}
 
 
-def find() -> Found:
+def find() -> Installation:
     """Look for juliacall, Julia, and the project with its packages."""
     version = juliacall_version()
     if version is None:
-        return Found()
+        return Installation()
     given = option("exe"), option("project")
     if all(given):
         executable, project = Path(shutil.which(given[0] or "") or given[0] or ""), Path(given[1] or "")
@@ -94,7 +94,7 @@ def find() -> Found:
     if any(given):
         raise ValueError("PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT should both be set, or neither")
     resolved = from_juliapkg()
-    return Found(juliacall=version) if resolved is None else described(version, *resolved, given=False)
+    return Installation(juliacall=version) if resolved is None else described(version, *resolved, given=False)
 
 
 def juliacall_version() -> str | None:
@@ -121,10 +121,10 @@ def from_juliapkg() -> tuple[Path, Path] | None:
     return Path(resolved["executable"]), Path(juliapkg.state.STATE["project"])
 
 
-def described(juliacall: str, executable: Path, project: Path, *, given: bool) -> Found:
+def described(juliacall: str, executable: Path, project: Path, *, given: bool) -> Installation:
     manifest = read_manifest(project)
     julia = manifest.get("julia_version")
-    return Found(
+    return Installation(
         juliacall=juliacall,
         executable=executable,
         julia=julia if isinstance(julia, str) else None,

@@ -11,7 +11,7 @@ import numpy as np
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, cluster_ticks, line_panel, new_figure, number_ticks
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.trace import Trace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.posterior.draws import Draws
+from dpmmwrap.sampler.draws import Draws
 
 pytest.importorskip("matplotlib")
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpmmwrap.files import InputError, write_npz
 from dpmmwrap.posterior import draws as module
-from dpmmwrap.posterior.draws import FORMAT, Draws, labels_array, labels_file
+from dpmmwrap.sampler.draws import FORMAT, Draws, labels_array, labels_file
 
 
 def some_draws(labels: bool = True) -> Draws:
