@@ -26,7 +26,7 @@ def is_sparse_archive(members: Collection[str]) -> bool:
 
 
 def parts_of(members: Collection[str]) -> tuple[str, ...]:
-    """The arrays to read; with `format` where there is one."""
+    """The arrays to read, with `format` if there is one."""
     coo = "row" in members and "indptr" not in members
     return ("shape", *PARTS["coo" if coo else "csr"], *(("format",) if "format" in members else ()))
 
@@ -81,7 +81,7 @@ def check_parts(data: np.ndarray[Any, Any], places: list[np.ndarray[Any, Any]], 
     if data.ndim != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in places):
         raise InputError(f"{path} is damaged: a sparse matrix is a list of counts and lists of whole numbers")
     if len(places[0]) != len(data):
-        message = f"{path} is damaged: it holds {len(data):,} counts, but the places of {len(places[0]):,}"
+        message = f"{path} is damaged: it holds {len(data):,} counts, but {len(places[0]):,} indices"
         raise InputError(message)
 
 
@@ -101,7 +101,7 @@ def check_pointers(pointers: np.ndarray[Any, Any], lines: int, count: int, path:
 
 
 def check_values(X: Any, path: Path) -> None:
-    """Refuse counts that are none, and keep the others as numbers that the sampler takes."""
+    """Refuse values that are no counts; convert the others to floating point."""
     if X.data.dtype.kind != "f" or X.data.dtype.itemsize == 2:
         X.data = X.data.astype(np.float32 if X.data.dtype.itemsize <= 2 else np.float64)
     wrong = overflows(X.data) | np.isnan(X.data) | (X.data < 0) | (X.data != np.round(X.data))
