@@ -1,4 +1,4 @@
-"""What a fitted model says beyond its labels."""
+"""Methods of a fitted model beyond its labels."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def generator(model: Any) -> np.random.Generator:
-    """Chance, as `random_state` has it."""
+    """A generator from `random_state`."""
     return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
 
 
 class PosteriorMixin:
-    """What a fitted model says from its draws."""
+    """Predictions of a fitted model, and methods that use its draws."""
 
     draws_: Draws | None
     labels_: IntArray
@@ -192,10 +192,10 @@ class PosteriorMixin:
     def density(
         self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
     ) -> Density:
-        """The density of Gaussian clusters at each row, and how sure that is.
+        """The density of Gaussian clusters at each row, and its uncertainty.
 
-        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
-        them. Without draws the partition is `labels_`, and the bands know nothing of others.
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, then weights and Gaussians
+        given the partition. Without draws the partition is `labels_`, and the bands leave out its uncertainty.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class PosteriorMixin:
         quantiles : list of float, default=(0.05, 0.5, 0.95)
             Of the density, over drawn mixtures.
         columns : list of str or int, default=None
-            Of whose marginal density is asked, by name or place; None for all.
+            The columns whose marginal density to compute, by name or number; None for all.
 
         Returns
         -------
@@ -226,37 +226,37 @@ class PosteriorMixin:
         return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
 
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
-        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
+        """How far the draws are from `labels_` (Wade and Ghahramani 2018).
 
         Parameters
         ----------
         level : float, default=0.95
-            The share of the draws that the ball holds.
+            The share of the draws in the ball.
 
         Returns
         -------
         CredibleBall
-            The radius, and the clusterings on the edge; `print` says it in a sentence.
+            The radius, and the clusterings on the edge; `print` summarises it in a sentence.
         """
         from dpmmwrap.posterior.credible_ball import credible_ball
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
     def fit_check(self) -> FitCheck:
-        """Whether the data may well follow the model: Gaussian clusters, for one.
+        """Whether the data are consistent with the model, such as Gaussian clusters.
 
-        Rows that were left out are compared with points drawn from the model, by their log densities.
+        The log densities of rows that were left out are compared with those of points drawn from the model.
 
         Returns
         -------
         FitCheck
-            `p_value`, `distance`, `fits`; `print` says it in a sentence.
+            `p_value`, `distance`, `fits`; `print` summarises it in a sentence.
         """
         from dpmmwrap.posterior.fit_check import can_check, fit_check
 
         check_is_fitted(self)
         if not can_check(self._prior) or self.mixture_.outlier_weight:
-            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
+            raise ValueError("fit_check needs Gaussian clusters without an outlier component")
         points = self._some_points
         kept = replace(self.mixture_.shifted(self._offset), restored=None)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -265,21 +265,21 @@ class PosteriorMixin:
     def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
-        A class that is not one Gaussian is found as several clusters; joined, they are one group.
+        A class that is not one Gaussian comes out as several clusters; joined, they are one group.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
-            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
+            The data, or other rows, to measure overlap; None for the rows that the model has kept.
         method : {"auto", "dip", "demp", "entropy"}, default="auto"
-            "auto" is "dip", but every cluster stays a group of its own where the data may well follow the model
+            "auto" is "dip", but every cluster stays a group of its own if the data are consistent with the model
             (`fit_check`) and other chains found the same clusters (`chain_agreement_`).
-            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
-            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have a
+            single mode (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins the two whose union
             lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
-            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends).
+            The suggested cut joins all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats per point ("entropy"; None is the elbow of the entropy).
 
         Returns
         -------
@@ -288,7 +288,7 @@ class PosteriorMixin:
 
         Examples
         --------
-        Points on an arc are cut into several Gaussians, which overlap:
+        Points on an arc come out as several Gaussians that overlap:
 
         >>> import numpy as np
         >>> from dpmmwrap import DPMM

@@ -455,7 +455,7 @@ def test_an_interrupted_run_goes_on(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.parametrize("number", [8, 15 + 50 + 12])
+@pytest.mark.parametrize("number", [pytest.param(8, marks=pytest.mark.slow), 15 + 50 + 12])
 def test_chains_that_have_not_begun_go_on_too(
     run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
