@@ -422,7 +422,11 @@ class TestCheckpoints:
 
     @pytest.mark.parametrize(
         ("change", "word"),
-        [({"alpha": 3.0}, "concentration"), ({"seed": 9}, "seed"), ({"max_iter": 41}, "iterations")],
+        [
+            ({"partition_prior": DirichletProcess(3.0)}, "partition prior"),
+            ({"seed": 9}, "seed"),
+            ({"max_iter": 41}, "iterations"),
+        ],
     )
     def test_of_other_parameters_is_refused(self, easy: Any, tmp_path: Path, change: dict[str, Any], word: str) -> None:
         path = tmp_path / "run.npz"
