@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpmmwrap import DPMM, DirichletProcess, FiniteMixture, PitmanYor, load
+from dpmmwrap import DPMM, DirichletProcess, FiniteMixture, Native, PitmanYor, load
 
 QUICK: dict[str, Any] = {
     "init": "kmeans", "covariance_type": "full", "n_chains": 1, "backend": "native", "random_state": 0,
@@ -70,8 +70,8 @@ def test_names_and_objects_are_the_same(X: np.ndarray) -> None:
     ("settings", "why"),
     [
         ({"partition_prior": "finite", "backend": "julia"}, "the partition prior finite needs the built-in sampler"),
-        ({"partition_prior": "finite", "acceptance_ratio": "reference"}, "reference is for the Dirichlet process"),
-        ({"partition_prior": "finite", "alpha": 2.0}, "alpha and alpha_prior are for partition_prior dirichlet"),
+        ({"partition_prior": "finite", "backend": Native(ratio="reference")}, "reference is for the Dirichlet process"),
+        ({"partition_prior": "finite", "alpha": 2.0}, "alpha is for partition_prior dirichlet"),
         ({"partition_prior": "stick"}, "partition_prior should be dirichlet, pitman-yor, finite"),
     ],
 )

@@ -262,7 +262,7 @@ class TestInterrupts:
         found, prior = [], points_of("full")[1]
         for chain, count in enumerate(made):
             record = Record(labels[chain])
-            record.samples = [Sample(1, 1.0, float(draw), np.ones(1), prior) for draw in range(count)]
+            record.samples = [Sample(1, DirichletProcess(1.0), float(draw), np.ones(1), prior) for draw in range(count)]
             record.moves = [Moves(0, 0, 0, 0)] * count
             found.append(ChainResult(None, Trace(), record, True, []))  # type: ignore[arg-type]
         draws, priors = draws_of(found, labels, None)
