@@ -24,7 +24,7 @@ from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.partitions import DirichletProcess, PitmanYor
-from dpmmwrap.posterior import draws as draws_module
+from dpmmwrap.sampler import draws as draws_module
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.draws import labels_file
