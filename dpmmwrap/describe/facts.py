@@ -158,7 +158,9 @@ def told_sizes(counts: Sequence[int]) -> str:
 def told_groups(found: Facts) -> str:
     """What is left when clusters that overlap are joined."""
     if found["groups"] == found["n_clusters"]:
-        return f"{found['groups']}: {found.get('groups_reason') or 'no two clusters overlap enough to be joined'}"
+        reason = found.get("groups_reason")
+        told = f"no clusters are joined; {reason}" if reason else "no two clusters overlap enough to be joined"
+        return f"{found['groups']}: {told}"
     joined = f"{counted(found['n_clusters'], 'component')} in {counted(found['groups'], 'group')}"
     return f"{joined} ({told_sizes(found['group_sizes'])})"
 

@@ -273,6 +273,8 @@ def test_words_for_groups() -> None:
         "31 components in 10 groups (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)"
     )
     assert facts.told_groups({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
+    checked = sizes | {"n_clusters": 10, "groups_reason": "the data may well follow the model"}
+    assert facts.told_groups(checked) == "10: no clusters are joined; the data may well follow the model"
     assert facts.told_groups({"n_clusters": 2, "groups": 1, "group_sizes": [9]}) == "2 components in 1 group (9)"
 
 
