@@ -181,7 +181,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     --------
     Three groups, and nothing said about their number:
 
-    >>>     >>> from dpmmwrap import DPMM
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM
     >>> X = np.concatenate([np.random.default_rng(0).normal(size=(100, 2)) + 8 * k for k in range(3)])
     >>> model = DPMM(init="kmeans", random_state=0).fit(X)
     >>> model.n_clusters_
