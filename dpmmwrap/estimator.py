@@ -150,6 +150,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         What happened in each iteration of the search, of the best chain.
     traces_ : list of Trace
         The same of all chains.
+    chain_agreement_ : tuple of float
+        How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str

@@ -25,7 +25,7 @@ from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.density import GAUSSIAN, Density, density_of
 from dpmmwrap.sampler.draws import Draws
 
@@ -63,7 +63,7 @@ class Mixture:
     outlier_weight: float = 0.0
     columns: Columns | None = None
     """Of a mixed table: which columns it had, and the levels of the categorical ones."""
-    averaged: Averaged | None = None
+    averaged: AveragedMixture | None = None
     """The mixtures of several draws, over which predictions are averaged."""
     draws: Draws | None = None
     """What was sampled, where the file has it."""
@@ -575,7 +575,7 @@ def load(path: str | Path) -> Mixture:
     try:
         columns = Columns.read(path) if family == "mixed" else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
-        averaged = Averaged.read(path, family, names)
+        averaged = AveragedMixture.read(path, family, names)
         draws = Draws.read(path, "draws_")
         called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
         weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)

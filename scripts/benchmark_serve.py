@@ -16,7 +16,7 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 
 SIZES = (
     ("diag", 50_000, 384, 200),
@@ -51,7 +51,7 @@ def measured() -> Iterator[Row]:
         mixture = Mixture.from_labels(X, y, prior)
         some, some_labels = X[:20_000], y[:20_000].astype(np.int32)
         draws = np.stack([np.where(rng.random(len(some)) < 0.01, 0, some_labels) for _ in range(DRAWS)])
-        averaged = Averaged.of(some, draws, some_labels, [prior] * DRAWS, 0.0, None)
+        averaged = AveragedMixture.of(some, draws, some_labels, [prior] * DRAWS, 0.0, None)
         yield timed(X, mixture, replace(mixture, averaged=averaged)) | {"family": family}
 
 

@@ -6,10 +6,11 @@ python scripts/partitions.py [--draws 1000]
 from __future__ import annotations
 
 import argparse
+from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap import DPMM, DirichletProcess, FiniteMixture, PitmanYor
+from dpmmwrap import DPMM, NIG, DirichletProcess, FiniteMixture, PitmanYor
 
 GALAXIES = np.array([
     9172, 9350, 9483, 9558, 9775, 10227, 10406, 16084, 16170, 18419, 18552, 18600, 18927, 19052, 19070, 19330, 19343,
@@ -22,8 +23,7 @@ GALAXIES = np.array([
 """Velocities of 82 galaxies in 1000 km/s (Roeder 1990), with the 26.96 of the published analyses (Postman et al. 1986
 have 26.69)."""
 PRIORS = {
-    "Dirichlet process, concentration learned": DirichletProcess(),
-    "Dirichlet process, 1": DirichletProcess(1.0),
+    "Dirichlet process, learned": DirichletProcess(),
     "Pitman-Yor, both learned": PitmanYor(),
     "Pitman-Yor, 1 and 0.3": PitmanYor(1.0, 0.3),
     "finite, gamma 1, rate 1": FiniteMixture(1.0, 1.0),
@@ -44,13 +44,21 @@ def mixture(count: int, weight: float, means: tuple[float, float], deviations: t
     return np.concatenate(parts)
 
 
-def data_sets() -> dict[str, np.ndarray]:
-    """Galaxies, and points like acidity and enzyme by published fits of two Gaussians."""
-    return {
-        "galaxies": GALAXIES,
-        "acidity-like": mixture(155, 0.60, (4.33, 6.24), (0.37, 0.52)),
-        "enzyme-like": mixture(245, 0.62, (0.19, 1.26), (0.08, 0.51)),
-    }
+class Case(NamedTuple):
+    """Points, and a prior of the clusters if it is not the default."""
+
+    points: np.ndarray
+    prior: NIG | None = None
+
+
+CASES = {
+    # Variances as Escobar and West (1995) expect them, and means that are five deviations of a cluster apart.
+    "galaxies, given prior of the clusters": Case(GALAXIES, NIG(np.full(1, 20.8), 0.04, np.full(1, 2.0), 4.0)),
+    "galaxies, learned prior of the clusters": Case(GALAXIES),
+    # By published fits of two Gaussians (see Richardson and Green 1997).
+    "acidity-like": Case(mixture(155, 0.60, (4.33, 6.24), (0.37, 0.52))),
+    "enzyme-like": Case(mixture(245, 0.62, (0.19, 1.26), (0.08, 0.51))),
+}
 
 
 def shares(probabilities: np.ndarray) -> str:
@@ -64,15 +72,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=1000, help="of each of four chains")
     draws = parser.parse_args().draws
-    for name, points in data_sets().items():
-        print(f"\n{name}, {len(points)} points\n\n| prior | | {' | '.join(map(str, range(1, MOST)))} | {MOST}+ |")
-        print("|---|---|" + "---|" * MOST)
+    for name, (points, own) in CASES.items():
+        print(
+            f"\n{name}, {len(points)} points\n\n| prior | | {' | '.join(map(str, range(1, MOST)))} | {MOST}+ | mean |"
+        )
+        print("|---|---|" + "---|" * (MOST + 1))
         for called, prior in PRIORS.items():
-            print(f"| {called} | before | {shares(prior.cluster_probabilities(len(points)))} |")
-            model = DPMM(partition_prior=prior, n_draws=draws, thin=5, random_state=0).fit(points[:, None])
+            before = prior.cluster_probabilities(len(points))
+            print(f"| {called} | before | {shares(before)} | {before @ np.arange(len(before)):.1f} |")
+            options = {"partition_prior": prior, "prior": own, "n_draws": draws, "thin": 5, "random_state": 0}
+            model = DPMM(**options, covariance_type="auto" if own is None else "diag").fit(points[:, None])
             numbers = model.draws_.n_clusters
-            learned = " ".join(f"{value:.2f}" for value in model.partition_prior_.values) if prior.learned else ""
-            print(f"| {learned} | after | {shares(np.bincount(numbers.ravel()) / numbers.size)} |", flush=True)
+            learned = ", ".join(f"{value:.2f}" for value in model.partition_prior_.values) if prior.learned else ""
+            after = shares(np.bincount(numbers.ravel()) / numbers.size)
+            print(f"| {learned} | after | {after} | {numbers.mean():.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -58,9 +58,9 @@ COUNTS_ONLY = {
     [
         pytest.param({"init": "splitnet"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "random"}, {}, marks=pytest.mark.slow),
-        ({"init": "kmeans"}, {}),
-        pytest.param({"init": "kmeans", "covariance_type": "full"}, {}, marks=pytest.mark.slow),
-        ({"init": "kmeans", "covariance_type": "diag"}, {}),
+        pytest.param({"init": "kmeans"}, {}, marks=pytest.mark.slow),
+        ({"init": "kmeans", "covariance_type": "full"}, {}),
+        pytest.param({"init": "kmeans", "covariance_type": "diag"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
         ({"family": "multinomial"}, COUNTS_ONLY),
         ({"family": "mixed"}, {}),

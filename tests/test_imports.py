@@ -18,7 +18,7 @@ from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 
 SLOW = {
     "arviz_stats",
@@ -91,7 +91,7 @@ def test_a_model_file_is_enough_to_predict_without_numba_and_torch(family: str, 
         "mixed": Mixed(NIG(np.zeros(1), 1.0, np.ones(1), 3.0), CategoricalDirichlet.from_levels(np.array([3]))),
     }[family]  # fmt: skip
     mixture = Mixture.from_labels(X, labels, prior, columns=columns)
-    averaged = Averaged.of(X, np.stack([labels, labels % 2]), labels, [prior] * 2, 0.0, None)
+    averaged = AveragedMixture.of(X, np.stack([labels, labels % 2]), labels, [prior] * 2, 0.0, None)
     replace(mixture, averaged=averaged).save(tmp_path / "model.npz")
     script = f"""
 import dpmmwrap, numpy as np

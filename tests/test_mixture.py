@@ -15,7 +15,7 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import InputError
 from dpmmwrap.mixture import MOST_ROWS, Mixture, load
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_loaded_mixture_on_one_screen(mixture: Mixture, tmp_path: Path) -> Non
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(5_000, 40)), np.arange(5_000) % 200
     many = Mixture.from_labels(X, labels, NIW.reference(40))
-    averaged = Averaged.of(X, labels[None], labels, [NIW.reference(40)], 0.0, None)
+    averaged = AveragedMixture.of(X, labels[None], labels, [NIW.reference(40)], 0.0, None)
     replace(many, feature_names=tuple(f"column {k}" for k in range(40)), averaged=averaged).save(tmp_path / "m.npz")
     assert repr(load(tmp_path / "m.npz")) == (
         "Mixture(full: 200 clusters of 25, 25, 25, 25, 25, 25, 25, 25 and 192 more rows; "
@@ -131,7 +131,7 @@ def test_a_loaded_mixture_on_one_screen(mixture: Mixture, tmp_path: Path) -> Non
 def test_rows_without_any_value(prior: NIW | NIG, draws: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(100, 2)) + 6 * (np.arange(100) >= 30)[:, None], np.repeat([0, 1], [30, 70])
-    averaged = Averaged.of(X, np.stack([labels, labels]), labels, [prior, prior], 0.0, None) if draws else None
+    averaged = AveragedMixture.of(X, np.stack([labels, labels]), labels, [prior, prior], 0.0, None) if draws else None
     replace(Mixture.from_labels(X, labels, prior), averaged=averaged).save(tmp_path / "m.npz")
     mixture = load(tmp_path / "m.npz")
     # More than one block, and nothing but gaps in the last.
@@ -157,7 +157,7 @@ def test_a_loaded_mixture_samples_from_its_draws(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(100, 2)) + 6 * (np.arange(100) >= 30)[:, None], np.repeat([0, 1], [30, 70])
     prior = NIW.reference(2)
-    averaged = Averaged.of(X, np.stack([labels, 0 * labels]), labels, [prior, prior], 0.0, None)
+    averaged = AveragedMixture.of(X, np.stack([labels, 0 * labels]), labels, [prior, prior], 0.0, None)
     replace(Mixture.from_labels(X, labels, prior), averaged=averaged).save(tmp_path / "m.npz")
     mixture = load(tmp_path / "m.npz")
     found, _ = mixture.sample(20_000, rng)

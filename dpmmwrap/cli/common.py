@@ -56,6 +56,10 @@ auto_or_number = word_or(POSITIVE, "auto")
 auto_or_positive = word_or(ABOVE_ZERO, "auto")
 
 
+def say_note(sentence: str) -> None:
+    click.echo(f"dpmmwrap: note: {sentence}", err=True)
+
+
 def command_line(ctx: click.Context | None, without: Sequence[str]) -> str:
     """What the user typed, but for these parameters, which do not change the results."""
     if ctx is None:

@@ -21,6 +21,7 @@ from dpmmwrap.cli.common import (
     command_line,
     many_or_number,
     number_list,
+    say_note,
     with_options,
     word_list,
 )
@@ -254,7 +255,7 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
 
     folder, quiet = ctx.params["out"], ctx.params["quiet"]
     for note in plan.notes:
-        click.echo(f"dpmmwrap: note: {note}", err=True)
+        say_note(note)
     prepare_folder(folder, needed=ROOM)
     with locked(folder):
         store = Store(folder, plan.runs)

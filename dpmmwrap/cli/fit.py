@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from dpmmwrap.cli.common import A_PATH
+from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
 from dpmmwrap.cli.fit_options import (
@@ -212,7 +212,7 @@ def check_places(options: dict[str, Any], n: int, dim: int) -> None:
 
 def fit(task: Task, options: dict[str, Any]) -> FitResult:
     """The fitted model, how long that took, and what was to be said meanwhile."""
-    from dpmmwrap.cli.progress import FitPlan, heard_warnings, progress_line
+    from dpmmwrap.cli.progress import heard_warnings, plan_of, progress_line
     from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
@@ -222,7 +222,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     start = time.perf_counter()
     with (
         heard_warnings() as heard,
-        progress_line(FitPlan.of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
+        progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start - model.startup_seconds_
@@ -317,7 +317,7 @@ def finish(fitted: FitResult, task: Task, options: dict[str, Any]) -> list[str]:
             click.echo(results.to_json(summary))
         elif options["quiet"]:
             for note in fitted.notes:
-                click.echo(f"dpmmwrap: note: {note}", err=True)
+                say_note(note)
         else:
             fit_table.show(summary, task.source)
     finally:

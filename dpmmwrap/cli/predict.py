@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from dpmmwrap.cli.answers import pieces, row_names, write_assignments, write_npy_pieces, write_probabilities
-from dpmmwrap.cli.common import A_PATH, with_options
+from dpmmwrap.cli.common import A_PATH, say_note, with_options
 from dpmmwrap.cli.data_options import (
     by_its_name,
     column_options,
@@ -69,14 +69,14 @@ def command(
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
     for note in points.notes:
-        click.echo(f"dpmmwrap: note: {note}", err=True)
+        say_note(note)
     answer = mixture.predict_proba if proba else mixture.predict
     numbers = None
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
     without = sum(int((~with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points))
     if without:
-        click.echo(f"dpmmwrap: note: {absent_note(without)}", err=True)
+        say_note(absent_note(without))
     if out is None:
         write_text(sys.stdout.buffer, answers(answer, points))
     elif out.suffix.lower() == ".csv":
@@ -100,7 +100,7 @@ def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
         raise InputError(f"values are missing in all of the {len(data):,} rows: none is left to label")
     left_out = len(data) - len(kept)
     if left_out:
-        click.echo(f"dpmmwrap: note: {left_out_note(left_out)}", err=True)
+        say_note(left_out_note(left_out))
     return (data.only(kept) if left_out else data), kept
 
 

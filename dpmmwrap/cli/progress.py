@@ -8,9 +8,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from dpmmwrap.cli.common import say_note
+from dpmmwrap.describe.progress import Chains, FitPlan
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
@@ -22,95 +25,19 @@ WIDE = 100
 """Columns of a terminal on which there is room for everything."""
 
 
-class FitPlan(NamedTuple):
-    """What a fit is going to do."""
+def plan_of(model: DPMM, points: int, columns: int = 1) -> FitPlan:
+    """What a fit of `points` rows is going to do."""
+    from dpmmwrap.backends import as_backend
+    from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
-    search: int
-    """Iterations of a chain's search, or the most of them."""
-    total: int = 0
-    """Iterations of a chain in all."""
-    draws: int = 0
-    thin: int = 1
-    chains: int = 1
-    until_flat: bool = False
-    """Whether nobody knows how long the search will be."""
-
-    @classmethod
-    def of(cls, model: DPMM, points: int, columns: int = 1) -> FitPlan:
-        from dpmmwrap.backends import as_backend
-        from dpmmwrap.sampler.settings import Settings, chain_count, search_length
-
-        nothing: Any = None
-        # Only its lengths are asked for.
-        search = search_length(model.max_iter)
-        settings = Settings(
-            nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
-        )
-        chains = (
-            1
-            if as_backend(model.backend).name == "julia"
-            else chain_count(model.n_chains, model.n_draws, points, columns)
-        )
-        lengths = (settings.max_iter, settings.total_iterations)
-        return cls(*lengths, model.n_draws, model.thin, chains, settings.stop_when_flat)
-
-    @property
-    def steps(self) -> int | None:
-        """Iterations of all chains whose number is known beforehand; None if there are none."""
-        own = self.total - self.search if self.until_flat else self.total
-        return own * self.chains or None
-
-    def done(self, number: int) -> int:
-        """How many of these a chain has done after `number` iterations."""
-        return max(0, number - self.search) if self.until_flat else number
-
-    def place(self, number: int, chain: int = 0) -> str:
-        """Where a chain is after `number` iterations."""
-        own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
-        if number < self.search or not self.draws:
-            return f"{own}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
-        if number == self.search:
-            return f"{own}warming up"
-        return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
-
-    def words(self, number: int, iteration: Iteration) -> str:
-        """How a chain is doing."""
-        if number == self.total and self.draws:
-            return "done, summing up,"
-        clusters = "1 cluster" if iteration.n_clusters == 1 else f"{iteration.n_clusters} clusters"
-        return f"{clusters}, log posterior {iteration.log_posterior:,.0f},"
-
-
-class Chains:
-    """Hears of all chains of a fit, and tells of the first that is at work."""
-
-    def __init__(self, plan: FitPlan, tell: Callable[..., None]) -> None:
-        self.plan, self.tell = plan, tell
-        self.reached: dict[int, int] = {}
-        self.over: set[int] = set()
-
-    def __call__(self, number: int, iteration: Iteration) -> None:
-        self.hear(0, number, iteration)
-
-    def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
-        return partial(self.hear, chain)
-
-    def ended(self, chain: int) -> None:
-        self.over.add(chain)
-
-    def waits_for(self, words: str) -> None:
-        self.tell(waiting=words)
-
-    def hear(self, chain: int, number: int, iteration: Iteration) -> None:
-        """What a chain says may come from any thread."""
-        self.reached[chain] = number
-        at_work = [
-            one for one, reached in sorted(self.reached.items()) if one not in self.over and reached < self.plan.total
-        ]
-        news: dict[str, Any] = {"completed": sum(map(self.plan.done, self.reached.values()))}
-        if chain == (at_work or [chain])[0]:
-            news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
-        self.tell(**news)
+    nothing: Any = None
+    # Only its lengths are asked for.
+    search = search_length(model.max_iter)
+    settings = Settings(
+        nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
+    )
+    julia = as_backend(model.backend).name == "julia"
+    return FitPlan.of(settings, 1 if julia else chain_count(model.n_chains, model.n_draws, points, columns))
 
 
 class Lines:
@@ -193,5 +120,5 @@ def heard_warnings() -> Iterator[list[str]]:
             yield heard
         except BaseException:
             for sentence in heard:
-                click.echo(f"dpmmwrap: note: {sentence}", err=True)
+                say_note(sentence)
             raise

@@ -22,6 +22,7 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.facts import cluster_sizes, facts
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.files import InputError, read_json, write_atomically, write_csv, write_json, write_npy
+from dpmmwrap.numerics.arrays import evenly_spaced
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.fit import Task
@@ -298,7 +299,7 @@ def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
 def pairs_figure(model: DPMM) -> Any:
     """How probably points share a cluster: all, or some that are evenly spaced."""
     count = len(model.labels_)
-    rows = np.unique(np.linspace(0, count - 1, min(count, PAIRS_SHOWN)).astype(int))
+    rows = evenly_spaced(count, PAIRS_SHOWN)
     shown = f"{len(rows):,} of {counted(count, 'point')}" if len(rows) < count else counted(count, "point")
     title = f"{counted(model.n_clusters_, 'cluster')}, {shown}"
     return plotting.coclustering_figure(model.coclustering(rows), model.labels_[rows], title)

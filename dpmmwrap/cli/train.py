@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE
+from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, say_note
 from dpmmwrap.cli.progress import live_line
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def command(
     settings = TrainingSettings(
         dims or MIXED_DIMS, preset, 4000 if steps is None else steps, batch, seed, device=device
     )
-    with progress_bar(f"dpmmwrap: note: {CURVE_NOTE}") as progress:
+    with progress_bar(CURVE_NOTE) as progress:
         card = train(settings, out, resume=resume, minutes=minutes, progress=progress)
     agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())
     click.echo(f"Written to {out}: the weights after {card['best_step']:,} steps; ARI {agreement}")
@@ -103,12 +103,12 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     first, when the training has begun."""
     notes, told = [note], dict[str, float]()
 
-    def say_note() -> None:
+    def begin() -> None:
         while notes:
-            click.echo(notes.pop(), err=True)
+            say_note(notes.pop())
 
     def write_line(moment: TrainingProgress) -> None:
-        say_note()
+        begin()
         if moment.validation != told:
             told.update(moment.validation)
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
@@ -120,7 +120,7 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     with live_line(*columns, total=1) as update:
 
         def redraw(moment: TrainingProgress) -> None:
-            say_note()
+            begin()
             update(completed=moment.step, total=moment.steps, description=describe(moment))
 
         yield redraw

@@ -18,7 +18,6 @@ from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.diagnostics import interval
 from dpmmwrap.posterior.groups import Groups
-from dpmmwrap.sampler.trace import told_length
 
 Facts = Mapping[str, Any]
 SIZES_SHOWN = 8
@@ -37,6 +36,7 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
         "n_clusters": int(model.n_clusters_),
         **facts_of_draws(model),
         "groups": 1 if groups is None else groups.suggested,
+        "groups_reason": "" if groups is None else groups.reason,
         "log_posterior": float(model.log_posterior_),
         "startup_seconds": round(model.startup_seconds_, 3),
         "iterations": int(model.n_iter_),
@@ -101,6 +101,18 @@ def is_counts(model: Any) -> bool:
     return bool(model.mixture_.family == "multinomial")
 
 
+def is_gaussian(mixture: Any) -> bool:
+    """Whether clusters have means and covariances in the space of the rows, so that ellipses can be drawn."""
+    return mixture.family in ("full", "diag", "spherical")
+
+
+def coordinate_words(mixture: Any) -> str:
+    """What the coordinates are in which a map compares rows."""
+    if is_gaussian(mixture):
+        return "standardised features"
+    return "square roots of the proportions" if mixture.columns is None else "standardised columns and categories"
+
+
 def learned_hyperparameters(model: Any) -> list[str]:
     """Which numbers of the default prior were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
@@ -146,7 +158,7 @@ def told_sizes(counts: Sequence[int]) -> str:
 def told_groups(found: Facts) -> str:
     """What is left when clusters that overlap are joined."""
     if found["groups"] == found["n_clusters"]:
-        return f"{found['groups']}: no two clusters overlap enough to be joined"
+        return f"{found['groups']}: {found.get('groups_reason') or 'no two clusters overlap enough to be joined'}"
     joined = f"{counted(found['n_clusters'], 'component')} in {counted(found['groups'], 'group')}"
     return f"{joined} ({told_sizes(found['group_sizes'])})"
 
@@ -214,11 +226,15 @@ def told_prior(found: Facts) -> str:
 
 
 def told_search(found: Facts) -> str:
-    """How long the chains were, and why they have ended."""
-    told = told_length(found["iterations"], found["stopped_by"], found["chains"])
+    """How long the chains were, and why they have ended; of several chains, the best one."""
+    chains, count = found["chains"], counted(found["iterations"], "iteration")
+    several = f"{chains} chains, the best " if chains > 1 else ""
+    told = {"flat": f"{several}flat after {count}", "limit": f"{several}not flat after {count}, the limit"}.get(
+        found["stopped_by"], f"{chains} chains of {count}" if chains > 1 else count
+    )
     if not found["draws"]:
         return told
-    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if found['chains'] > 1 else ''}"
+    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if chains > 1 else ''}"
 
 
 def told_sensitivity(found: Facts) -> list[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dpmmwrap.families.gaussian.defaults import parameters
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.numerics.agreement import AGREEMENT
 from dpmmwrap.sampler.settings import Result
 from dpmmwrap.sampler.stopping import still_rising
 
-AGREEMENT = 0.8
-"""Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
-again."""
 MANY = 20
 """More multinomial clusters than this are too many if they have fewer rows than this on average."""
 

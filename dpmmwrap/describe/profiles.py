@@ -12,7 +12,7 @@ from dpmmwrap.describe.facts import is_counts
 from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.model.rows import names_for
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
 CHUNK = 1 << 15
 """Rows looked at in one go."""
@@ -146,11 +146,6 @@ def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[st
         if names is not None:
             return [str(name) for name in names]
     return None
-
-
-def evenly_spaced(count: int, most: int) -> IntArray:
-    most = max(2, most)
-    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
 
 
 def chunks_of(count: int) -> Iterator[slice]:

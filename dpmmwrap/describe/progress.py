@@ -8,7 +8,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpmmwrap.describe.wording import counted
 
 if TYPE_CHECKING:
     from dpmmwrap.sampler.settings import Progress, Settings
@@ -36,11 +38,6 @@ def shown_progress(verbose: int, settings: Settings) -> Iterator[Progress | None
         yield partial(plain_line, settings, verbose)
 
 
-def told(iteration: Iteration) -> str:
-    clusters = "1 cluster" if iteration.n_clusters == 1 else f"{iteration.n_clusters} clusters"
-    return f"{clusters}, log posterior {iteration.log_posterior:.1f}"
-
-
 def plain_line(settings: Settings, verbose: int, number: int, iteration: Iteration) -> None:
     """A line now and then, of the first chain."""
     search, total = settings.max_iter, settings.total_iterations
@@ -49,16 +46,62 @@ def plain_line(settings: Settings, verbose: int, number: int, iteration: Iterati
     if due or number in (search, total) or verbose > 1:
         # Where nobody knows how long the search will be, what comes after it is counted from its end.
         sampling = settings.stop_when_flat and number > search
-        index = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
-        print(f"{index}: {told(iteration)}", flush=True)
+        where = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
+        clusters = counted(iteration.n_clusters, "cluster")
+        print(f"{where}: {clusters}, log posterior {iteration.log_posterior:.1f}", flush=True)
 
 
-class Bar:
-    """Hears of all chains, from any thread, and moves one bar."""
+class FitPlan(NamedTuple):
+    """What a fit is going to do."""
 
-    def __init__(self, line: Any, skipped: int = 0) -> None:
-        """Iterations of a chain up to `skipped` are not counted."""
-        self.line, self.skipped, self.reached, self.lock = line, skipped, dict[int, int](), threading.Lock()
+    search: int
+    """Iterations of a chain's search, or the most of them."""
+    total: int = 0
+    """Iterations of a chain in all."""
+    draws: int = 0
+    thin: int = 1
+    chains: int = 1
+    until_flat: bool = False
+    """Whether nobody knows how long the search will be."""
+
+    @classmethod
+    def of(cls, settings: Settings, chains: int) -> FitPlan:
+        lengths = (settings.max_iter, settings.total_iterations)
+        return cls(*lengths, settings.n_draws, settings.thin, chains, settings.stop_when_flat)
+
+    @property
+    def steps(self) -> int | None:
+        """Iterations of all chains whose number is known beforehand; None if there are none."""
+        own = self.total - self.search if self.until_flat else self.total
+        return own * self.chains or None
+
+    def done(self, number: int) -> int:
+        """How many of these a chain has done after `number` iterations."""
+        return max(0, number - self.search) if self.until_flat else number
+
+    def place(self, number: int, chain: int = 0) -> str:
+        """Where a chain is after `number` iterations."""
+        own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
+        if number < self.search or not self.draws:
+            return f"{own}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
+        if number == self.search:
+            return f"{own}warming up"
+        return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
+
+    def words(self, number: int, iteration: Iteration) -> str:
+        """How a chain is doing."""
+        if number == self.total and self.draws:
+            return "done, summing up,"
+        return f"{counted(iteration.n_clusters, 'cluster')}, log posterior {iteration.log_posterior:,.0f},"
+
+
+class Chains:
+    """Hears of all chains of a fit, and tells of the first that is at work."""
+
+    def __init__(self, plan: FitPlan, tell: Callable[..., None]) -> None:
+        self.plan, self.tell = plan, tell
+        self.reached: dict[int, int] = {}
+        self.over: set[int] = set()
 
     def __call__(self, number: int, iteration: Iteration) -> None:
         self.hear(0, number, iteration)
@@ -66,24 +109,37 @@ class Bar:
     def of_chain(self, chain: int) -> Callable[[int, Iteration], None]:
         return partial(self.hear, chain)
 
+    def ended(self, chain: int) -> None:
+        self.over.add(chain)
+
+    def waits_for(self, words: str) -> None:
+        self.tell(waiting=words)
+
     def hear(self, chain: int, number: int, iteration: Iteration) -> None:
-        with self.lock:
-            self.line.set_postfix_str(told(iteration), refresh=False)
-            # After a checkpoint the first iteration is not number 1.
-            counted = max(0, number - self.skipped)
-            self.line.update(counted - self.reached.get(chain, 0))
-            self.reached[chain] = counted
+        """What a chain says may come from any thread."""
+        self.reached[chain] = number
+        at_work = [
+            one for one, reached in sorted(self.reached.items()) if one not in self.over and reached < self.plan.total
+        ]
+        news: dict[str, Any] = {"completed": sum(map(self.plan.done, self.reached.values()))}
+        if chain == (at_work or [chain])[0]:
+            news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
+        self.tell(**news)
 
 
 @contextlib.contextmanager
-def bar(settings: Settings) -> Iterator[Bar]:
+def bar(settings: Settings) -> Iterator[Chains]:
     with warnings.catch_warnings():
         # Without ipywidgets a notebook has a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    # How long a search is that ends when it is flat is not known: draws are, and only they are counted.
-    skipped = settings.max_iter if settings.stop_when_flat and settings.n_draws else 0
-    total = (settings.total_iterations - skipped) * settings.n_chains
-    known = None if settings.stop_when_flat and not skipped else total
-    with tqdm(total=known, unit="it", desc="dpmmwrap", dynamic_ncols=True, file=sys.stderr) as line:
-        yield Bar(line, skipped)
+    plan, lock = FitPlan.of(settings, settings.n_chains), threading.Lock()
+    with tqdm(total=plan.steps, unit="it", desc="dpmmwrap", dynamic_ncols=True, file=sys.stderr) as line:
+
+        def tell(completed: int = 0, description: str = "", waiting: str = "", **news: Any) -> None:
+            with lock:
+                if waiting or description:
+                    line.set_postfix_str(waiting or description.rstrip(","), refresh=bool(waiting))
+                line.update(max(0, completed - line.n))
+
+        yield Chains(plan, tell)

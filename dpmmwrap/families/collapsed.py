@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dpmmwrap.numerics.special import FLOAT64, INNER, compiled_float64
+from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64
 
 
 def prepare(clusters: Any, k: int) -> None:
@@ -212,6 +212,8 @@ register(
 # By the bundle's type. numba compiles what these functions return for it, under the name of the function that is
 # overloaded: nothing lies between a move and a family's loop.
 JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
+# For what is called for every point: it makes no arrays.
+POINTWISE: Any = JIT | BORROWING | {"forceinline": True}
 
 
 def _loops_of(bundle: Any) -> Any:
@@ -223,17 +225,17 @@ def _choose(bundle: Any, name: str) -> Any:
     return getattr(_loops_of(bundle), name, None)
 
 
-@overload(prepare, jit_options=JIT, strict=False)
+@overload(prepare, jit_options=POINTWISE, strict=False)
 def _prepare(clusters: Any, k: Any) -> Any:
     return _choose(clusters, "prepare")
 
 
-@overload(log_predictive, jit_options=JIT, strict=False)
+@overload(log_predictive, jit_options=POINTWISE, strict=False)
 def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
     return _choose(clusters, "log_predictive")
 
 
-@overload(add_point, jit_options=JIT, strict=False)
+@overload(add_point, jit_options=POINTWISE, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
     return _choose(clusters, "add_point")
 

@@ -1,4 +1,4 @@
-"""Reading data files, writing results (atomically). Nothing here ever unpickles."""
+"""Reading data files, writing results (atomically). Nothing here unpickles."""
 
 from dpmmwrap.files.checks import check_classes, check_labels, check_points
 from dpmmwrap.files.format import Format

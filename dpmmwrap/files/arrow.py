@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.files.columns import Column, Columns, word_column
+from dpmmwrap.files.bad_fields import dates_in
+from dpmmwrap.files.columns import Column, ColumnTable, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Rows, as_classes, dates_in
+from dpmmwrap.files.tables import Rows, as_classes, check_distinct
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
 
-def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> Columns:
-    """The columns: numbers, or words. Truth values are words, too, unless they are to be 0 and 1 (`truth`)."""
+def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> ColumnTable:
+    """The columns: numbers or words. Booleans are words, too, or 0 and 1 with `truth`."""
     names = arrow_names(path)
     chosen = wanted.of(names, path)
     as_words = find_columns(words, names, path)
@@ -30,7 +31,7 @@ def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *
         None if ids is None else as_text(table.column(ids)),
         None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
     )
-    return Columns(columns, names=tuple(features), rows=rows)
+    return ColumnTable(columns, names=tuple(features), rows=rows)
 
 
 def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Column:
@@ -57,7 +58,7 @@ def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Co
 
 
 def as_text(column: Any) -> Column:
-    """Values as words; nothing where one is missing."""
+    """Values as words; empty if one is missing."""
     return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=str)
 
 
@@ -76,11 +77,7 @@ def arrow_names(path: Path) -> Names:
             names = pyarrow.parquet.read_schema(path).names
         else:
             names = pyarrow.feather.read_table(path, memory_map=True).column_names
-    own = tuple(str(name) for name in names if not str(name).startswith("__index_level_"))
-    twice = next((name for name in own if own.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{path} should name each column differently, but two are called {twice!r}")
-    return own
+    return check_distinct(tuple(str(name) for name in names if not str(name).startswith("__index_level_")), path)
 
 
 def open_table(path: Path, names: Sequence[str]) -> Any:
@@ -88,7 +85,7 @@ def open_table(path: Path, names: Sequence[str]) -> Any:
     reader = pyarrow.parquet if path.suffix.lower() == ".parquet" else pyarrow.feather
     with arrow_problems(path):
         table = reader.read_table(path, columns=list(names))
-        # Damage shows up late where a file has no checksums: this looks at all offsets and all text.
+        # These files have no checksums: check all offsets and all text now.
         table.validate(full=True)
         return table
 

@@ -18,7 +18,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 COUNTS = "counts, whole numbers of 0 or more"
 CHECKED_AT_ONCE = 1 << 21
-"""Numbers looked at in one go, so that a memory-mapped file larger than memory can be checked."""
+"""Numbers that are checked at once, so that a memory-mapped file may be larger than memory."""
 
 
 def check_points(
@@ -42,30 +42,36 @@ def check_points(
     n, dim = X.shape
     if n == 0 or dim == 0:
         raise InputError(f"{source} should hold points, but it is empty: its shape is {X.shape}")
-    if n < at_least:
-        raise InputError(f"{source} should hold at least {at_least} points, but it holds {n}")
+    check_size(n, at_least, source)
     if X.dtype.kind != "f" or X.dtype.itemsize == 2:
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
     check_finite(X, source, gaps, names)
     return X
 
 
+def check_size(n: int, at_least: int, source: str) -> None:
+    if n < at_least:
+        raise InputError(f"{source} should hold at least {at_least} points, but it holds {n}")
+
+
+def overflows(values: AnyArray) -> BoolArray:
+    """Which numbers are infinite in single precision, in which the samplers work."""
+    with np.errstate(over="ignore"):
+        return np.isinf(values.astype(np.float32, copy=False))
+
+
 def chunks(X: AnyArray) -> Iterator[slice]:
-    """Rows that are looked at in one go."""
+    """Slices of rows to check at once."""
     rows = max(1, CHECKED_AT_ONCE // X.shape[1])
     for first in range(0, len(X), rows):
         yield slice(first, first + rows)
 
 
 def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
-    """Refuse what is infinite and, unless gaps are allowed, what is missing. Rows and columns that are empty altogether
-    are left out later, and need no values."""
+    """Refuse infinite and, unless gaps are allowed, missing values. Empty rows and columns are left out later, and need
+    no values."""
     for rows in chunks(X):
-        chunk = X[rows]
-        with np.errstate(over="ignore"):
-            # The samplers work in single precision: what overflows there counts as infinite.
-            wrong = np.isinf(chunk.astype(np.float32, copy=False))
-        refuse(wrong, chunk, rows.start, source, names)
+        refuse(overflows(X[rows]), X[rows], rows.start, source, names)
     if not gaps:
         check_whole_rows(X, source, names, wanted=~empty_columns(X))
 
@@ -128,7 +134,7 @@ def check_labels(y: AnyArray, n: int, source: str) -> IntArray:
 
 
 def class_names(y: AnyArray) -> tuple[str, ...]:
-    """What stands for the numbers that `check_labels` gives, without the empty word."""
+    """The labels behind the numbers of `check_labels`, without the empty word."""
     values = np.unique(y).tolist()
     names = (int(value) if isinstance(value, float) and value.is_integer() else value for value in values)
     return tuple(str(name) for name in names if name != "")
@@ -145,7 +151,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def check_classes(labels: IntArray, source: str) -> None:
-    """Refuse true labels of which no two are the same: they name the points and tell nothing of clusters."""
+    """Refuse true labels that are all different: they are names of points, not classes."""
     if len(labels) > 1 and len(np.unique(labels)) == len(labels):
         message = f"{source} should hold the classes of the points, but each of the {len(labels)} points has its own"
         raise InputError(f"{message}: that is an id, not a class")

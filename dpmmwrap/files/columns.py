@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.files.bad_fields import dates_in
+from dpmmwrap.files.checks import check_size, overflows
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.looks import FEW_ROWS, holds_dates, names_rows
 from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
@@ -20,21 +22,20 @@ from dpmmwrap.files.tables import (
     Rows,
     as_classes,
     counted_rows,
-    dates_in,
     layout_of,
     units_note,
     unnamed_note,
 )
 
 LONGEST_WORD = 1000
-"""Letters of a word at most: a column of texts is not one of categories, and would fill the memory."""
+"""The largest length of a word: longer texts are no categories, and would fill the memory."""
 
 Column = np.ndarray[Any, Any]
 
 
-class Columns(NamedTuple):
-    """A column of numbers (NaN where a value is missing) or of words (empty where one is) by its name or its number
-    (from 1)."""
+class ColumnTable(NamedTuple):
+    """ColumnTable of numbers (missing values are NaN) or of words (missing values are empty), by name or by number from
+    1."""
 
     columns: dict[str, Column]
     names: Names | None
@@ -43,7 +44,7 @@ class Columns(NamedTuple):
     rows: Rows = Rows()
 
 
-def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> Columns:
+def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> ColumnTable:
     """The columns of a text file: numbers where all fields are numbers or gaps, else words.
 
     The columns named or numbered in `words` are words whatever they hold.
@@ -52,7 +53,7 @@ def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted:
     return columns_of(path, layout, counted_rows(path, layout), words, wanted)
 
 
-def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> Columns:
+def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> ColumnTable:
     """The columns that are wanted of rows of text."""
     chosen = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
@@ -83,7 +84,7 @@ def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[
     notes += marks_note(readers, path, wanted.format, layout.delimiter)
     names = None if layout.names is None else tuple(columns)
     ids = None if own is None else np.array(fields[own], dtype=str)
-    return Columns(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
+    return ColumnTable(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
 
 
 def column_of(
@@ -117,15 +118,15 @@ def word_column(fields: Sequence[str], name: str, path: Path, format: Format = P
 
 
 def slips(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[str]:
-    """A column of numbers that a word makes one of words: it may be meant so, but it should be said."""
+    """A note about a column of words that are mostly numbers: there may be a typing error."""
     strange = [place for place, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
     if 2 * len(strange) >= sum(field not in GAPS for field in fields):
         return []
     first = strange[0]
-    return [f"the column {name!r} is taken for words because line {lines[first]} holds {fields[first]!r}, not a number"]
+    return [f"the column {name!r} is read as words because line {lines[first]} holds {fields[first]!r}, not a number"]
 
 
-def as_numbers(table: Columns, path: Path) -> Numbers:
+def as_numbers(table: ColumnTable, path: Path) -> Numbers:
     """The columns side by side, if all of them hold numbers."""
     words = [name for name, column in table.columns.items() if column.dtype.kind == "U"]
     if words:
@@ -149,14 +150,11 @@ def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> 
     rows = len(next(iter(columns.values()))) if columns else 0
     if not rows:
         raise InputError(f"{source} should hold points, but it is empty")
-    if rows < at_least:
-        raise InputError(f"{source} should hold at least {at_least} points, but it holds {rows}")
+    check_size(rows, at_least, source)
     for name, column in columns.items():
         if column.dtype.kind == "U":
             continue
-        with np.errstate(over="ignore"):
-            # The samplers work in single precision: what overflows there counts as infinite.
-            infinite = np.isinf(column.astype(np.float32))
+        infinite = overflows(column)
         if infinite.any():
             row = int(np.flatnonzero(infinite)[0])
             came = name_of(float(column[row]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpmmwrap.files.columns import Columns, columns_of
+from dpmmwrap.files.columns import ColumnTable, columns_of
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.numbers import has_decimal_comma
 from dpmmwrap.files.problems import InputError
@@ -22,7 +22,7 @@ class Sheet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> Columns:
+def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> ColumnTable:
     """The columns of one sheet: numbers where all cells are numbers or gaps, else words."""
     sheet = open_sheet(path, wanted.format)
     layout = layout_of(path, sheet)

@@ -1,4 +1,4 @@
-"""True labels from a file of their own."""
+"""True labels from a separate file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
 
 
 class Classes(NamedTuple):
-    """A label per point, as numbers from 0, and what they stand for."""
+    """A label per point, as numbers from 0, and their names."""
 
     labels: IntArray
     names: tuple[str, ...]
@@ -41,6 +41,6 @@ def read_classes(path: PathLike, n: int) -> Classes:
         else:
             with open_text(path) as file:
                 words = [line.strip() for line in file.read().split("\n") if line.strip()]
-            # One line too many is the column's name; labels may be words, so nothing else tells it apart.
+            # One additional line is the column's name; labels may be words, so there is no other sign of it.
             y = np.array(words[1:] if len(words) == n + 1 else words, dtype=str)
     return Classes(check_labels(y, n, str(path)), class_names(y))

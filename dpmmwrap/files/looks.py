@@ -1,4 +1,4 @@
-"""What a column is by how its values look: dates, names of rows, codes for missing values, skewed numbers."""
+"""What the values of a column look like: dates, names of rows, codes for missing values, skewed numbers."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.numbers import GAPS
+from dpmmwrap.numerics.arrays import evenly_spaced
 
 FEW_ROWS = 10
-"""Of fewer rows it is not said that a column names or counts them: it may be so by chance."""
+"""With fewer rows, a column may seem to name or count them by chance."""
 LOOKED_AT = 1000
-"""Values that tell whether a column holds dates."""
+"""The number of values that are checked for dates."""
 MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
-"""Rows, and numbers in them, that tell how a column is spread."""
+"""The number of rows, and of values in them, that show the distribution of a column."""
 DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
 TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
 ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
 DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}")
 MOST_WHOLE = 10
-"""Different whole numbers of a column that are categories at most."""
+"""The largest number of different whole numbers that count as categories."""
 ROWS_PER_LEVEL = 5
-"""With fewer, numbers are few because rows are."""
+"""With fewer rows per value, there are few values only because there are few rows."""
 SKEWED, STRAIGHT, GAIN = 1.5, 0.5, 0.3
-"""Skewness of a column that its logarithm would mend, the most that is left then, and nats a row that it gains."""
+"""The least skewness for a logarithm, the largest skewness after it, and the least gain in nats per row."""
 
 
-class Strange(NamedTuple):
-    """Columns of numbers that may not be what they look like, by what they are called."""
+class ColumnHints(NamedTuple):
+    """Columns of numbers that may need attention, by name."""
 
     coded: dict[str, float]
     """With the number that may stand for a missing value."""
     skewed: list[str]
-    """Those of which the logarithm would do better."""
+    """Those whose logarithm would be better."""
 
 
-def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Strange:
+def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> ColumnHints:
     coded, skewed = dict[str, float](), []
     for name, column in columns:
         code = missing_code(column)
@@ -45,13 +46,12 @@ def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Stra
             coded[name] = code
         elif wants_logarithm(column):
             skewed.append(name)
-    return Strange(coded, skewed)
+    return ColumnHints(coded, skewed)
 
 
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
     """Rows that are looked at, evenly spaced."""
-    most = max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns)))
-    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+    return evenly_spaced(rows, max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns))))
 
 
 def holds_dates(fields: Sequence[str]) -> bool:
@@ -61,7 +61,7 @@ def holds_dates(fields: Sequence[str]) -> bool:
 
 
 def names_rows(fields: Sequence[Any]) -> bool:
-    """Whether words are an id or free text: nearly every row has its own. Of a few words that may be by chance."""
+    """Whether words are an id or free text, different in most rows. With few rows, that may be chance."""
     held = [field for field in fields if field is not None and field not in GAPS]
     return len(held) >= FEW_ROWS and 2 * len(set(held)) > len(held)
 
@@ -71,7 +71,7 @@ def few_whole_numbers(column: np.ndarray[Any, Any]) -> bool:
     if column.dtype.kind not in "fiu":
         return False
     held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
-    # Most columns are told by a few of their values.
+    # A few values are enough for most columns.
     if len(np.unique(held[:LOOKED_AT])) > MOST_WHOLE:
         return False
     values = np.unique(held)

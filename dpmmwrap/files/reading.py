@@ -11,8 +11,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.arrow import arrow_names, arrow_text, read_arrow
-from dpmmwrap.files.checks import check_counts, check_labels, check_points, chunks, class_names, empty_columns
-from dpmmwrap.files.columns import Columns, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
+from dpmmwrap.files.checks import (
+    check_counts,
+    check_labels,
+    check_points,
+    check_size,
+    chunks,
+    class_names,
+    empty_columns,
+)
+from dpmmwrap.files.columns import ColumnTable, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
@@ -27,34 +35,34 @@ from dpmmwrap.numerics.arrays import IntArray
 AnyArray = np.ndarray[Any, Any]
 
 Kind = Literal["numbers", "counts", "table"]
-"""What is wanted of a file: points, rows of counts (dense or sparse), or columns of numbers and words."""
+"""The expected contents of a file: points, rows of counts (dense or sparse), or columns of numbers and words."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a file, and a label for each where the file holds them."""
+    """The rows of a file, and their labels if the file has them."""
 
     X: Any
     """Points or counts (N, D), a CSR matrix of counts, or a column by each name."""
     y: IntArray | None = None
-    """-1 where a label is missing."""
+    """-1 if a label is missing."""
     names: tuple[str, ...] | None = None
-    """The columns' names, where the file has them."""
+    """The columns' names, if the file has them."""
     notes: tuple[str, ...] = ()
-    """What should be said of how the file was understood."""
+    """Notes on how the file was read."""
     ids: AnyArray | None = None
-    """What the rows are called, where the file says so."""
+    """The names of the rows, if the file has them."""
     counting: tuple[str, ...] = ()
-    """Columns, by name or number, that count the rows."""
+    """ColumnTable, by name or number, that count the rows."""
     classes: tuple[str, ...] = ()
-    """What the labels were, by their numbers in `y`."""
+    """The original labels, by their numbers in `y`."""
 
     def __len__(self) -> int:
         return len(next(iter(self.X.values()))) if isinstance(self.X, dict) else int(self.X.shape[0])
 
     @property
     def dim(self) -> int:
-        """Columns."""
+        """ColumnTable."""
         return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
 
     def rows(self, chosen: Any) -> Any:
@@ -80,7 +88,7 @@ class Data:
         labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0
         if hasattr(self.X, "indptr"):
             return labelled
-        # A column without any value is left out, and needs none.
+        # An empty column is left out, and needs no values.
         if isinstance(self.X, dict):
             gaps = [gaps_in(column) for column in self.X.values()]
             return np.asarray(labelled & ~np.any([own for own in gaps if not own.all()] or gaps, axis=0))
@@ -92,7 +100,7 @@ class Data:
 
 
 class Piece(NamedTuple):
-    """What one file holds."""
+    """The contents of one file."""
 
     X: Any
     names: Names | None
@@ -100,8 +108,8 @@ class Piece(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Wanted(NamedTuple):
-    """What is to be read of each file."""
+class ReadingOptions(NamedTuple):
+    """What to read from each file."""
 
     kind: Kind
     gaps: bool
@@ -125,13 +133,12 @@ def read_data(
     are words even if all of them are numbers. A path may be a pattern, such as `*.csv`.
     """
     files = files_of(paths)
-    what = Wanted(kind, gaps, tuple(words), wanted)
+    what = ReadingOptions(kind, gaps, tuple(words), wanted)
     pieces = [read_piece(path, what, at_least if len(files) == 1 else 1) for path in files]
     piece = pieces[0] if len(pieces) == 1 else join(pieces, files, what)
     source = source_of(files)
     data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.rows.ids)
-    if len(data) < at_least:
-        raise InputError(f"{source} should hold at least {at_least} points, but it holds {len(data)}")
+    check_size(len(data), at_least, source)
     y = None if piece.rows.labels is None else coded(piece.rows.labels, len(data), wanted.labels, source)
     classes = () if piece.rows.labels is None else class_names(piece.rows.labels)
     return replace(data, y=y, counting=counting_columns(data), classes=classes)
@@ -157,8 +164,8 @@ def counting_columns(data: Data) -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(names) if counting(data.X[:, place]))
 
 
-def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
-    """What is wanted of one file, checked."""
+def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
+    """Read and check one file."""
     kind = wanted.kind
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
@@ -187,7 +194,7 @@ def read_piece(path: Path, wanted: Wanted, at_least: int) -> Piece:
 
 
 def check_format(path: Path, suffix: str, format: Format) -> None:
-    """Refuse what is said of how a file is written where the file is of another kind."""
+    """Refuse options about the format that do not apply to this kind of file."""
     if format.sheet is not None and suffix not in EXCEL:
         raise InputError(f"{path} has no sheets: --sheet is for Excel files")
     if (format.separator or format.encoding) and suffix not in TEXT:
@@ -195,7 +202,7 @@ def check_format(path: Path, suffix: str, format: Format) -> None:
 
 
 def without_codes(X: AnyArray, format: Format) -> AnyArray:
-    """Numbers with gaps where a code such as -999 stands for one."""
+    """Numbers with NaN in place of codes for missing values, such as -999."""
     codes = format.missing_numbers
     if not codes or X.dtype.kind not in "fiu":
         return X
@@ -203,8 +210,8 @@ def without_codes(X: AnyArray, format: Format) -> AnyArray:
     return np.where(found, np.nan, X) if found.any() else X
 
 
-def array_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
-    """The points of a .npy or .npz file; its columns go by numbers."""
+def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Numbers:
+    """The points of a .npy or .npz file; its columns have numbers instead of names."""
     arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {"X": read_npy(path)}
     X, y, selection = arrays["X"], arrays.get("y"), wanted.selection
     if not selection.narrows or X.ndim != 2:
@@ -220,7 +227,7 @@ def plain(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def numbers_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
+def numbers_in(path: Path, suffix: str, wanted: ReadingOptions) -> Numbers:
     """The numbers of a table, with the columns' names."""
     if suffix in TEXT:
         return read_table(path, marks(suffix), gaps=wanted.gaps, wanted=wanted.selection)
@@ -229,7 +236,7 @@ def numbers_in(path: Path, suffix: str, wanted: Wanted) -> Numbers:
     return as_numbers(read_sheet(path, wanted=wanted.selection), path)
 
 
-def columns_in(path: Path, suffix: str, wanted: Wanted) -> Columns:
+def columns_in(path: Path, suffix: str, wanted: ReadingOptions) -> ColumnTable:
     """The columns of a table in which some may hold words."""
     if suffix in TEXT:
         return read_columns(path, marks(suffix), wanted.words, wanted.selection)
@@ -237,7 +244,7 @@ def columns_in(path: Path, suffix: str, wanted: Wanted) -> Columns:
     return reader(path, wanted.words, wanted.selection)
 
 
-def read_sparse(path: Path, members: Sequence[str], wanted: Wanted, at_least: int) -> Piece:
+def read_sparse(path: Path, members: Sequence[str], wanted: ReadingOptions, at_least: int) -> Piece:
     """A sparse matrix of counts, where counts are wanted."""
     if wanted.kind != "counts":
         expected = "a table" if wanted.kind == "table" else "points"
@@ -257,13 +264,13 @@ def read_sparse(path: Path, members: Sequence[str], wanted: Wanted, at_least: in
     return Piece(X[:, list(chosen.features)], None, rows)
 
 
-def join(pieces: list[Piece], files: Sequence[Path], wanted: Wanted) -> Piece:
+def join(pieces: list[Piece], files: Sequence[Path], wanted: ReadingOptions) -> Piece:
     """The rows of several files, one after the other."""
     same_names([piece.names for piece in pieces], [width_of(piece) for piece in pieces], files)
     if wanted.kind == "table":
         words = tuple(words_in(pieces))
         if any(piece.X[name].dtype.kind != "U" for piece in pieces for name in words):
-            # A column that holds words in one file is one of words in the others, too.
+            # A column that holds words in one file is read as words in the others, too.
             again = wanted._replace(words=tuple(dict.fromkeys((*wanted.words, *words))))
             pieces = [read_piece(path, again, 1) for path in files]
     rows = Rows(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
@@ -284,7 +291,7 @@ def words_in(pieces: Sequence[Piece]) -> list[str]:
 
 
 def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:
-    """All columns of files by name or number, as they stand there; nothing where a value is missing."""
+    """All columns of files by name or number, as text; empty if a value is missing."""
     files = files_of(paths)
     found = [columns_as_text(path, format) for path in files]
     same_names([tuple(columns) for columns in found], [len(columns) for columns in found], files)
@@ -302,7 +309,7 @@ def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
             return columns_of(path, layout, counted_rows(path, layout), layout.known, wanted).columns
         if suffix in EXCEL:
             return read_sheet(path, sheet_names(path, format) or (), wanted).columns
-        X = array_in(path, suffix, Wanted("numbers", True, (), wanted)).X
+        X = array_in(path, suffix, ReadingOptions("numbers", True, (), wanted)).X
         return {
             name: np.array([plain(value) for value in X[:, place].tolist()])
             for place, name in enumerate(numbered(X.shape[1]))
@@ -322,7 +329,7 @@ def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:
 
 
 def marks(suffix: str) -> str:
-    """What may stand between two fields of a text file."""
+    """The possible separators of a text file."""
     return "\t" if suffix.startswith(".tsv") else ",;\t|"
 
 

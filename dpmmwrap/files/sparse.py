@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.files.checks import COUNTS
+from dpmmwrap.files.checks import COUNTS, check_size, overflows
 from dpmmwrap.files.problems import InputError, name_of
 
 PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
@@ -26,7 +26,7 @@ def is_sparse_archive(members: Collection[str]) -> bool:
 
 
 def parts_of(members: Collection[str]) -> tuple[str, ...]:
-    """The arrays to read; with `format` where there is one."""
+    """The arrays to read, with `format` if there is one."""
     coo = "row" in members and "indptr" not in members
     return ("shape", *PARTS["coo" if coo else "csr"], *(("format",) if "format" in members else ()))
 
@@ -37,8 +37,7 @@ def sparse_counts(arrays: Arrays, path: Path, *, at_least: int) -> Any:
     rows, columns = shape_of(arrays["shape"], path)
     if rows == 0 or columns == 0:
         raise InputError(f"{path} should hold points, but it is empty: its shape is {(rows, columns)}")
-    if rows < at_least:
-        raise InputError(f"{path} should hold at least {at_least} points, but it holds {rows}")
+    check_size(rows, at_least, str(path))
     data, *places = (arrays[name] for name in PARTS[kind])
     check_parts(data, places, path)
     from scipy import sparse
@@ -82,7 +81,7 @@ def check_parts(data: np.ndarray[Any, Any], places: list[np.ndarray[Any, Any]], 
     if data.ndim != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in places):
         raise InputError(f"{path} is damaged: a sparse matrix is a list of counts and lists of whole numbers")
     if len(places[0]) != len(data):
-        message = f"{path} is damaged: it holds {len(data):,} counts, but the places of {len(places[0]):,}"
+        message = f"{path} is damaged: it holds {len(data):,} counts, but {len(places[0]):,} indices"
         raise InputError(message)
 
 
@@ -102,11 +101,10 @@ def check_pointers(pointers: np.ndarray[Any, Any], lines: int, count: int, path:
 
 
 def check_values(X: Any, path: Path) -> None:
-    """Refuse counts that are none, and keep the others as numbers that the sampler takes."""
+    """Refuse values that are no counts; convert the others to floating point."""
     if X.data.dtype.kind != "f" or X.data.dtype.itemsize == 2:
         X.data = X.data.astype(np.float32 if X.data.dtype.itemsize <= 2 else np.float64)
-    with np.errstate(over="ignore"):
-        wrong = ~np.isfinite(X.data.astype(np.float32)) | (X.data < 0) | (X.data != np.round(X.data))
+    wrong = overflows(X.data) | np.isnan(X.data) | (X.data < 0) | (X.data != np.round(X.data))
     if wrong.any():
         place = int(np.flatnonzero(wrong)[0])
         row = int(np.searchsorted(X.indptr, place, side="right"))

@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
-from dpmmwrap.files.looks import holds_dates, names_rows
-from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
-from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, WordsInstead
+from dpmmwrap.files.numbers import GAPS, Reader, is_number, marks_note
+from dpmmwrap.files.problems import InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
 
@@ -28,14 +27,14 @@ LONGEST_UNIT = 15
 
 
 class Rows(NamedTuple):
-    """What the rows of a file are called and labelled, as words; None where the file does not say."""
+    """The names and labels of the rows of a file, as words; None if it has none."""
 
     ids: np.ndarray[Any, Any] | None = None
     labels: np.ndarray[Any, Any] | None = None
 
 
 class Numbers(NamedTuple):
-    """An array (N, D), and the columns' names where the file has them."""
+    """An array (N, D), and the columns' names if the file has them."""
 
     X: np.ndarray[Any, Any]
     names: Names | None = None
@@ -52,12 +51,12 @@ class Layout(NamedTuple):
     width: int
     """Fields in a line."""
     start: int
-    """1 where the first column holds names of rows, else 0."""
+    """1 if the first column names the rows, else 0."""
     names: Names | None
     """Of the columns from `start` on."""
     format: Format = PLAIN
     units: tuple[str, ...] = ()
-    """What stands in a line of units under the names, where there is one."""
+    """The line of units under the names, if there is one."""
 
     @property
     def decimal(self) -> str:
@@ -70,7 +69,7 @@ class Layout(NamedTuple):
 
 
 def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selection = ALL) -> Numbers:
-    """The numbers of a text file; names in its first line and an unnamed column of row names are told apart.
+    """The numbers of a text file, without names in its first line and an unnamed column of row names.
 
     With `gaps`, empty fields, NA and the like are NaN.
     """
@@ -84,28 +83,30 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     except UnicodeError:
         raise
     except ValueError:
-        # Slower, as every field passes through Python.
+        # Slower: Python parses every field.
         readers = {place: Reader(wanted.format) for place in places}
         try:
             X = load_by(readers, path, layout, None if whole else places)
             refuse_gaps(X, gaps)
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
+            from dpmmwrap.files.bad_fields import blame_line
+
             blame_line(path, layout, as_table, places, gaps, error)
         named = {layout.known[place - layout.start]: reader for place, reader in readers.items()}
         notes += marks_note(named, path, wanted.format, layout.delimiter)
     names = None if layout.names is None else tuple(layout.names[place] for place in chosen.features)
     if whole:
         return Numbers(X, names, notes=tuple(notes))
-    # numpy does not count the fields of a line if it is to look at some of them only.
+    # numpy does not count the fields of a line if it reads only some of them.
     own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
     return Numbers(X, names, read_rows(path, layout, own, labels), tuple(notes))
 
 
 def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
-    """Have the line named in which a value is missing. What is empty altogether is left out, and is no gap: where there
-    is such, the gaps beside it are found later, by row."""
+    """Raise an error that names the line of a missing value. Empty rows and columns are left out, and are no gaps; if
+    there are any, other gaps are found later."""
     missing = np.isnan(X)
     if not allowed and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
         raise ValueError("a value is missing")
@@ -121,11 +122,11 @@ def units_note(layout: Layout) -> tuple[str, ...]:
 def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
     if not layout.start or wanted.id is not None:
         return ()
-    return ("the first column, which has no name, is taken for the names of the rows and not clustered by",)
+    return ("the first column has no name: it is used as names of the rows, not for clustering",)
 
 
 def read_rows(path: Path, layout: Layout, own: int | None, labels: int | None) -> Rows:
-    """What stands in the columns that name and label the rows, given by their places in a line."""
+    """The columns that name and label the rows, given by their positions in a line."""
     ids, classes = [], []
     for row in counted_rows(path, layout):
         if own is not None:
@@ -290,8 +291,12 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], dec
 
 
 def column_names(fields: Sequence[str], path: Path) -> Names:
-    """Names for all columns: a column that has none goes by its number."""
-    names = tuple(field or str(number) for number, field in enumerate(fields, start=1))
+    """Names for all columns: a column without a name gets its number."""
+    return check_distinct(tuple(field or str(number) for number, field in enumerate(fields, start=1)), path)
+
+
+def check_distinct(names: Names, path: Path) -> Names:
+    """Refuse two columns of the same name."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"{path} should name each column differently, but two are called {twice!r}")
@@ -316,91 +321,3 @@ def place_in_words(row: int, column: int, names: Names | None) -> str:
         if names is None
         else (f"row {row + 1}, {called(column, names)},")
     )
-
-
-def blame_line(
-    path: Path, layout: Layout, as_table: Layout, places: Sequence[int], gaps: bool, error: ValueError
-) -> NoReturn:
-    """Find the line that numpy did not understand: numpy counts rows of numbers, people count lines.
-
-    Columns are called as the table calls them that the file would be if words were allowed; `places` are those that
-    are looked at.
-    """
-    width = seen = 0
-    known_gaps = GAPS.union(layout.format.missing)
-    with open_text(path, layout.format) as file:
-        for number, line in enumerate(file, start=1):
-            fields = next((row for _, row in rows_of([line], layout.delimiter)), [])
-            if number <= layout.skipped or not fields:
-                continue
-            width = width or len(fields)
-            for column in places:
-                field = fields[column] if column < len(fields) else "0"
-                if not (is_number(field, layout.decimal) or (gaps and field in known_gaps)):
-                    rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
-                    blame_field(Field(path, number, column, field), as_table, places, seen, rest, error)
-            if len(fields) != width:
-                message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
-                raise InputError(message) from error
-            seen += 1
-    raise InputError(f"{path} should be a table of numbers: {error}") from error
-
-
-class Field(NamedTuple):
-    """Where a field stands, and what it holds."""
-
-    path: Path
-    line: int
-    column: int
-    text: str
-
-
-def blame_field(
-    field: Field,
-    layout: Layout,
-    places: Sequence[int],
-    numbers_above: int,
-    rows: Sequence[Sequence[str]],
-    error: ValueError,
-) -> NoReturn:
-    """Say what is wrong with a field: a gap, a slip in a column of numbers, or the first of a column of words.
-
-    `rows` are the field's own and those below it.
-    """
-    path, line, column, text = field
-    place = called(column - layout.start, layout.names, layout.start)
-    if text in GAPS.union(layout.format.missing):
-        came = repr(text) if text else "nothing"
-        raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
-    if has_decimal_comma(text) and layout.decimal == ".":
-        raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
-    below = {at: [row[at] for row in rows if at < len(row)] for at in places}
-    if not holds_words(below[column], numbers_above, layout.decimal):
-        raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
-    for at in places if layout.decimal == "." else ():
-        # First the commas: behind them columns of numbers look like words.
-        held = [one for one in below[at] if one not in GAPS]
-        if 2 * sum(map(has_decimal_comma, held)) > len(held):
-            place = called(at - layout.start, layout.names, layout.start)
-            came = next(one for one in held if has_decimal_comma(one))
-            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error
-    words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
-    dates = [at for at in words if holds_dates(below[at])]
-    if dates and dates == words:
-        raise dates_in(path, layout.known[dates[0] - layout.start], below[dates[0]]) from error
-    distinct = [at for at in words if at in dates or names_rows(below[at])]
-    message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
-    own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
-    raise WordsInstead(message, own, rare) from error
-
-
-def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
-    """Whether there are more words than numbers."""
-    kinds = [is_number(field, decimal) for field in fields if field not in GAPS]
-    return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
-
-
-def dates_in(path: Path, name: str, fields: Sequence[str]) -> DatesInstead:
-    came = next(field for field in fields if field not in GAPS)
-    message = f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}"
-    return DatesInstead(message, name)

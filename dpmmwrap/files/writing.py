@@ -81,7 +81,7 @@ def check_writable(path: PathLike, *, needed: int = 0) -> None:
 def prepare_folder(path: PathLike, *, needed: int = 0) -> Path:
     """A folder that exists and can be written to, with room for that many bytes."""
     folder = Path(path)
-    # os.path, unlike Path, takes a place that may not even be looked at for one that is not there.
+    # os.path, unlike Path, treats a location without permission as missing.
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise InputError(f"{folder} should be a folder to write to, but it is a file")
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
 from dpmmwrap.model.choice import short_chains
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
@@ -51,7 +51,7 @@ def sensitivity_of(fitted: FittedPrior, seed: int = 0) -> list[AtSetting]:
     """Clusters at other values of each setting, from short chains on a sample of the points."""
     # Outliers of the fit are left out: as clusters to begin with they would stay.
     inside = np.flatnonzero(fitted.labels >= 0)
-    rows = inside[sample_rows(len(inside))]
+    rows = inside[evenly_spaced(len(inside), MOST_POINTS)]
     points, labels = fitted.points[rows], fitted.labels[rows]
     return [
         AtSetting(setting, factor, clusters_at(fitted, points, labels, setting, factor, seed))
@@ -77,10 +77,3 @@ def clusters_at(fitted: FittedPrior, points: Points, labels: IntArray, setting: 
     )
     found = short_chains(points, settings).labels
     return len(np.unique(found[found >= 0]))
-
-
-def sample_rows(count: int) -> IntArray:
-    """All rows, or some that are evenly spaced."""
-    if count <= MOST_POINTS:
-        return np.arange(count)
-    return np.linspace(0, count - 1, MOST_POINTS).astype(np.int64)

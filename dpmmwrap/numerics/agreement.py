@@ -10,6 +10,10 @@ import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
+AGREEMENT = 0.8
+"""Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
+again."""
+
 
 def ari_of_table(table: IntArray) -> float:
     """The adjusted Rand index from a contingency table."""

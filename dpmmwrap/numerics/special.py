@@ -18,12 +18,15 @@ FLOAT64: Any = {
 OPTIONS: Any = FLOAT64 | {"fastmath": {"reassoc", "contract", "arcp", "nsz"}}
 INNER: Any = {"no_cpython_wrapper": True}
 """For functions that only compiled ones call: Python cannot."""
+BORROWING: Any = INNER | {"_nrt": False}
+"""The same for those that make no arrays. They count no references to their arguments and views of them, whose owner is
+the caller; counting takes longer than a short loop."""
 compiled: Any = kept(njit(**OPTIONS))
 compiled_float64: Any = kept(njit(**FLOAT64))
 inner: Any = njit(**OPTIONS, **INNER)
 inner_float64: Any = njit(**FLOAT64, **INNER)
 # For what is called for every block: a call, with views of arrays to pass, costs as much as ten points.
-inlined: Any = njit(**OPTIONS, **INNER, forceinline=True)
+inlined: Any = njit(**OPTIONS, **BORROWING, forceinline=True)
 
 
 @inner

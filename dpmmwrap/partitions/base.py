@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -116,10 +116,6 @@ class PartitionPrior(ABC):
         """The weights of the clusters for a next point that joins one of them."""
         sizes = np.maximum(counts + self.shift, 0.0) * (counts > 0)
         return np.asarray(sizes / sizes.sum())
-
-    def identity(self) -> list[Any]:
-        """All that has to be the same for a chain to go on."""
-        return [self.name, *(getattr(self, field.name) for field in fields(self) if field.init and field.repr)]  # type: ignore[arg-type]
 
 
 def log_joint_with_outliers(

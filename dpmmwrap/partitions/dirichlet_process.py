@@ -51,7 +51,8 @@ class DirichletProcess(PartitionPrior):
         if np.shape(self.prior) != (2,) or not min(self.prior) > 0:
             raise ValueError(f"prior should be two numbers above 0, a shape and a rate, not {self.prior!r}")
         if not is_auto(self.concentration):
-            object.__setattr__(self, "now", float(self.concentration))
+            object.__setattr__(self, "concentration", float(self.concentration))
+            object.__setattr__(self, "now", self.concentration)
         elif math.isnan(self.now):
             object.__setattr__(self, "now", 1.0)
 

@@ -62,6 +62,9 @@ class PitmanYor(PartitionPrior):
             for value, here, first in zip(given, self.now, FIRST, strict=True)
         ]
         object.__setattr__(self, "now", tuple(now))
+        for name, value in zip(self.parameters, now, strict=True):
+            if not is_auto(getattr(self, name)):
+                object.__setattr__(self, name, value)
 
     @property
     def values(self) -> tuple[float, ...]:

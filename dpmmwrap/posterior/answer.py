@@ -1,4 +1,4 @@
-"""From what a backend found to the answer."""
+"""From the result of a backend to the answer of a fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
 from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
+from dpmmwrap.posterior.matching import confidence, largest_first, order_by_size, renumbered
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
@@ -28,7 +29,7 @@ SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
 
 
 class Answer(NamedTuple):
-    """The clustering that a fit ends with."""
+    """The result of a fit."""
 
     labels: IntArray
     mixture: Mixture
@@ -38,19 +39,18 @@ class Answer(NamedTuple):
     confidence: Float64Array | None = None
     diagnostics: list[Diagnostic] | None = None
     doubts: tuple[str, ...] = ()
-    """Sentences about what may be wrong with the draws."""
+    """Sentences about possible problems with the draws."""
 
 
 def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
-    """The partition that represents the draws best; without their labels, the best that the search has met. The largest
-    cluster comes first."""
+    """The partition that represents the draws best; without their labels, the best of the search. The largest cluster
+    comes first."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     draws, prior = result.draws, result.prior or settings.prior
     partition_prior = result.partition_prior or settings.partition_prior
     best, statistics = best_of_search(result, settings.outlier_prior is not None)
 
-    def found() -> Mixture:
-        """Of the best clustering that the search has met."""
+    def mixture_of_search() -> Mixture:
         if statistics is not None:
             own = Mixture.from_statistics(statistics, prior, *outliers, columns)
         else:
@@ -58,7 +58,7 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
         return replace(own, size_shift=partition_prior.shift)
 
     if draws is None:
-        mixture = found()
+        mixture = mixture_of_search()
         log_posterior = float(result.log_posterior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
@@ -67,67 +67,45 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
 
     partition_prior, diagnostics = mean_of_draws(draws, partition_prior), diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
-    said = (diagnostics, () if doubt is None else (doubt,))
+    doubts = () if doubt is None else (doubt,)
     if draws.labels is None:
-        return Answer(best, found(), float(result.log_posterior), partition_prior, prior, None, *said)
-    from dpmmwrap.posterior.matching import confidence
+        found = float(result.log_posterior)
+        return Answer(best, mixture_of_search(), found, partition_prior, prior, None, diagnostics, doubts)
     from dpmmwrap.posterior.representative import representative
-    from dpmmwrap.posterior.singletons import claim_singletons
+    from dpmmwrap.posterior.singletons import join_singletons
 
-    claimed = claim_singletons(draws.kept_labels, representative(draws.kept_labels, loss, settings.seed).labels)  # type: ignore[arg-type]
-    labels = largest_first(claimed.labels)
-    if claimed.rows:
-        rows = (
-            "1 row that no cluster claims in most draws is"
-            if claimed.rows == 1
-            else f"{claimed.rows:,} rows that no cluster claims in most draws are"
-        )
-        said = (diagnostics, (*said[1], f"{rows} with the likeliest one: confidence_ says how unsure that is"))
+    best = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
+    joined, rows = join_singletons(draws.kept_labels, best)
+    labels = largest_first(joined)
+    if rows:
+        which = "1 row that is in no cluster" if rows == 1 else f"{rows:,} rows that are in no cluster"
+        doubts = (*doubts, f"{which} in most draws joined the most probable one: confidence_ shows how unsure that is")
     shifts = partition_prior.shift if draws.discount is None else -draws.discount.ravel()
-    averaged = Averaged.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts)
+    averaged = AveragedMixture.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts)
     prior = best_prior(X, labels, settings, prior)
     mixture = Mixture.from_labels(X, labels, prior, *outliers, columns)
     mixture = replace(mixture, averaged=averaged, size_shift=partition_prior.shift)
     log_posterior = log_posterior_of(X, labels, settings, partition_prior, prior)
     sure = confidence(draws.kept_labels, labels)
-    return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, *said)
-
-
-def largest_first(labels: IntArray) -> IntArray:
-    """The same clusters by other numbers: 0 is the largest. Outliers (-1) stay."""
-    return renumbered(labels, by_size(np.bincount(labels[labels >= 0])))
-
-
-def by_size(sizes: Any) -> IntArray:
-    """The numbers of clusters, the largest first."""
-    return np.argsort(-sizes, kind="stable")
-
-
-def renumbered(labels: IntArray, order: IntArray) -> IntArray:
-    """Labels by the places of their clusters in an order."""
-    numbers = np.empty(len(order) + 1, labels.dtype)
-    numbers[order] = np.arange(len(order))
-    # What -1 finds.
-    numbers[-1] = -1
-    return np.asarray(numbers[labels])
+    return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, diagnostics, doubts)
 
 
 def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
-    """The best labels that the search has met, the largest cluster first, and its statistics where they are known: of
-    points that are elsewhere, as are their labels."""
+    """The best labels of the search, the largest cluster first, and their statistics if points and labels are on other
+    machines."""
     statistics: Any = result.statistics
     if statistics is None:
         return largest_first(result.labels), None
     count = len(statistics.counts) - int(outliers)
-    order = by_size(statistics.counts[:count])
+    order = order_by_size(statistics.counts[:count])
     labels: Any = result.labels
-    own = labels.map_blocks(renumbered, order, dtype=labels.dtype)
-    return own, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
+    ordered = labels.map_blocks(renumbered, order, dtype=labels.dtype)
+    return ordered, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
 
 
 def learned_values(result: Result, hyperprior: LearnedPrior | None, first: Prior) -> Summary | None:
-    """What was learned of a default prior: what goes with the labels, or the draws' medians; of a backend that learns
-    none, what the first prior says."""
+    """The learned hyperparameters of a default prior: those of the labels, or the medians over draws; those of the
+    first prior if the backend does not learn."""
     if hyperprior is None:
         return None
     if not result.draw_priors:
@@ -170,5 +148,4 @@ def sample_of(points: Points) -> Points:
 
 def kept_rows(rows: int, columns: int) -> IntArray:
     """The numbers of the rows that a fitted model keeps, evenly spaced."""
-    most = max(2, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))
-    return np.arange(rows) if rows <= most else np.linspace(0, rows - 1, most).astype(np.int64)
+    return evenly_spaced(rows, min(SAMPLE_ROWS, SAMPLE_NUMBERS // max(1, columns)))

@@ -1,4 +1,4 @@
-"""Predictions averaged over draws: the mixtures of several draws, side by side."""
+"""Predictions averaged over the mixtures of several draws."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dpmmwrap.files import read_arrays
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
 DRAWS = 30
-"""Draws that are averaged over, evenly spaced: a probability is then within .1 of all draws' as a rule."""
+"""The number of draws to average over, evenly spaced: a probability is then usually within .1 of that of all draws."""
 PREFIX = "averaged_"
 
 
 @dataclass(frozen=True)
-class Averaged:
-    """The components of the mixtures of several draws, and the cluster of the labels that each stands for."""
+class AveragedMixture:
+    """The components of the mixtures of several draws, and the cluster of the labels that each corresponds to."""
 
     posterior: Any
-    """A batch of all draws' components, draw after draw."""
+    """The components of all draws, one draw after the other."""
     weights: Float64Array
-    """Of each component in its draw."""
+    """The weight of each component in its draw."""
     starts: IntArray
     """The first component of each draw."""
     clusters: IntArray
-    """What each component stands for; -1 for outliers."""
+    """The cluster of each component; -1 for outliers."""
 
     @classmethod
     def of(
@@ -44,24 +44,24 @@ class Averaged:
         outlier_weight: float,
         outlier_prior: Any,
         shifts: Any = 0.0,
-    ) -> Averaged:
+    ) -> AveragedMixture:
         """Of evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes of
         each draw's clusters in their weights."""
         from dpmmwrap.posterior.matching import match
 
         chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
-        statistics, clusters, weights, specials = [], [], [], []
+        statistics, clusters, weights, outliers = [], [], [], []
         shifts = np.broadcast_to(shifts, len(draws))
         for draw in chosen:
             own = np.asarray(draws[draw])
             count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
-            # Outliers as one component more, after the others.
+            # Outliers are one more component, after the others.
             found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside)
             inside = found.counts[:count] + shifts[draw]
             statistics.append(found)
             clusters.append(np.append(match(own, labels), np.full(outside, -1)))
             weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))
-            specials.append(count if outside else -1)
+            outliers.append(count if outside else -1)
         starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
         every = concatenate(statistics)
         posterior = priors[chosen[0]].posterior(every)
@@ -70,17 +70,17 @@ class Averaged:
                 rows = np.arange(begin, end)
                 posterior = posterior.replaced(rows, priors[draw].posterior(take(every, rows)))
         if outlier_prior is not None:
-            places = starts + np.array(specials)
-            posterior = posterior.replaced(places, outlier_prior.posterior(take(every, places)))
+            rows = starts + np.array(outliers)
+            posterior = posterior.replaced(rows, outlier_prior.posterior(take(every, rows)))
         return cls(posterior, np.concatenate(weights), starts, np.concatenate(clusters))
 
-    def shifted(self, offset: FloatArray) -> Averaged:
+    def shifted(self, offset: FloatArray) -> AveragedMixture:
         """The same for data from which `offset` has been subtracted."""
-        return Averaged(self.posterior.shifted(offset), self.weights, self.starts, self.clusters)
+        return AveragedMixture(self.posterior.shifted(offset), self.weights, self.starts, self.clusters)
 
     @cached_property
     def _columns(self) -> Float64Array:
-        """Which component counts for which cluster, the outliers' last (components, K + 1); a share of one draw."""
+        """The contribution of each component to each cluster, outliers last (components, K + 1)."""
         columns = np.zeros((len(self.clusters), int(self.clusters.max(initial=-1)) + 2))
         columns[np.arange(len(self.clusters)), self.clusters] = 1 / len(self.starts)
         return columns
@@ -107,7 +107,7 @@ class Averaged:
         return shares, best + np.log(sums)
 
     def predict_proba(self, points: Points, columns: int) -> Float64Array:
-        """The mean over draws of each cluster's probability (rows, columns), the outliers' last if there are any."""
+        """The mean over draws of each cluster's probability (rows, columns), outliers last if there are any."""
         shares, _ = self._shares(points)
         means = shares @ self._columns
         own = means.shape[1] - 1
@@ -122,20 +122,20 @@ class Averaged:
         return np.asarray(log_sum(self._shares(points)[1]) - np.log(len(self.starts)))
 
     def arrays(self) -> dict[str, Any]:
-        """All that a file needs to hold."""
+        """The contents of a file."""
         own = {"weights": self.weights, "starts": self.starts, "clusters": self.clusters}
         fields = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
         return {f"{PREFIX}{name}": array for name, array in (own | fields).items()}
 
     @classmethod
-    def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> Averaged | None:
-        """From a file that has it."""
+    def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> AveragedMixture | None:
+        """Read from a file; None if it has no averages."""
         names = ("weights", "starts", "clusters", *fields)
         found = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
         if not found:
             return None
         if len(found) < len(names):
-            raise ValueError("the averages over draws are not whole")
+            raise ValueError("the averages over draws are incomplete")
         weights, starts, clusters, *values = (found[f"{PREFIX}{name}"] for name in names)
         if (
             not (len(weights) == len(clusters) == len(values[-1]))

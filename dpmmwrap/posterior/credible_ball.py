@@ -1,4 +1,4 @@
-"""How far from the representative partition the draws reach (Wade and Ghahramani 2018)."""
+"""How far the draws are from the representative partition (Wade and Ghahramani 2018)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpmmwrap.posterior.matching import count_clusters
 from dpmmwrap.posterior.representative import Loss, distances
 
 ROUNDING = 1e-9
-"""Distances of equal partitions under other numbers may differ by less than this."""
+"""Distances of the same partition with other numbers may differ by less than this."""
 
 
 class Bound(NamedTuple):
@@ -33,7 +33,7 @@ class Bound(NamedTuple):
 
 
 class CredibleBall(NamedTuple):
-    """The smallest ball around a partition that holds a given share of the draws."""
+    """The smallest ball around a partition that contains a given share of the draws."""
 
     radius: float
     level: float
@@ -68,12 +68,12 @@ class CredibleBall(NamedTuple):
 
 
 def counted(clusters: int) -> str:
-    """So many clusters, in words."""
+    """The number of clusters in words."""
     return f"{clusters} cluster{'' if clusters == 1 else 's'}"
 
 
 def credible_ball(draws: IntArray, centre: IntArray, level: float = 0.95, loss: Loss = "vi") -> CredibleBall:
-    """The smallest ball around `centre` that holds at least `level` of the draws. O(N) a draw, one draw at a time."""
+    """The smallest ball around `centre` with at least `level` of the draws. O(N) per draw, one draw at a time."""
     if not 0 < level <= 1:
         raise ValueError(f"level should be above 0 and at most 1, got {level}")
     away = distances(centre, draws, loss)
@@ -82,9 +82,9 @@ def credible_ball(draws: IntArray, centre: IntArray, level: float = 0.95, loss: 
     n_clusters = np.array([count_clusters(draws[draw]) for draw in inside])
 
     def farthest(among: IntArray) -> Bound:
-        place = among[away[inside[among]].argmax()]
-        draw = int(inside[place])
-        return Bound(np.array(draws[draw]), int(n_clusters[place]), float(away[draw]), draw)
+        index = among[away[inside[among]].argmax()]
+        draw = int(inside[index])
+        return Bound(np.array(draws[draw]), int(n_clusters[index]), float(away[draw]), draw)
 
     return CredibleBall(
         radius=radius,

@@ -11,15 +11,15 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.sampler.draws import Draws
 
 LARGEST = 3
-"""How many of the largest clusters' weights are looked at."""
+"""The number of largest clusters whose weights are diagnosed."""
 MAX_R_HAT = 1.1
-"""Vehtari et al. ask for 1.01. But R-hat^2 is about 1 + (halves of chains) / (effective sample size), so that from 1.04
-on, with four chains, too few effective draws are reported anyway. This is for chains that are elsewhere, as opposed to
-short: of 4 x 20 independent draws, the worst of six quantities exceeds 1.05 six times in ten, 1.1 once in twenty."""
+"""Vehtari et al. recommend 1.01. But R-hat^2 is about 1 + (halves of chains) / (effective sample size), so with four
+chains an R-hat above 1.04 comes with a note about too few effective draws anyway. This limit is for chains in different
+modes: with 4 x 20 independent draws, the worst of six quantities exceeds 1.05 six times in ten, 1.1 once in twenty."""
 MIN_ESS = 100
-"""Draws worth fewer independent ones than this leave the ends of a 95% interval to a couple of them."""
+"""With a smaller effective sample size, the ends of a 95% interval depend on a few draws."""
 MIN_DRAWS = 4
-"""Of each chain, below which nothing can be said."""
+"""The least number of draws of each chain for diagnostics."""
 WORDS = {
     "n_clusters": "the number of clusters",
     "log_posterior": "the log posterior",
@@ -38,16 +38,16 @@ class Diagnostic(NamedTuple):
     mean: float
     sd: float
     r_hat: float
-    """1 where all draws are the same, infinite where each chain stays at another value, NaN of too few draws."""
+    """1 if all draws are the same, infinite if each chain stays at another value, NaN for too few draws."""
     ess_bulk: float
-    """How many independent draws would tell as much about the mean, in all chains together."""
+    """The number of independent draws that would be as informative about the mean, in all chains together."""
     ess_tail: float
-    """The same of the 5% and 95% quantiles."""
+    """The same for the 5% and 95% quantiles."""
 
 
 def diagnose(draws: Draws) -> list[Diagnostic]:
-    """Diagnostics of what does not depend on clusters' numbers: how many they are, the log posterior, the
-    concentration unless it is fixed, the largest weights."""
+    """Diagnostics of quantities that do not depend on the numbers of the clusters: how many there are, the log
+    posterior, the concentration unless it is fixed, the largest weights."""
     quantities: dict[str, Any] = {"n_clusters": draws.n_clusters, "log_posterior": draws.log_posterior}
     if np.ptp(draws.alpha) > 0:
         quantities["alpha"] = draws.alpha
@@ -85,7 +85,7 @@ def r_hat(values: Float64Array, stats: Any) -> float:
         # Without any variance within chains R-hat is 0 / 0 or infinite.
         return math.inf if np.ptp(halves) > 0 else 1.0
     if len(values) == 1:
-        # arviz-stats wants two chains or more, which it halves once more.
+        # arviz-stats needs two chains or more, which it halves once more.
         values = halves
     if values.shape[1] < MIN_DRAWS:
         return math.nan
@@ -95,12 +95,12 @@ def r_hat(values: Float64Array, stats: Any) -> float:
 
 
 def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
-    """What is wrong with the draws and what to do about it, in one sentence; None where nothing is."""
+    """A sentence about a problem with the draws and what to do about it; None if there is none."""
     if all(math.isnan(found.r_hat) for found in diagnostics):
         return "there are too few draws to tell whether the chains agree: draw more"
     worst = max(diagnostics, key=lambda found: -math.inf if math.isnan(found.r_hat) else found.r_hat)
     if worst.r_hat > MAX_R_HAT:
-        who = "the chains disagree" if n_chains > 1 else "the chain has not settled"
+        who = "the chains disagree" if n_chains > 1 else "the chain has not converged"
         value = "infinite" if math.isinf(worst.r_hat) else f"{worst.r_hat:.2f}"
         remedies = "more draws or a longer search before them (max_iter)"
         if n_chains == 1:
@@ -109,20 +109,20 @@ def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
     fewest = min(diagnostics, key=least_ess)
     if least_ess(fewest) < MIN_ESS:
         return (
-            f"the draws of {WORDS[fewest.name]} are worth only {least_ess(fewest):.0f} independent ones, and intervals "
-            f"need at least {MIN_ESS}: draw more"
+            f"the effective sample size of {WORDS[fewest.name]} is only {least_ess(fewest):.0f}, and intervals need at "
+            f"least {MIN_ESS}: draw more"
         )
     return None
 
 
 def least_ess(found: Diagnostic) -> float:
-    """The smaller of a quantity's effective sample sizes; what is not known is no reason to complain."""
+    """The smaller of a quantity's effective sample sizes; unknown ones are ignored."""
     sizes = [size for size in (found.ess_bulk, found.ess_tail) if not math.isnan(size)]
     return min(sizes, default=math.inf)
 
 
 def interval(n_clusters: IntArray | FloatArray, level: float = 0.95) -> tuple[int, int]:
-    """The equal-tailed interval that holds at least `level` of the draws, at most half of the rest on either side."""
+    """The equal-tailed interval with at least `level` of the draws."""
     if not 0 < level <= 1:
         raise ValueError(f"level should be above 0 and at most 1, got {level}")
     ordered = np.sort(np.ravel(n_clusters))

@@ -28,6 +28,7 @@ def keep(model: DPMM, result: Result, settings: Settings, backend: BackendChoice
     model.covariance_type_, model.covariance_reason_ = mixture.family, choice.reason
     model.n_missing_ = read.n_missing
     model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)
+    model.chain_agreement_ = result.agreement
     ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
     model.interrupted_, model.stopped_by_ = result.interrupted, "interrupt" if result.interrupted else ended_by
     model.backend_, model.backend_reason_ = backend.backend.name, backend.reason

@@ -1,6 +1,6 @@
-"""Which cluster of a draw stands for which cluster of a reference, and how sure each point's cluster is.
+"""Which cluster of a draw corresponds to which cluster of a reference, and how sure each point's cluster is.
 
-A cluster's number means nothing from one draw to the next. Labels are at least -1; -1 is an outlier.
+The numbers of clusters are arbitrary in each draw. Labels are at least -1; -1 is an outlier.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def unchecked_table(labels: IntArray, reference: IntArray, n_reference: int) -> 
 
 
 def match(labels: IntArray, reference: IntArray) -> IntArray:
-    """The cluster of the reference that each cluster of `labels` stands for, at its number; -1 where there is none.
+    """For each cluster of `labels`, the corresponding cluster of the reference; -1 if there is none.
 
-    One-to-one, with the largest total overlap; what is left over stands for the cluster it overlaps most.
+    One-to-one, with the largest total overlap; clusters left over correspond to the one that they overlap most.
     """
     return match_table(contingency_table(labels, reference)[:-1, :-1])
 
@@ -48,16 +48,16 @@ def match_table(table: IntArray) -> IntArray:
         return np.full(len(table), -1, np.int32)
     matched: Any = np.where(table.any(axis=1), table.argmax(axis=1), -1).astype(np.int32)
     clusters, partners = linear_sum_assignment(table, maximize=True)
-    # A pair without a point in common is what the assignment had left over, not a match.
+    # A pair without a common point is not a match.
     overlap = table[clusters, partners] > 0
     matched[clusters[overlap]] = partners[overlap]
     return np.asarray(matched)
 
 
 def confidence(draws: IntArray, reference: IntArray) -> Float64Array:
-    """For each point, the share of draws in which its cluster stands for its cluster of the reference (N,).
+    """For each point, the share of draws in which its cluster corresponds to its cluster of the reference (N,).
 
-    For an outlier of the reference, the share of draws in which it is one. O(N) a draw, one draw at a time.
+    For an outlier of the reference, the share of draws in which it is one. O(N) per draw, one draw at a time.
     """
     reference = checked_labels(reference)
     check_draws(draws, len(reference))
@@ -66,7 +66,7 @@ def confidence(draws: IntArray, reference: IntArray) -> Float64Array:
     for draw in draws:
         labels = small_labels(draw)
         matched = match_table(unchecked_table(labels, reference, clusters)[:-1, :-1])
-        # What stands for nothing agrees with nothing; outliers, at -1, agree with outliers.
+        # Unmatched clusters agree with nothing; outliers, at -1, agree with outliers.
         matched[matched < 0] = clusters
         agreeing += np.append(matched, np.int32(-1))[labels] == reference
     return agreeing / len(draws)
@@ -85,7 +85,7 @@ def checked_labels(labels: Any) -> IntArray:
 
 
 def check_draws(draws: Any, points: int | None = None) -> None:
-    """Refuse what is not (draws, points); nothing is read, as draws may be larger than memory."""
+    """Check the shape (draws, points); the values are not read, as they may be larger than memory."""
     if getattr(draws, "ndim", 0) != 2 or draws.dtype.kind not in "iu" or 0 in draws.shape:
         raise ValueError(
             f"draws should be whole numbers of shape (draws, points), got {getattr(draws, 'dtype', type(draws))} of "
@@ -96,7 +96,7 @@ def check_draws(draws: Any, points: int | None = None) -> None:
 
 
 def small_labels(draw: Any) -> IntArray:
-    """One draw's labels, renumbered without gaps where large ones would make tables large."""
+    """One draw's labels, renumbered without gaps if large ones would make tables large."""
     labels = checked_labels(draw)
     if n_labels(labels) <= MANY_LABELS:
         return labels
@@ -105,7 +105,7 @@ def small_labels(draw: Any) -> IntArray:
 
 
 def numbered(labels: IntArray) -> tuple[IntArray, IntArray]:
-    """Labels from 0 without gaps, outliers first, and what each was called. O(N)."""
+    """Labels from 0 without gaps, outliers first, and the original label of each. O(N)."""
     labels = checked_labels(labels)
     if labels.max() > 2 * len(labels):
         found, numbers = np.unique(labels, return_inverse=True)
@@ -115,8 +115,27 @@ def numbered(labels: IntArray) -> tuple[IntArray, IntArray]:
     return (np.cumsum(occurs) - 1)[labels + 1], np.flatnonzero(occurs) - 1
 
 
+def largest_first(labels: IntArray) -> IntArray:
+    """The same clusters, numbered from 0 by decreasing size; outliers stay -1. O(N)."""
+    return renumbered(labels, order_by_size(np.bincount(labels[labels >= 0])))
+
+
+def order_by_size(sizes: Any) -> IntArray:
+    """The numbers of clusters, the largest first."""
+    return np.argsort(-sizes, kind="stable")
+
+
+def renumbered(labels: IntArray, order: IntArray) -> IntArray:
+    """Labels by the positions of their clusters in an order."""
+    numbers = np.empty(len(order) + 1, labels.dtype)
+    numbers[order] = np.arange(len(order))
+    # The last entry is for -1.
+    numbers[-1] = -1
+    return np.asarray(numbers[labels])
+
+
 def count_clusters(labels: IntArray) -> int:
-    """How many clusters there are, without the outliers. O(N)."""
+    """The number of clusters, without the outliers. O(N)."""
     labels = checked_labels(labels)
     if labels.max() > 2 * len(labels):
         labels = small_labels(labels)

@@ -1,4 +1,4 @@
-"""What a fitted model says beyond its labels."""
+"""Methods of a fitted model beyond its labels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.numerics.agreement import AGREEMENT
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import kept_rows
 from dpmmwrap.posterior.density import Density
@@ -28,16 +29,17 @@ if TYPE_CHECKING:
 
 
 def generator(model: Any) -> np.random.Generator:
-    """Chance, as `random_state` has it."""
+    """A generator from `random_state`."""
     return np.random.default_rng(check_random_state(model.random_state).randint(2**31 - 1))
 
 
 class PosteriorMixin:
-    """What a fitted model says from its draws."""
+    """Predictions of a fitted model, and methods that use its draws."""
 
     draws_: Draws | None
     labels_: IntArray
     mixture_: Mixture
+    chain_agreement_: tuple[float, ...]
     loss: str
     partition_prior_: Any
     outlier_weight: float
@@ -190,10 +192,10 @@ class PosteriorMixin:
     def density(
         self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95), *, columns: Sequence[str | int] | None = None
     ) -> Density:
-        """The density of Gaussian clusters at each row, and how sure that is.
+        """The density of Gaussian clusters at each row, and its uncertainty.
 
-        Mixtures are drawn from the posterior: partitions from its draws, if there are any, weights and Gaussians given
-        them. Without draws the partition is `labels_`, and the bands know nothing of others.
+        Mixtures are drawn from the posterior: partitions from its draws, if there are any, then weights and Gaussians
+        given the partition. Without draws the partition is `labels_`, and the bands leave out its uncertainty.
 
         Parameters
         ----------
@@ -202,7 +204,7 @@ class PosteriorMixin:
         quantiles : list of float, default=(0.05, 0.5, 0.95)
             Of the density, over drawn mixtures.
         columns : list of str or int, default=None
-            Of whose marginal density is asked, by name or place; None for all.
+            The columns whose marginal density to compute, by name or number; None for all.
 
         Returns
         -------
@@ -224,37 +226,37 @@ class PosteriorMixin:
         return self.mixture_.density(rows, quantiles, columns=columns, rng=generator(self))
 
     def credible_ball(self, level: float = 0.95) -> CredibleBall:
-        """How far from `labels_` the draws reach (Wade and Ghahramani 2018).
+        """How far the draws are from `labels_` (Wade and Ghahramani 2018).
 
         Parameters
         ----------
         level : float, default=0.95
-            The share of the draws that the ball holds.
+            The share of the draws in the ball.
 
         Returns
         -------
         CredibleBall
-            The radius, and the clusterings on the edge; `print` says it in a sentence.
+            The radius, and the clusterings on the edge; `print` summarises it in a sentence.
         """
         from dpmmwrap.posterior.credible_ball import credible_ball
 
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
     def fit_check(self) -> FitCheck:
-        """Whether the data may well follow the model: Gaussian clusters, for one.
+        """Whether the data are consistent with the model, such as Gaussian clusters.
 
-        Rows that were left out are compared with points drawn from the model, by their log densities.
+        The log densities of rows that were left out are compared with those of points drawn from the model.
 
         Returns
         -------
         FitCheck
-            `p_value`, `distance`, `fits`; `print` says it in a sentence.
+            `p_value`, `distance`, `fits`; `print` summarises it in a sentence.
         """
         from dpmmwrap.posterior.fit_check import can_check, fit_check
 
         check_is_fitted(self)
         if not can_check(self._prior) or self.mixture_.outlier_weight:
-            raise ValueError("the fit can be checked of Gaussian clusters without an outlier component")
+            raise ValueError("fit_check needs Gaussian clusters without an outlier component")
         points = self._some_points
         kept = replace(self.mixture_.shifted(self._offset), restored=None)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -263,22 +265,21 @@ class PosteriorMixin:
     def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
 
-        A class that is not one Gaussian is found as several clusters; joined, they are one group.
+        A class that is not one Gaussian comes out as several clusters; joined, they are one group.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D), default=None
-            The data, or other rows, by which overlap is measured; None for rows of the data that the model has kept.
+            The data, or other rows, to measure overlap; None for the rows that the model has kept.
         method : {"auto", "dip", "demp", "entropy"}, default="auto"
-            "auto" asks `fit_check` first: where the data may well follow the model, every cluster is a group; where
-            they do not, "entropy" says which belong together. Of counts and mixed tables it is "dip".
-            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have one
-            mode, not two (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins those whose union
+            "auto" is "dip", but every cluster stays a group of its own if the data are consistent with the model
+            (`fit_check`) and other chains found the same clusters (`chain_agreement_`).
+            "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have a
+            single mode (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins the two whose union
             lowers the entropy most (Baudry et al. 2010).
         cut : float, default=None
-            What the suggested cut joins: all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
-            "demp"), or drop in entropy in nats a point ("entropy"; None is where the entropy bends). With "auto" it is
-            for "entropy", and nothing is checked.
+            The suggested cut joins all above this probability of confusion (None is 0.01 for "dip" and 0.025 for
+            "demp"), or drop in entropy in nats per point ("entropy"; None is the elbow of the entropy).
 
         Returns
         -------
@@ -287,7 +288,7 @@ class PosteriorMixin:
 
         Examples
         --------
-        Points on an arc are cut into several Gaussians, which overlap:
+        Points on an arc come out as several Gaussians that overlap:
 
         >>> import numpy as np
         >>> from dpmmwrap import DPMM
@@ -301,23 +302,29 @@ class PosteriorMixin:
         >>> groups.of_points(model.labels_).shape
         (400,)
         """
-        from dpmmwrap.posterior.fit_check import can_check
-
         check_is_fitted(self)
-        check = None
-        if method == "auto":
-            checked = can_check(self._prior) and not self.mixture_.outlier_weight
-            method = "entropy" if checked else "dip"
-            if checked and cut is None and self.mixture_.n_clusters > 1:
-                check = self.fit_check()
+        stay = method == "auto" and cut is None and self._clusters_are_real()
+        method = "dip" if method == "auto" else method
         if X is not None:
             found = self.mixture_.groups(self._rows(X), method, cut)
         else:
             kept = replace(self.mixture_.shifted(self._offset), restored=None)
             found = kept.groups(self._some_points, method, cut)
-        if check is None:
+        if not stay:
             return found
-        return replace(found, suggested=found.n_components if check.fits else found.suggested, reason=str(check))
+        reason = "the data may well follow the model, and other chains found the same clusters"
+        return replace(found, suggested=found.n_components, reason=reason)
+
+    def _clusters_are_real(self) -> bool:
+        """Whether the data may well follow the model, and other chains found the same clusters.
+
+        A mixture of enough Gaussians fits a ring, too; but not every chain cuts it in the same places.
+        """
+        from dpmmwrap.posterior.fit_check import can_check
+
+        found_again = len(self.chain_agreement_) > 0 and np.median(self.chain_agreement_) >= AGREEMENT
+        possible = can_check(self._prior) and not self.mixture_.outlier_weight and self.mixture_.n_clusters > 1
+        return bool(found_again and possible and self.fit_check().fits)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').

@@ -14,21 +14,21 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
 MOST = 2000
-"""Numbers that are looked at, evenly spaced in order: modes that one would see among so many. Of a million, the
-smallest unevenness would be significant."""
+"""The number of values that are used, evenly spaced in order: among a million, the smallest irregularity would be
+significant."""
 TOO_FAR = 0.42
-"""A dip times the square root of how many numbers there are: one in four samples of a uniform distribution, of all with
-a single mode the one with the largest dips, has a larger one."""
+"""The dip times the square root of the sample size. It is larger in one of four samples of the uniform distribution,
+which has the largest dips of all unimodal distributions."""
 
 
 def has_two_modes(values: FloatArray, weights: FloatArray | None = None) -> bool:
-    """Whether numbers lie in two heaps with a gap between them, rather than in one. O(n log n)."""
-    looked_at = evenly_spaced(np.asarray(values, np.float64), weights)
-    return len(looked_at) > 1 and dip(looked_at) * math.sqrt(len(looked_at)) > TOO_FAR
+    """Whether numbers have two modes rather than one. O(n log n)."""
+    used = evenly_spaced(np.asarray(values, np.float64), weights)
+    return len(used) > 1 and dip(used) * math.sqrt(len(used)) > TOO_FAR
 
 
 def evenly_spaced(values: Float64Array, weights: FloatArray | None) -> Float64Array:
-    """In order, every number as often as it counts, or `MOST` that are evenly spaced among them."""
+    """The sorted numbers, each repeated by its weight, or `MOST` that are evenly spaced among them."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)[order])
     total = reached[-1] if len(values) else 0.0
@@ -37,9 +37,9 @@ def evenly_spaced(values: Float64Array, weights: FloatArray | None) -> Float64Ar
 
 
 class Steps(NamedTuple):
-    """A distribution function: its places, and its values before and after the step at each of them, in points."""
+    """A distribution function: where it jumps, and its values before and after each jump, in points."""
 
-    places: Float64Array
+    positions: Float64Array
     before: Float64Array
     after: Float64Array
 
@@ -47,12 +47,12 @@ class Steps(NamedTuple):
 def dip(values: FloatArray) -> float:
     """The largest difference from the nearest distribution function with one mode; 0 if all numbers are the same.
 
-    The interval in which the mode may lie is narrowed down step by step. Outside of it the function has to be convex
-    on the left and concave on the right, which costs what it costs; inside, the largest gap between the convex function
-    below and the concave one above says how much it could still cost.
+    The interval that contains the mode shrinks step by step. Outside of it the unimodal function must be convex
+    on the left and concave on the right, which determines the difference there; inside, the largest gap between the
+    greatest convex minorant and the least concave majorant bounds it.
     """
     steps = steps_of(values)
-    low, high, found = 0, len(steps.places) - 1, 1.0
+    low, high, found = 0, len(steps.positions) - 1, 1.0
     if high < 1:
         return 0.0
     while True:
@@ -64,7 +64,7 @@ def dip(values: FloatArray) -> float:
         if upper[widest] - lower[widest] <= found:
             break
         left, right = int(below[below <= widest].max()), int(above[above >= widest].min())
-        # Not at the ends themselves: at the mode the function may jump as the numbers do.
+        # Not at the ends: at the mode the function may jump as the numbers do.
         found = max(
             found,
             float((after - lower)[:left].max(initial=0.0)),
@@ -77,20 +77,20 @@ def dip(values: FloatArray) -> float:
 
 
 def steps_of(values: FloatArray) -> Steps:
-    places, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
+    positions, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
     after = np.cumsum(counts).astype(np.float64)
-    return Steps(np.asarray(places, np.float64), after - counts, after)
+    return Steps(np.asarray(positions, np.float64), after - counts, after)
 
 
 def convex(x: Float64Array, y: Float64Array) -> IntArray:
-    """The corners of the largest convex function that lies nowhere above the points, whose places grow. O(n)."""
+    """The corners of the greatest convex function below the points, which are sorted by x. O(n)."""
     xs, ys = x.tolist(), y.tolist()
     corners: list[int] = []
-    for place in range(len(xs)):
+    for position in range(len(xs)):
         while len(corners) > 1:
             one, two = corners[-2:]
-            if (ys[two] - ys[one]) * (xs[place] - xs[one]) < (ys[place] - ys[one]) * (xs[two] - xs[one]):
+            if (ys[two] - ys[one]) * (xs[position] - xs[one]) < (ys[position] - ys[one]) * (xs[two] - xs[one]):
                 break
             corners.pop()
-        corners.append(place)
+        corners.append(position)
     return np.array(corners)

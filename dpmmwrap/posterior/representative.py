@@ -18,29 +18,36 @@ import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.special import compiled
-from dpmmwrap.posterior.matching import check_draws, checked_labels, n_labels, numbered, small_labels, unchecked_table
+from dpmmwrap.posterior.matching import (
+    check_draws,
+    checked_labels,
+    largest_first,
+    n_labels,
+    small_labels,
+    unchecked_table,
+)
 from dpmmwrap.posterior.search import Candidate, SearchData, read_draws, search
 
 Loss: TypeAlias = Literal["vi", "binder"]
 
 SMALL_TABLE = 100_000
-"""Cells of a contingency table that are never too many."""
+"""Contingency tables with no more cells are always dense."""
 TILE = 256
-"""Pairs of points are counted in tiles of so many rows and columns, for so many draws at a time."""
+"""Rows and columns of the tiles in which pairs of points are counted, and draws at a time."""
 
 
 class Representative(NamedTuple):
-    """The partition of least expected loss that was found."""
+    """The best partition that the search found."""
 
     labels: IntArray
     """From 0 in order of decreasing size (N,), int32. A cluster most of whose labels in the draws are -1 is -1."""
     n_clusters: int
     """Without the outliers."""
     expected_loss: float
-    """The mean over the draws that the search looked at."""
+    """The mean over the draws that the search used."""
     loss: Loss
     n_draws: int
-    """How many draws the search looked at."""
+    """The number of draws that the search used."""
 
 
 def distances(labels: IntArray, draws: IntArray, loss: Loss = "vi") -> Float64Array:
@@ -63,7 +70,7 @@ def loss_between(one: IntArray, other: IntArray, n_other: int, loss: Loss) -> fl
         table = unchecked_table(one, other, n_other)
         rows, columns = table.sum(axis=1), table.sum(axis=0)
     else:
-        # Of so many clusters nearly all pairs are empty: count those that occur.
+        # Nearly all pairs of many clusters are empty: count those that occur.
         table = np.unique(one.astype(np.int64) * (n_other + 1) + other, return_counts=True)[1]
         rows, columns = np.bincount(one + 1), np.bincount(other + 1)
     total = summed(rows, loss) + summed(columns, loss) - 2 * summed(table, loss)
@@ -77,7 +84,7 @@ def summed(counts: IntArray, loss: Loss) -> float:
 
 
 def scale(points: int, loss: Loss) -> float:
-    """What sums of f are divided by."""
+    """The divisor of sums of f."""
     return float(points if loss == "vi" else max(points * (points - 1) / 2, 1))
 
 
@@ -87,24 +94,25 @@ def check_loss(loss: str) -> None:
 
 
 def representative(draws: IntArray, loss: Loss = "vi", seed: int = 0) -> Representative:
-    """The partition of least expected loss with no more clusters than a draw has, by a greedy search that is the same
-    for the same seed.
+    """The partition of least expected loss with no more clusters than the largest draw, by a greedy search.
 
-    It begins at the best of the draws and at partitions that are built point by point in random order. Each point in
-    turn goes to the cluster, or to a new one, where the expected loss is least, and clusters whose union lowers it are
-    merged, until nothing changes. The search looks at no more than 400 draws, evenly spaced, and at fewer of many
-    points: O(N S K) a sweep over S draws. It stops at half as many clusters again as a draw has, or at 8 more: Binder's
-    loss likes to leave undecided points alone, and would go on.
+    The search begins with the best of the draws, and with partitions that are built point by point in random order.
+    Each point in turn moves to the cluster, or to a new one, where the expected loss is least, and clusters are merged
+    if that lowers it, until nothing changes. It uses at most 400 draws, evenly spaced, and fewer if there are many
+    points: O(N S K) per sweep over S draws. On the way, it allows half as many clusters again as the largest draw, or
+    8 more: Binder's loss favours clusters of single uncertain points.
     """
     check_loss(loss)
     check_draws(draws)
     data = read_draws(draws, *tabulated(draws.shape[1], loss))
-    tried = [with_outliers(search(data, seed), data)]
-    # Draws of so many clusters that the search had no room for them.
-    tried += [np.asarray(draws[draw]) for draw in data.beyond]
-    expected = [float(np.mean([distances(labels, draws[[draw]], loss) for draw in data.draws])) for labels in tried]
+    candidates = [with_outliers(search(data, seed), data)]
+    # Draws with too many clusters for the search.
+    candidates += [np.asarray(draws[draw]) for draw in data.beyond]
+    expected = [
+        float(np.mean([distances(labels, draws[[draw]], loss) for draw in data.draws])) for labels in candidates
+    ]
     best = int(np.argmin(expected))
-    labels = by_size(tried[best])
+    labels = largest_first(candidates[best]).astype(np.int32)
     return Representative(labels, n_labels(labels), expected[best], loss, len(data.draws))
 
 
@@ -123,16 +131,6 @@ def with_outliers(candidate: Candidate, data: SearchData) -> IntArray:
     return np.where(outlying[candidate.labels], -1, candidate.labels)
 
 
-def by_size(labels: IntArray) -> IntArray:
-    """Labels from 0 in order of decreasing size; outliers stay -1."""
-    numbers, found = numbered(labels)
-    sizes = np.bincount(numbers)
-    order = np.argsort(-sizes[found >= 0], kind="stable")
-    names = np.full(len(found), -1, np.int32)
-    names[np.flatnonzero(found >= 0)[order]] = np.arange(len(order))
-    return names[numbers]
-
-
 def coclustering(draws: IntArray, rows: IntArray | None = None) -> Float64Array:
     """The share of draws in which two points are in one cluster, for some rows (R, R) or for all (N, N).
 
@@ -144,7 +142,7 @@ def coclustering(draws: IntArray, rows: IntArray | None = None) -> Float64Array:
     together = np.zeros((len(points), len(points)))
     for begin in range(0, len(draws), TILE):
         labels = np.array([checked_labels(draw)[points] for draw in draws[begin : begin + TILE]])
-        # Each outlier has a label of its own.
+        # Each outlier gets its own label.
         count_together(np.where(labels < 0, -1 - points, labels), together)
     together /= len(draws)
     return together
@@ -171,6 +169,6 @@ def count_together(labels: Any, together: Any) -> None:
 
 @compiled
 def add_equal(labels: Any, label: Any, counts: Any) -> None:
-    """Count who has this label, many at once."""
+    """Count the points with this label, many at once."""
     for j in range(len(labels)):
         counts[j] += np.int32(labels[j] == label)

@@ -16,39 +16,39 @@ from dpmmwrap.numerics.special import compiled, compiled_float64
 from dpmmwrap.posterior.matching import numbered
 
 MIN_DRAWS, MAX_DRAWS = 16, 400
-"""The search looks at so many draws, evenly spaced; where there are fewer, at all."""
+"""The number of draws that the search uses, evenly spaced; all if there are fewer."""
 MAX_WORK = 1e9
-"""Points x clusters x draws: fewer draws where these are many, 43 of a million points in 23 clusters."""
+"""Limit of points x clusters x draws, which reduces the draws: 43 of a million points in 23 clusters."""
 CACHED_CELLS = 4_000_000
-"""Clusters x clusters x draws: the same, so that tables stay where they are quick to read."""
+"""Limit of clusters x clusters x draws, so that tables stay in the cache."""
 MAX_CELLS = 24_000_000
-"""Of the table of overlaps, of 12 bytes each: fewer clusters of the candidate where a draw has thousands."""
+"""Limit of the table of overlaps, of 12 bytes per cell: candidates have fewer clusters if a draw has thousands."""
 CANDIDATES = 32
-"""Draws that are tried as they are."""
+"""Draws that are compared as candidates."""
 MIN_STARTS, MAX_STARTS, STARTS_WORK = 4, 16, 150_000_000
-"""How many of the best draws are refined, and as many partitions that are built point by point: the more the smaller
-points x clusters x draws, as seeds differ in the fourth digit of the loss with 4 and hardly with 16."""
+"""The number of best draws that are refined, and of partitions that are built point by point: more for small points x
+clusters x draws. Seeds differ in the fourth digit of the loss with 4 starts, and hardly with 16."""
 FIRST_SWEEPS, SWEEPS = 4, 30
-"""Of each start, and of the best of them."""
+"""The numbers of sweeps of each start, and of the best of them."""
 TOLERANCE = 1e-9
-"""What may be rounding and is no reason to move a point."""
+"""Smaller changes may be rounding errors, and do not move a point."""
 
 
 class SearchData(NamedTuple):
-    """The draws that the search looks at."""
+    """The draws that the search uses."""
 
     draws: IntArray
     """Their numbers (S,)."""
     classes: Any
-    """Each point's cluster in each of them, without gaps (N, S): a point's entries are neighbours in memory."""
+    """Each point's cluster in each of them, without gaps (N, S): a point's entries are contiguous."""
     first: IntArray
     """The table's row of each draw's first cluster, then how many rows there are (S + 1,)."""
     outliers: IntArray
     """The table's rows of outliers."""
     capacity: int
-    """The most clusters that a candidate may have on the way."""
+    """The largest number of clusters during the search."""
     limit: int
-    """The most that it may have in the end: as many as a draw has."""
+    """The largest number of clusters in the end: as many as a draw has."""
     beyond: IntArray
     """A few of the draws that have more."""
     values: Float64Array
@@ -90,8 +90,8 @@ def search(data: SearchData, seed: int) -> Candidate:
 def limited(candidate: Candidate, data: SearchData) -> IntArray:
     """A candidate's labels from 0 without gaps, after as many merges as the limit asks for. In place.
 
-    Draws that come from several modes would else be represented by all the pieces that their clusters have in common,
-    more of them than any draw has clusters.
+    Otherwise draws from several modes would be represented by all intersections of their clusters, of which there are
+    more than any draw has clusters.
     """
     while np.count_nonzero(candidate.sizes) > data.limit:
         merge(candidate, data, best_pair(candidate, data))
@@ -123,7 +123,7 @@ def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> Se
 
 
 def evenly_spaced(available: int, wanted: int) -> IntArray:
-    """At most so many of the numbers from 0, the first and the last among them."""
+    """At most `wanted` of the numbers from 0, including the first and the last."""
     return np.unique(np.linspace(0, available - 1, min(available, wanted)).round().astype(int))
 
 
@@ -147,13 +147,13 @@ def new_candidate(labels: IntArray, data: SearchData) -> Candidate:
 
 
 def total_loss(candidate: Candidate, data: SearchData) -> float:
-    """What a candidate changes in the expected loss: the sum of f(n_k), less twice the draws' mean of f(n_kl)."""
+    """The part of the expected loss that depends on the candidate: sum f(n_k) minus twice the mean of sum f(n_kl)."""
     overlaps = float(data.values[candidate.counts].sum())
     return float(data.values[candidate.sizes].sum()) - 2 * overlaps / len(data.draws)
 
 
 def refine(candidate: Candidate, data: SearchData, rng: Generator, sweeps: int) -> Candidate:
-    """Move points and merge clusters until nothing lowers the expected loss, or for so many sweeps. In place."""
+    """Move points and merge clusters until nothing lowers the expected loss, at most `sweeps` times. In place."""
     for _ in range(sweeps):
         order = rng.permutation(len(data.classes)).astype(np.int32)
         moves = sweep(order, data.classes, data.first, *candidate, data.steps)
@@ -164,7 +164,7 @@ def refine(candidate: Candidate, data: SearchData, rng: Generator, sweeps: int) 
 
 
 class Pair(NamedTuple):
-    """Two clusters, what their union would change in the expected loss, and what is little beside it."""
+    """Two clusters, the change in the expected loss from joining them, and the scale of its rounding errors."""
 
     kept: int
     gone: int
@@ -188,7 +188,7 @@ def best_pair(candidate: Candidate, data: SearchData) -> Pair:
     """The pair whose union is best, or least bad."""
     labels, sizes, counts, _ = candidate
     clusters = np.flatnonzero(sizes)
-    # A cluster and itself, on the diagonal, may be more than all points; only what is above it is looked at.
+    # On the diagonal, twice a cluster may be more than all points; only entries above it are used.
     both = data.values[np.minimum(sizes[clusters, None] + sizes[clusters], len(labels))]
     alone = data.values[sizes[clusters]]
     change = both - alone[:, None] - alone - 2 / len(data.draws) * merged_overlaps(counts[:, clusters], data.values)
@@ -239,7 +239,7 @@ def merged_overlaps(counts: Any, values: Any) -> Any:
 
 @compiled_float64
 def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts: Any, gains: Any, steps: Any) -> Any:
-    """Let each point go where the expected loss is least: to a cluster or to a new one; how many moved. O(N S K)."""
+    """Move each point to the cluster, or to a new one, with the least expected loss; how many moved. O(N S K)."""
     n_draws, used, moves = classes.shape[1], 0, 0
     joining, rows = np.empty(len(sizes)), np.empty(n_draws, np.int32)
     for k in range(len(sizes)):
@@ -272,7 +272,7 @@ def sweep(order: Any, classes: Any, first: Any, labels: Any, sizes: Any, counts:
                     best, least = k, change
         if free < 0 and used < len(sizes):
             free = used
-        # A cluster of its own costs the same wherever it is, so that a point that is alone stays (see TOLERANCE).
+        # A new cluster costs the same as a present cluster of one, so a single point stays (see TOLERANCE).
         if free >= 0 and steps[0] < least:
             best = free
         if best == own:

@@ -251,7 +251,7 @@ def identity(chain: Chain) -> dict[str, Any]:
 def settings_identity(settings: Settings) -> dict[str, Any]:
     first = settings.init_clusters
     return {
-        "partition prior": settings.partition_prior.identity(),
+        "partition prior": repr(settings.partition_prior),
         "prior": prior_digest(settings.prior),
         "hyperprior": None if settings.hyperprior is None else settings.hyperprior.identity(),
         "start": start_identity(settings.initializer),

@@ -1,4 +1,4 @@
-"""What was sampled: the draws of all chains from the posterior, after the search."""
+"""The draws of all chains from the posterior, after the search."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 FORMAT = "dpmmwrap draws 1"
 IN_MEMORY = 1 << 30
-"""Bytes of labels up to which they are kept in memory; more go to a file in the folder for temporary ones."""
+"""Labels of up to this many bytes stay in memory; more go to a temporary file."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,20 +41,20 @@ class Draws:
     log_posterior: Float64Array
     """log p(labels, concentration, prior, X), up to a constant (chains, draws)."""
     weights: Float64Array
-    """Each cluster's share of the points (chains, draws, most clusters): entry k is of the points with label k, zero
-    where there are none. Numbers of clusters mean nothing from one draw to the next."""
+    """Each cluster's share of the points (chains, draws, most clusters): entry k is the share of label k, zero if there
+    is none. The numbers of clusters are arbitrary in each draw."""
     splits: IntArray
     splits_proposed: IntArray
     merges: IntArray
     merges_proposed: IntArray
-    """Moves since the draw before (chains, draws)."""
+    """Moves since the previous draw (chains, draws)."""
     labels: IntArray | None = None
-    """A label per point (chains, draws, points), int32, -1 for outliers; None where they were not kept."""
+    """A label per point (chains, draws, points), int32, -1 for outliers; None if they were not kept."""
     prior_kappa: Float64Array | None = None
     prior_width: Float64Array | None = None
     prior_strength: Float64Array | None = None
-    """What was learned of the prior (chains, draws): its kappa, how wide clusters are (as a share of the data's
-    variance), how sure it is of that; None where it was not learned."""
+    """Hyperparameters of a learned prior (chains, draws): its kappa, the width of clusters (as a share of the data's
+    variance), and its strength; None if it was not learned."""
     discount: Float64Array | None = None
     """Of a Pitman-Yor process (chains, draws)."""
 
@@ -86,18 +86,18 @@ class Draws:
         Parameters
         ----------
         path : str or Path
-            A .npz file; it appears whole or not at all.
+            A .npz file; it is written completely or not at all.
         """
         write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
 
     def arrays(self) -> dict[str, Any]:
-        """All that a file needs to hold."""
+        """The contents of a file."""
         every = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in every.items() if value is not None}
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote; a damaged file is refused with one sentence.
+        """Read what `save` wrote; a damaged file raises an InputError.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Draws:
 
     @classmethod
     def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
-        """From a file whose arrays' names begin with a prefix; None where it has none."""
+        """Read from a file whose arrays' names begin with a prefix; None if it has none."""
         required = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is MISSING)
         optional = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is not MISSING)
         if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
@@ -131,9 +131,9 @@ class Draws:
 
 
 def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) -> IntArray:
-    """Where the labels of draws are written: in memory, or in a file if they are many or the run has a checkpoint.
+    """An array for the labels of draws: in memory, or in a file if they are many or the run has a checkpoint.
 
-    Beside a checkpoint the file stays and is gone on with; a temporary one goes with the array.
+    A file beside a checkpoint stays and is used again; a temporary one is deleted with the array.
     """
     size = 4 * int(np.prod(shape))
     if checkpoint is not None:
@@ -158,7 +158,7 @@ def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) ->
 
 
 def stored_labels(path: Path) -> IntArray | None:
-    """The array in a file, not read but mapped; None where there is no such file, or a damaged one."""
+    """The memory-mapped array in a file; None if the file is missing or damaged."""
     try:
         return np.load(path, mmap_mode="r+", allow_pickle=False) if path.exists() else None
     except (OSError, *DAMAGE):

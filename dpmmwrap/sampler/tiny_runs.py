@@ -124,8 +124,8 @@ def sweep() -> None:
     f4, f8, i8 = partial(np.zeros, dtype=np.float32), np.zeros, partial(np.zeros, dtype=np.int64)
     tables = Tables(
         ClusterTables(f4((1, dim, dim)), f4(1)),
-        Neighbours(f4((1, dim)), f4((1, 1, dim)), i8((1, 1)), f4((1, 1))),
-        SubclusterTables(f4((1, 2, dim, dim)), f4((1, 2, dim)), f4((1, 2))),
+        Neighbours(f4((1, dim)), f4((1, dim)), i8((1, 1)), f4((1, 1))),
+        SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
     )
     by_label = LabelOrder(np.zeros(0, np.int32), i8((0, 2)))
     sums = Sums(i8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))

@@ -80,14 +80,3 @@ class Trace:
     def __repr__(self) -> str:
         converted = f", data converted from {self.converted_from} to float32" if self.converted_from else ""
         return f"Trace({len(self)} iterations{converted})"
-
-
-def told_length(iterations: int, stopped_by: str, chains: int = 1) -> str:
-    """How long a search was and why it has ended, in words; of several chains, the best one."""
-    count = f"{iterations:,} iteration{'' if iterations == 1 else 's'}"
-    several = f"{chains} chains, the best " if chains > 1 else ""
-    if stopped_by == "flat":
-        return f"{several}flat after {count}"
-    if stopped_by == "limit":
-        return f"{several}not flat after {count}, the limit"
-    return f"{chains} chains of {count}" if chains > 1 else count

@@ -22,7 +22,7 @@ from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 STANDARD_ERRORS = 4.5
-"""Covariances that differ from the family's by less do not stand out, of the hundreds that are looked at."""
+"""Covariances that differ from the family's by less are not significant among hundreds."""
 LABELLED_AT_ONCE = 1 << 14
 
 

@@ -1,7 +1,7 @@
-"""The frame of a cluster: where splitting it looks the same however its points were stretched or turned.
+"""The frame of a cluster: coordinates that do not depend on how its points were stretched or rotated.
 
-Splitting Gaussians is affine-equivariant. Whitening removes the stretch; the turn is removed by a second
-scatter matrix, in which far points weigh more (invariant coordinate selection). For two Gaussians with a
+Splitting Gaussians is affine-equivariant. Whitening removes the stretch; a second scatter matrix, in which far
+points weigh more, removes the rotation (invariant coordinate selection). For two Gaussians with a
 common mean, both covariances are diagonal in that frame: the whitened ones share their axes.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 SMALLEST_VARIANCE = 1e-10
 LARGEST_WEIGHT = 5.0
 POWER_STEPS = 3
-"""Steps by which random directions are turned to the principal ones."""
+"""Iterations from random directions to the principal ones."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Frame:
 
 
 def whitening(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
-    """Mean zero and identity covariance; flat directions are left at (nearly) zero instead of blown up.
+    """Mean zero and identity covariance; flat directions stay (nearly) zero.
 
-    Where a covariance is expected (D, D), it counts as much as the points that a cluster lacks for one of its own.
+    An expected covariance (D, D) has the weight of the points that a cluster lacks to estimate one.
     """
     if present is None:
         mean = X.mean(dim=1, keepdim=True)
@@ -64,15 +64,15 @@ def whitening(X: Tensor, present: Tensor | None = None, expected: Tensor | None 
 
 
 def lacking_share(counts: Tensor, dim: int) -> Tensor:
-    """What the expected covariance counts for (B,): next to nothing from five points per dimension on."""
+    """The weight of the expected covariance (B,): almost zero from five points per dimension on."""
     lacking = (5.0 * dim - counts).clamp_min(1e-6)
     return lacking / (counts + lacking)
 
 
 def standardising(X: Tensor, present: Tensor, expected: Tensor) -> Frame:
-    """Mean zero and unit variances: a frame without directions of its own, for more dimensions than points can show.
+    """Mean zero and unit variances, without a rotation: for more dimensions than the points can determine.
 
-    Nothing is narrower than a thousandth of what is expected (D,), as a deviation.
+    Deviations are at least a thousandth of the expected ones (D,).
     """
     weights = _weights(X, present)[:, :, None]
     mean = (X * weights).sum(dim=1, keepdim=True)
@@ -84,10 +84,10 @@ def standardising(X: Tensor, present: Tensor, expected: Tensor) -> Frame:
 def rotate_to_ics(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Rotates whitened points to their invariant axes: the points and (B, D, D) axes, heavy-tailed axes first.
 
-    Each axis points to its longer tail, so that mirror images look the same, too.
+    Each axis points to its longer tail, so that mirror images get the same frame.
     """
     weights = _weights(Z, present)
-    # Bounded, so that one far point does not decide the axes.
+    # Bounded, so that one far point does not determine the axes.
     radius = Z.square().mean(dim=-1).clamp_max(LARGEST_WEIGHT)
     scatter = torch.bmm((Z * (weights * radius)[:, :, None]).transpose(1, 2), Z)
     _, axes = torch.linalg.eigh(scatter)
@@ -115,7 +115,7 @@ def to_frame(X: Tensor, present: Tensor | None = None) -> Tensor:
 def principal(Z: Tensor, directions: Tensor) -> Tensor:
     """Centred points (B, n, D) along their first principal directions, as many as random ones are given (D, d).
 
-    By subspace iteration: what the points look like in more directions is not asked for.
+    By subspace iteration, which computes no other directions.
     """
     basis = directions.to(Z).expand(len(Z), -1, -1)
     for _ in range(POWER_STEPS):

@@ -19,7 +19,7 @@ Sizes = AxisSizes | Architecture
 KINDS: dict[str, type[Sizes]] = {"axes": AxisSizes, "set transformer": Architecture}
 PRESETS = ("compact", "paper")
 LARGEST_DIM = 20
-"""In more dimensions, a network that takes any sees the longest directions."""
+"""In more dimensions, a network for any dimension reads the longest directions."""
 
 
 def architecture(preset: str = "compact", dim: int | None = None) -> Sizes:
@@ -72,7 +72,7 @@ class SplitNet(nn.Module):
 
     @classmethod
     def load(cls, weights: int | str | Path) -> SplitNet:
-        """The shipped network for so many features, or that of a weights file."""
+        """The shipped network for this number of features, or that of a weights file."""
         from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 
         if isinstance(weights, int):
@@ -83,7 +83,7 @@ class SplitNet(nn.Module):
 
     @property
     def dim(self) -> int | None:
-        """The dimension that it is for; None if any will do."""
+        """The dimension of its input; None if it takes any."""
         return self.sizes.dim if isinstance(self.sizes, Architecture) else None
 
     def describe(self) -> dict[str, Any]:
@@ -97,10 +97,10 @@ class SplitNet(nn.Module):
 
     @torch.inference_mode()
     def split(self, X: FloatArray) -> Float64Array:
-        """The probability of each point (n, D) of a cluster to be in the second of two groups: the network alone.
+        """The probability of each point (n, D) of a cluster to be in the second of two groups, by the network alone.
 
-        Which group is called the second says nothing. No EM follows, and nothing else is tried. Of more than 20
-        features, in units of their deviations, the 20 principal components are looked at.
+        The order of the groups is arbitrary. No EM steps follow. If there are more than 20 features, the network reads
+        the 20 principal components of the standardised features.
         """
         points = np.ascontiguousarray(X, dtype=np.float64)
         if points.ndim != 2 or not points.size:

@@ -30,15 +30,15 @@ from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 WARM_UP = 100
 """Steps of warm-up. The curriculum begins after it, so that the first steps do not depend on the total."""
 TIMED = (5, 15)
-"""The steps, counted from the first of this run, that are timed to turn minutes into a number of steps."""
+"""The steps of this run, from its first, that are timed to convert minutes into a number of steps."""
 VALIDATIONS, VALIDATION_SHARE = 25, 0.2
-"""Validations of a training, and the share of its time that they may take where that is given."""
+"""The number of validations, and the share of a given time that they may take."""
 GRACE = 1.1
-"""How much longer than asked for a training may take before it ends without its last steps."""
+"""A training that takes this much longer than planned ends without its last steps."""
 FULL_DIFFICULTY = 1000
-"""The step from which on the hardest sets are drawn, too."""
+"""The first step whose sets may be of full difficulty."""
 DECAY = 0.6
-"""The last share of the steps, in which the learning rate falls: until then a run may be made longer at no cost."""
+"""The last share of the steps, in which the learning rate decreases: before, a run can be made longer at no cost."""
 MIXED_DIMS = (2, 2, 2, 2, 3, 3, 5, 5, 10, 10, 10, 10, 20, 20, 20, 1, 4, 7, 15)
 OTHER_DIMS = (3, 3, 5, 5, 1, 4, 7, 15)
 MIXED_STAGES = (
@@ -46,8 +46,8 @@ MIXED_STAGES = (
     Stage(2400, (2,) * 10 + (10,) * 5 + (20,) * 3 + OTHER_DIMS, regular=True, hardness=2.0),
     Stage(7308, (2,) * 10 + (10,) * 8 + (20,) + OTHER_DIMS, regular=True, hardness=5.0),
 )
-"""The training of a network for all dimensions: what is common to these is soon learned, in 20 more is seen than in 10,
-and two take longest, as the hard end does."""
+"""The training of a network for all dimensions: their common part is learned early; two dimensions and hard sets take
+longest."""
 ONE_STAGE = Stage(0, (), regular=True, hardness=3.0)
 """The training of a network for some dimensions."""
 VALIDATED_DIMS = 3
@@ -59,10 +59,10 @@ CURVE_NOTE = (
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Everything that decides the weights."""
+    """Everything that determines the weights."""
 
     dims: tuple[int, ...] = MIXED_DIMS
-    """Of the sets that are learned from: each step draws one of these."""
+    """Dimensions of the training sets: each step draws one of these."""
     preset: str = "compact"
     steps: int = 4000
     batch: int = 32
@@ -82,7 +82,7 @@ class TrainingSettings:
         architecture(self.preset, self.dims[0])
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with before it is resumed."""
+        """The settings that must agree with those of a checkpoint to resume it."""
         free = ("device", "steps", "validations")
         found = {name: value for name, value in asdict(self).items() if name not in free}
         return found | {"dims": list(self.dims)}
@@ -101,7 +101,7 @@ class TrainingSettings:
 
 @dataclass
 class TrainingProgress:
-    """What a progress display is told after each step."""
+    """The state of a training after a step, for a progress display."""
 
     step: int
     steps: int
@@ -109,7 +109,7 @@ class TrainingProgress:
     validation: dict[str, float]
     seconds_left: float
     difficulty: float
-    """Of the sets that are learned from, up to 1; those of the validation are the same throughout."""
+    """Of the training sets, up to 1; the validation sets are always the same."""
 
 
 def checkpoint_path(out: Path) -> Path:
@@ -193,7 +193,7 @@ class Training:
         write_atomically(path, lambda file: file.write(content))
 
     def load_checkpoint(self, path: Path) -> None:
-        """Goes on where a run with the same settings stopped."""
+        """Resumes a run with the same settings."""
         if not path.exists():
             raise ValueError(f"there is no checkpoint {path} to resume from")
         tensors, metadata = read_tensors(path)
@@ -257,7 +257,7 @@ def schedule(step: int, steps: int) -> float:
 
 
 def curriculum_progress(step: int) -> float:
-    """How far towards the hard end sets are drawn: a third during warm-up, all of it from FULL_DIFFICULTY on."""
+    """The largest difficulty of the training sets: a third during warm-up, 1 from FULL_DIFFICULTY on."""
     done = max(0, step - WARM_UP) / (FULL_DIFFICULTY - WARM_UP)
     return min(1.0, 0.33 + 0.67 * done)
 
@@ -312,13 +312,13 @@ def train(
 
 @dataclass
 class Budget:
-    """How long a training may take, with everything that belongs to it, and how many steps that allows."""
+    """The time that a training may take in all, and the number of steps in it."""
 
     minutes: float | None
     begun: float
     timed_from: float = 0.0
     validation: float = math.inf
-    """Seconds of one; not known before the steps are timed."""
+    """Seconds of one validation; unknown before the steps are timed."""
 
     def look(self, training: Training, done: int, sets: list[Validation]) -> None:
         """Time the first steps; then set the number of all."""
@@ -337,7 +337,7 @@ class Budget:
         training.settings = replace(training.settings, steps=training.step + more, validations=validations)
 
     def is_spent(self) -> bool:
-        """Whether there is time for the last validation only: other programs may have made the steps slower."""
+        """Whether only the last validation fits into the time: the steps may have become slower."""
         if self.minutes is None or math.isinf(self.validation):
             return False
         return time.perf_counter() - self.begun + self.validation > GRACE * 60 * self.minutes
@@ -353,7 +353,7 @@ def run(
     """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
     sets = validation_sets(training.settings.seed, training.settings.validated_dims)
     begun, done_before, seconds_before = time.perf_counter(), training.step, training.seconds
-    # With more minutes a run goes on beyond the steps that it was planned for.
+    # With more minutes a run continues beyond its planned steps.
     if budget.minutes is not None:
         training.settings = replace(training.settings, steps=max(training.settings.steps, training.step + TIMED[1] + 1))
     with ThreadPoolExecutor(1) as ahead:
@@ -365,7 +365,7 @@ def run(
             now = time.perf_counter()
             training.seconds = seconds_before + now - begun
             budget.look(training, training.step - done_before, sets)
-            # Looked at once: a Ctrl-C during the validation takes effect after the next step, which is validated, too.
+            # Checked once: a Ctrl-C during the validation takes effect after the next step, which is validated, too.
             training.ended_by = "interrupt" if interrupt.requested else "time" if budget.is_spent() else "steps"
             stop = training.ended_by != "steps" or training.step == training.settings.steps
             if stop or training.step % max(1, training.settings.steps // training.settings.validations) == 0:

@@ -18,7 +18,7 @@ import pytest
 from dpmmwrap import DPMM, Native, cli, load
 from dpmmwrap.cli import progress as progress_module
 from dpmmwrap.cli import results
-from dpmmwrap.cli.progress import Chains, FitPlan
+from dpmmwrap.cli.progress import Chains, FitPlan, plan_of
 from dpmmwrap.describe import facts
 from dpmmwrap.sampler.draws import Draws, labels_file
 from dpmmwrap.sampler.trace import COLUMNS, Iteration
@@ -338,17 +338,17 @@ def test_the_labels_of_draws_need_room(
 
 
 def test_where_a_chain_is() -> None:
-    plan = FitPlan.of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
+    plan = plan_of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
     assert (plan.search, plan.total, plan.chains) == (100, 100 + 200 + 2000, 4)
     assert plan.place(7) == "chain 1 of 4, iteration 7/100"
     assert plan.place(100) == "chain 1 of 4, warming up"
     assert plan.place(302) == "chain 1 of 4, draw 1/1000"
     assert plan.place(plan.total) == "chain 1 of 4, draw 1000/1000"
     assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
-    alone = FitPlan.of(DPMM(max_iter=30), 10**6)
+    alone = plan_of(DPMM(max_iter=30), 10**6)
     assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
-    assert FitPlan.of(DPMM(), 10_000, 100).chains == 4 and FitPlan.of(DPMM(), 10_001).chains == 1
-    assert FitPlan.of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
+    assert plan_of(DPMM(), 10_000, 100).chains == 4 and plan_of(DPMM(), 10_001).chains == 1
+    assert plan_of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
 
 
 def test_all_chains_are_heard() -> None:
@@ -366,7 +366,7 @@ def test_all_chains_are_heard() -> None:
 
 
 def test_a_search_until_it_is_flat_has_no_known_end() -> None:
-    plan = FitPlan.of(DPMM(n_chains=2), 10)
+    plan = plan_of(DPMM(n_chains=2), 10)
     assert (plan.place(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
     told: list[dict[str, Any]] = []
     chains, iteration = Chains(plan, lambda **news: told.append(news)), Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
@@ -375,7 +375,7 @@ def test_a_search_until_it_is_flat_has_no_known_end() -> None:
     chains.of_chain(1)(1, iteration)
     assert told[-1]["place"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
     # Of a search and draws, the draws are counted.
-    plan = FitPlan.of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
+    plan = plan_of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
     assert (plan.place(63), plan.place(plan.total)) == ("chain 1 of 2, iteration 63", "chain 1 of 2, draw 100/100")
     assert (plan.steps, plan.done(63), plan.done(plan.total)) == (2 * 150, 0, 150)
 
@@ -384,10 +384,10 @@ def test_a_search_until_it_is_flat_has_no_known_end() -> None:
 def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     told: list[dict[str, Any]] = []
     model = DPMM(init="kmeans", max_iter=6, n_chains=3, backend=Native(n_jobs=n_jobs), random_state=0)
-    model.fit(np.load(points)["X"], progress=Chains(FitPlan.of(model, 10), lambda **news: told.append(news)))
+    model.fit(np.load(points)["X"], progress=Chains(plan_of(model, 10), lambda **news: told.append(news)))
     assert told[-1]["completed"] == 3 * 6
     until_flat = DPMM(init="kmeans", n_chains=2, backend=Native(n_jobs=n_jobs), random_state=0)
-    until_flat.fit(np.load(points)["X"], progress=Chains(FitPlan.of(until_flat, 10), lambda **news: told.append(news)))
+    until_flat.fit(np.load(points)["X"], progress=Chains(plan_of(until_flat, 10), lambda **news: told.append(news)))
     if n_jobs == 1:
         assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}
     assert until_flat.stopped_by_ == "flat"
@@ -455,7 +455,7 @@ def test_an_interrupted_run_goes_on(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-@pytest.mark.parametrize("number", [8, 15 + 50 + 12])
+@pytest.mark.parametrize("number", [pytest.param(8, marks=pytest.mark.slow), 15 + 50 + 12])
 def test_chains_that_have_not_begun_go_on_too(
     run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -167,7 +167,7 @@ def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
     assert f"dpmmwrap evaluate {name}" in done.stdout.split("Example")[1]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_ctrl_c_keeps_what_was_done(run, tmp_path: Path, jobs: int) -> None:
     """As a terminal sends it: to the whole group of processes, while a run is going on that would take hours."""

@@ -314,4 +314,4 @@ def test_a_mistyped_number_is_a_note(summary_of, tmp_path: Path) -> None:
     rows[3][0] = "3.o"
     path = write_rows(tmp_path / "x.csv", MIXED, rows)
     notes = summary_of(path, "--family", "mixed")["notes"]
-    assert "the column 'age' is taken for words because line 5 holds '3.o', not a number" in notes
+    assert "the column 'age' is read as words because line 5 holds '3.o', not a number" in notes

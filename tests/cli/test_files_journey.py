@@ -219,7 +219,7 @@ def test_columns_that_count_the_rows_are_noticed(run, tmp_path: Path) -> None:
     assert "counts the rows" not in run("fit", path, "--drop", "Id", *QUICK).out
     unnamed = written(tmp_path / "pandas.csv", [",width,height", *numbers])
     done = run("fit", unnamed, *QUICK, "--out", tmp_path / "out")
-    assert "note: the first column, which has no name, is taken for the names of the rows" in done.out
+    assert "note: the first column has no name: it is used as names of the rows" in done.out
     assert table_of(tmp_path / "out" / "labels.csv")[7]["id"] == "7"
 
 

@@ -424,7 +424,7 @@ def read_all(terminal: int) -> str:
 @pytest.mark.parametrize(
     ("options", "place"),
     [
-        (("300",), ("iteration ", "/300")),
+        pytest.param(("300",), ("iteration ", "/300"), marks=pytest.mark.slow),
         (("40", "--draws", "60", "--chains", "2"), ("chain 1 of 2, draw ", "/60")),
     ],
 )

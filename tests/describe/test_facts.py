@@ -74,3 +74,21 @@ def test_words_for_families() -> None:
     assert facts.told_width(gaussian | {"dimensions": 2}) == "in 2 dimensions"
     assert facts.told_width({"categorical": None, "covariance_type": None, "dimensions": 9}) == "of 9 counts"
     assert facts.told_width({"categorical": ["sex"], "dimensions": 3}) == "of 2 numeric and 1 categorical column"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "stopped_by", "chains", "draws", "said"),
+    [
+        (71, "flat", 1, 0, "flat after 71 iterations"),
+        (71, "flat", 4, 0, "4 chains, the best flat after 71 iterations"),
+        (500, "limit", 1, 0, "not flat after 500 iterations, the limit"),
+        (1, "max_iter", 1, 0, "1 iteration"),
+        (1000, "max_iter", 2, 0, "2 chains of 1,000 iterations"),
+        (12, "interrupt", 1, 0, "12 iterations"),
+        (12, "max_iter", 2, 20, "2 chains of 12 iterations, then 20 draws each"),
+        (12, "max_iter", 1, 1, "12 iterations, then 1 draw"),
+    ],
+)
+def test_words_for_a_search(iterations: int, stopped_by: str, chains: int, draws: int, said: str) -> None:
+    found = {"iterations": iterations, "stopped_by": stopped_by, "chains": chains, "draws": draws}
+    assert facts.told_search(found) == said

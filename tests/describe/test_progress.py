@@ -93,17 +93,6 @@ def test_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert captured.out == "" and "12/12" in captured.err
 
 
-def test_a_bar_hears_of_all_chains() -> None:
-    moved: list[int] = []
-    line = SimpleNamespace(update=moved.append, set_postfix_str=lambda *words, **options: None)
-    bar = progress.Bar(line)
-    bar.of_chain(0)(1, an_iteration())
-    bar.of_chain(1)(1, an_iteration())
-    bar.of_chain(1)(5, an_iteration())
-    bar(2, an_iteration())
-    assert moved == [1, 1, 4, 1]
-
-
 def test_someone_elses_progress_has_precedence(capsys: pytest.CaptureFixture[str]) -> None:
     heard: list[int] = []
     DPMM(init="kmeans", max_iter=5, backend="native", n_chains=1, verbose=1).fit(

@@ -36,8 +36,8 @@ def test_every_method_finds_clusters_that_are_far_apart(name: str, easy: Dataset
     assert fit.labels.min() == 0 or (name == "HDBSCAN" and fit.labels.min() == -1)
     assert len(fit.labels) == 400
     assert fit.log_posterior == pytest.approx(log_posterior(easy.X, fit.labels, 10.0, NIW.from_data(easy.X)))
-    again = run_method(name, easy.X, easy.y, QUICK, 0)
-    np.testing.assert_array_equal(fit.labels, again.labels)
+    if name in ("SubC-Random", "K-means", OUR_PRIOR):
+        np.testing.assert_array_equal(fit.labels, run_method(name, easy.X, easy.y, QUICK, 0).labels)
 
 
 def test_the_samplers_keep_a_trace_and_the_others_none(easy: Dataset) -> None:

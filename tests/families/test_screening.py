@@ -19,7 +19,7 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
 from dpmmwrap.families.multinomial.prior import STEPS, Dirichlet
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 
 
 def diagonal(posterior: NIG, X: np.ndarray) -> np.ndarray:
@@ -219,7 +219,7 @@ def test_what_is_nothing_in_one_draw_may_matter_in_another(family: str) -> None:
     prior = prior_of(family, 20)
     # A draw in which everything is one broad cluster has densities far below the others'.
     draws = np.stack([labels, np.zeros_like(labels), labels // 2])
-    averaged = Averaged.of(X, draws, labels, [prior] * 3, 0.0, None)
+    averaged = AveragedMixture.of(X, draws, labels, [prior] * 3, 0.0, None)
     densities = DIRECT[family](averaged.posterior, X) + np.log(averaged.weights)[:, None]
     totals = [logsumexp(densities[begin:end], axis=0) for begin, end in ((0, 12), (12, 13), (13, 19))]
     np.testing.assert_allclose(averaged.score_samples(X), logsumexp(totals, axis=0) - np.log(3), rtol=1e-9)

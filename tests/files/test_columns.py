@@ -98,7 +98,7 @@ def test_a_number_mistyped_is_told(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\n1,x\n2,y\n\n3.o,z\n")
     data = read_data(path, kind="table")
     assert data.X["a"].tolist() == ["1", "2", "3.o"]
-    assert data.notes == ("the column 'a' is taken for words because line 5 holds '3.o', not a number",)
+    assert data.notes == ("the column 'a' is read as words because line 5 holds '3.o', not a number",)
     assert read_data(path, kind="table", words=["a"]).notes == ()
 
 

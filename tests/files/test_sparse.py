@@ -77,7 +77,7 @@ def test_unsorted_and_repeated_entries_are_put_in_order(tmp_path: Path) -> None:
         ({"data": np.array([1, 1, 1, 1, 1, np.inf])}, "row 4, column 4, counted from 1, is infinity"),
         ({"data": np.array([1, 1, -2, 1, 1, 1])}, "row 2, column 3, counted from 1, is -2"),
         ({"data": ARRAYS["data"].astype(str)}, "should hold counts, but its data are of type <U"),
-        ({"data": ARRAYS["data"][:-1]}, "it holds 5 counts, but the places of 6"),
+        ({"data": ARRAYS["data"][:-1]}, "it holds 5 counts, but 6 indices"),
         ({"data": ARRAYS["data"][None]}, "a list of counts and lists of whole numbers"),
         ({"indices": ARRAYS["indices"] + 1}, "its indices should be from 0 to 3, but one is 4"),
         ({"indices": ARRAYS["indices"] - 1}, "its indices should be from 0 to 3, but one is -1"),

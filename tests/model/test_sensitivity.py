@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM, NIW, DataPrior
-from dpmmwrap.model.sensitivity import FACTORS, MOST_POINTS, SETTINGS, AtSetting, sample_rows
+from dpmmwrap.model.sensitivity import FACTORS, SETTINGS, AtSetting
 
 QUICK = {"init": "kmeans", "max_iter": 40, "n_chains": 1, "backend": "native", "random_state": 0}
 
@@ -62,12 +62,6 @@ def test_other_priors_are_not_asked_about() -> None:
     counts = np.random.default_rng(0).multinomial(20, np.ones(5) / 5, size=50)
     with pytest.raises(ValueError, match="this model has another"):
         DPMM(**(QUICK | {"max_iter": 5}), family="multinomial").fit(counts).sensitivity()
-
-
-def test_a_sample_of_many_points() -> None:
-    assert len(sample_rows(MOST_POINTS)) == MOST_POINTS
-    rows = sample_rows(10 * MOST_POINTS)
-    assert len(rows) == MOST_POINTS == len(set(rows.tolist())) and rows[-1] == 10 * MOST_POINTS - 1
 
 
 def test_the_learned_prior_of_draws_is_their_median() -> None:

@@ -97,6 +97,8 @@ def test_what_is_learned_keeps_its_values_and_can_be_fixed() -> None:
     assert prior.scaled(4.0) == PitmanYor(2.0, 0.2)
     assert DirichletProcess().at((3.0,)).scaled(0.5) == DirichletProcess(1.5)
     assert repr(prior) == "PitmanYor(concentration='auto', discount='auto')"
+    assert repr(PitmanYor(1, 0)) == "PitmanYor(concentration=1.0, discount=0.0)"
+    assert repr(DirichletProcess(2)) == "DirichletProcess(concentration=2.0, prior=(1.0, 1.0))"
 
 
 @pytest.mark.parametrize(

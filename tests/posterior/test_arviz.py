@@ -44,14 +44,14 @@ def test_arviz_that_is_installed() -> None:
 def test_weights_go_by_size_and_rates_are_shares() -> None:
     draws = some_draws()
     groups = arviz_groups(draws)
-    weights = groups.posterior["weights"]
+    weights = groups["posterior"]["weights"]
     assert (np.diff(weights, axis=2) <= 0).all()
     np.testing.assert_allclose(np.sort(weights), np.sort(draws.weights))
     # Nothing was proposed in some draws.
     assert (draws.splits_proposed == 0).any()
     for name, share in (("split_acceptance_rate", 0.5), ("merge_acceptance_rate", 0.25)):
         proposed = draws.splits_proposed if name.startswith("split") else draws.merges_proposed
-        np.testing.assert_array_equal(groups.sample_stats[name], np.where(proposed > 0, share, 0.0))
+        np.testing.assert_array_equal(groups["sample_stats"][name], np.where(proposed > 0, share, 0.0))
 
 
 def from_dict_0(posterior: Any = None, *, sample_stats: Any = None, dims: Any = None) -> Any:

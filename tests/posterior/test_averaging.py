@@ -16,7 +16,7 @@ from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import write_npz
 from dpmmwrap.mixture import Mixture, load
 from dpmmwrap.posterior import averaging
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.matching import match
 
 ROWS = 60
@@ -71,21 +71,21 @@ def by_hand(
 def test_probabilities_are_means_over_draws(family: str, outliers: bool) -> None:
     X, prior, draws, labels = case(family, outliers)
     weight, broad = (0.1, prior.outliers(X)) if outliers else (0.0, None)
-    averaged = Averaged.of(X, draws, labels, [prior] * len(draws), weight, broad)
+    averaged = AveragedMixture.of(X, draws, labels, [prior] * len(draws), weight, broad)
     expected, density = by_hand(X, prior, draws, labels, weight, broad)
     found = averaged.predict_proba(X, 3 + outliers)
     np.testing.assert_allclose(found, expected, atol=1e-10)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     np.testing.assert_allclose(averaged.score_samples(X), density, rtol=1e-9, atol=1e-12)
     # One draw alone would say something else.
-    alone = Averaged.of(X, draws[:1], labels, [prior] * len(draws[:1]), weight, broad)
+    alone = AveragedMixture.of(X, draws[:1], labels, [prior] * len(draws[:1]), weight, broad)
     assert np.abs(alone.predict_proba(X, 3 + outliers) - expected).max() > 0.05
 
 
 def test_of_many_draws_some_are_taken_evenly() -> None:
     X, prior, draws, labels = case("full", False)
     many = np.repeat(draws, 10, axis=0)
-    averaged = Averaged.of(X, many, labels, [prior] * len(many), 0.0, None)
+    averaged = AveragedMixture.of(X, many, labels, [prior] * len(many), 0.0, None)
     assert len(averaged.starts) == averaging.DRAWS
     chosen = np.linspace(0, len(many) - 1, averaging.DRAWS).astype(int)
     np.testing.assert_allclose(averaged.predict_proba(X, 3), by_hand(X, prior, many[chosen], labels, 0.0, None)[0])
@@ -97,7 +97,7 @@ def test_a_cluster_that_no_draw_has_keeps_its_column() -> None:
     # One point alone, which no draw's cluster stands for.
     more[-1] = 3
     weight, broad = 0.1, prior.outliers(X)
-    found = Averaged.of(X, draws, more, [prior] * len(draws), weight, broad).predict_proba(X, 5)
+    found = AveragedMixture.of(X, draws, more, [prior] * len(draws), weight, broad).predict_proba(X, 5)
     np.testing.assert_allclose(found, by_hand(X, prior, draws, more, weight, broad)[0], atol=1e-10)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
@@ -105,14 +105,14 @@ def test_a_cluster_that_no_draw_has_keeps_its_column() -> None:
 def test_far_points_have_probabilities_too() -> None:
     X, prior, draws, labels = case("full", False)
     far = np.array([[1e4, -1e4]], np.float32)
-    found = Averaged.of(X, draws, labels, [prior] * len(draws), 0.0, None)
+    found = AveragedMixture.of(X, draws, labels, [prior] * len(draws), 0.0, None)
     np.testing.assert_allclose(found.predict_proba(far, 3).sum(axis=1), 1.0)
     assert np.isfinite(found.score_samples(far)).all()
 
 
 def test_shifted_data_have_the_same_probabilities() -> None:
     X, prior, draws, labels = case("full", False)
-    averaged, offset = Averaged.of(X, draws, labels, [prior] * len(draws), 0.0, None), np.array([5.0, -3.0])
+    averaged, offset = AveragedMixture.of(X, draws, labels, [prior] * len(draws), 0.0, None), np.array([5.0, -3.0])
     moved = averaged.shifted(offset).predict_proba(X - offset, 3)
     np.testing.assert_allclose(moved, averaged.predict_proba(X, 3), atol=1e-9)
 
@@ -123,7 +123,7 @@ def test_a_saved_mixture_predicts_as_before(family: str, tmp_path: Path) -> None
     weight, broad = 0.1, prior.outliers(X)
     mixture = Mixture.from_labels(X, labels, prior, weight, broad)
     plain = mixture.predict_proba(X)
-    object.__setattr__(mixture, "averaged", Averaged.of(X, draws, labels, [prior] * len(draws), weight, broad))
+    object.__setattr__(mixture, "averaged", AveragedMixture.of(X, draws, labels, [prior] * len(draws), weight, broad))
     mixture.save(tmp_path / "model.npz")
     found = load(tmp_path / "model.npz")
     np.testing.assert_allclose(found.predict_proba(X), by_hand(X, prior, draws, labels, weight, broad)[0], atol=1e-10)
@@ -136,7 +136,7 @@ def test_a_saved_mixture_predicts_as_before(family: str, tmp_path: Path) -> None
 def test_damaged_averages_are_refused_in_one_sentence(tmp_path: Path) -> None:
     X, prior, draws, labels = case("full", False)
     mixture = Mixture.from_labels(X, labels, prior)
-    object.__setattr__(mixture, "averaged", Averaged.of(X, draws, labels, [prior] * len(draws), 0.0, None))
+    object.__setattr__(mixture, "averaged", AveragedMixture.of(X, draws, labels, [prior] * len(draws), 0.0, None))
     path = tmp_path / "model.npz"
     mixture.save(path)
     with np.load(path) as file:

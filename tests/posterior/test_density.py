@@ -15,7 +15,7 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.redundant import Restored
-from dpmmwrap.posterior.averaging import Averaged
+from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.density import prior_predictive
 
 PRIORS = {
@@ -33,7 +33,7 @@ def some_mixture(family: str, draws: bool = False, outliers: float = 0.0) -> tup
     if not draws:
         return mixture, X
     own = np.stack([labels, np.zeros_like(labels), rng.permutation(labels)])
-    averaged = Averaged.of(X, own, labels, [PRIORS[family]] * 3, outliers, broad)
+    averaged = AveragedMixture.of(X, own, labels, [PRIORS[family]] * 3, outliers, broad)
     return Mixture(mixture.counts, mixture.posterior, outliers, averaged=averaged), X
 
 

@@ -109,9 +109,9 @@ def test_what_is_said() -> None:
     assert apart is not None
     assert apart.startswith("the chains disagree: R-hat of the number of clusters is") and "max_iter" in apart
     drifting = disagreement(diagnose(draws_of(n_clusters[:1] + np.arange(500) // 50)), 1)
-    assert drifting is not None and drifting.startswith("the chain has not settled") and "several chains" in drifting
+    assert drifting is not None and drifting.startswith("the chain has not converged") and "several chains" in drifting
     few = disagreement(diagnose(draws_of(n_clusters[:, :20])), 4)
-    assert few is not None and "independent ones" in few and "draw more" in few
+    assert few is not None and "effective sample size" in few and "draw more" in few
 
 
 def test_the_worst_is_named_and_not_a_number_is_passed_over() -> None:
@@ -122,7 +122,7 @@ def test_the_worst_is_named_and_not_a_number_is_passed_over() -> None:
     for order in ([unknown, fine, worst], [worst, fine, unknown]):
         assert "the second largest cluster's weight is infinite" in str(disagreement(order, 2))
     slow = fine._replace(name="alpha", ess_tail=31.4)
-    assert "the concentration are worth only 31 independent" in str(disagreement([fine, slow], 2))
+    assert "effective sample size of the concentration is only 31," in str(disagreement([fine, slow], 2))
 
 
 @pytest.mark.parametrize(

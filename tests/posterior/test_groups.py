@@ -6,7 +6,7 @@ from scipy.cluster.hierarchy import dendrogram, fcluster, is_monotonic, is_valid
 from scipy.stats import norm
 
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior import groups as groups_module
+from dpmmwrap.posterior import merging
 from dpmmwrap.posterior.groups import METHODS, Groups, elbow, group_components
 
 BY_HAND = np.array([[0.6, 0.4, 0.0], [0.6, 0.4, 0.0], [0.2, 0.8, 0.0], [0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
@@ -102,7 +102,7 @@ def test_steps_are_those_computed_from_scratch(method: str, seed: int, monkeypat
     values, partitions = from_scratch(tau, method, weights)
     # What is left out of the entropy costs as little as is said.
     np.testing.assert_allclose(group_components(tau, method, weights=weights).criterion, values, rtol=0, atol=2e-6)
-    monkeypatch.setattr(groups_module, "NEGLIGIBLE", 0.0)
+    monkeypatch.setattr(merging, "NEGLIGIBLE", 0.0)
     groups = group_components(tau, method, weights=weights)
     np.testing.assert_allclose(groups.criterion, values, rtol=0, atol=1e-12)
     for left, expected in zip(range(tau.shape[1] - 1, 0, -1), partitions, strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap import DPMM
-from dpmmwrap.sampler.trace import Iteration, Trace, told_length
+from dpmmwrap.sampler.trace import Iteration, Trace
 
 
 def test_columns_are_arrays_with_one_entry_per_iteration() -> None:
@@ -27,12 +27,3 @@ def test_a_conversion_of_the_data_is_told() -> None:
     assert repr(model.trace_) == "Trace(2 iterations, data converted from float64 to float32)"
     assert model.fit(X.tolist()).trace_.converted_from == "list"
     assert model.fit(X.astype(np.float32)).trace_.converted_from is None
-
-
-def test_the_length_of_a_search_in_words() -> None:
-    assert told_length(71, "flat") == "flat after 71 iterations"
-    assert told_length(71, "flat", chains=4) == "4 chains, the best flat after 71 iterations"
-    assert told_length(500, "limit") == "not flat after 500 iterations, the limit"
-    assert told_length(1, "max_iter") == "1 iteration"
-    assert told_length(1000, "max_iter", chains=2) == "2 chains of 1,000 iterations"
-    assert told_length(12, "interrupt") == "12 iterations"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpmmwrap.describe.facts import is_gaussian
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, new_figure, number_ticks
 from dpmmwrap.describe.wording import counted
@@ -28,7 +29,6 @@ NUMBERED = 60
 STANDARD_DEVIATIONS = 2.0
 ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
 """What an ellipse means: a Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
-GAUSSIAN = ("full", "diag", "spherical")
 
 
 def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title: str | None = None) -> Figure:
@@ -63,7 +63,7 @@ def draw_fit(
     from dpmmwrap.model.rows import telling
 
     mixture = model.mixture_
-    if columns is not None and mixture.family not in GAUSSIAN:
+    if columns is not None and not is_gaussian(mixture):
         raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
     every, names = points, feature_names(model, names)
     points, called = telling(mixture, points, names)
@@ -78,12 +78,12 @@ def draw_fit(
         if np.isnan(means).any():
             raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
         draw_clusters(axes, every[:, places], labels, means, covariances, names=called, title=title)
-    elif mixture.family in GAUSSIAN:
+    elif is_gaussian(mixture):
         # Of the columns that are drawn.
         inside = replace(mixture, restored=None)
         draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called, title=title)
     else:
-        kind = ", standardised columns" if mixture.family == "mixed" else ""
+        kind = ", standardised columns" if mixture.columns is not None else ""
         draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)
     _draw_legend(axes, own_figure)
 

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.profiles import evenly_spaced
 from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.rows import telling
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
 LOOKED_AT = 200_000
 """Rows whose probabilities are computed at most where there are no draws; of more, evenly spaced ones."""

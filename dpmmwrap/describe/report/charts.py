@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmmwrap.describe.plotting.theme import COLOURS
-from dpmmwrap.numerics.arrays import FloatArray
+from dpmmwrap.numerics.arrays import FloatArray, evenly_spaced
 
 WIDTH, HEIGHT = 400, 150
 RIGHT, TOP, BOTTOM = 8, 10, 24
@@ -67,7 +67,7 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
 
     lines = []
     for chain, values in enumerate(found):
-        steps = [step for step in steps_of(len(values)) if math.isfinite(values[step])]
+        steps = [step for step in evenly_spaced(len(values), MOST_STEPS).tolist() if math.isfinite(values[step])]
         places = [(across(step + 1), height(values[step])) for step in steps]
         if places:
             points = " ".join(f"{x:g},{y:g}" for x, y in places)
@@ -81,10 +81,6 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         + (f", at the end {number(float(last[-1]), low, high, whole)}" if len(last) and len(found) == 1 else "")
     )
     return Chart(name, told, lines, up, along, left)
-
-
-def steps_of(length: int) -> list[int]:
-    return sorted(set(np.linspace(0, length - 1, min(length, MOST_STEPS)).astype(int).tolist())) if length else []
 
 
 def bounds(low: float, high: float, whole: bool) -> tuple[float, float]:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.clusters import GAUSSIAN, filled
+from dpmmwrap.describe.facts import coordinate_words, is_gaussian
+from dpmmwrap.describe.plotting.clusters import filled
 from dpmmwrap.describe.plotting.projections import Projection, is_sparse, principal_components
 from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
@@ -73,20 +74,19 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
     part the clusters, and UMAP where it is installed."""
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     points, names = telling(mixture, points, names)
-    if mixture.family in GAUSSIAN:
+    gaussian, kind = is_gaussian(mixture), coordinate_words(mixture)
+    if gaussian:
         coordinates: Any = filled(np.asarray(points[rows], dtype=np.float64))
         scales = coordinates.std(axis=0)
         standard = (coordinates - coordinates.mean(axis=0)) / np.where(scales > 0, scales, 1.0)
-        kind = "standardised features"
     else:
         coordinates = mixture.posterior.embedder(points)(points[rows])
         if not is_sparse(coordinates):
             coordinates = filled(np.asarray(coordinates, dtype=np.float64))
         standard = coordinates
-        kind = "standardised columns and categories" if mixture.family == "mixed" else "square roots of the proportions"
     if coordinates.shape[1] == 1:
-        return [strip(coordinates[:, 0], labels, names[0] if mixture.family in GAUSSIAN else "the only coordinate")]
-    if coordinates.shape[1] == 2 and mixture.family in GAUSSIAN:
+        return [strip(coordinates[:, 0], labels, names[0] if gaussian else "the only coordinate")]
+    if coordinates.shape[1] == 2 and gaussian:
         ends = zip(names[:2], coordinates.min(axis=0), coordinates.max(axis=0), strict=True)
         across, up = (ranged(*end) for end in ends)
         return [placed("As they are", across, up, coordinates, labels)]

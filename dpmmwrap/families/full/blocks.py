@@ -1,7 +1,8 @@
 """One block of points, compiled by numba: laid out, measured, drawn for, summed.
 
 A block has LANES points of one cluster, feature by feature, points along the vector lanes, relative to the cluster's
-mean. Whatever is done to it is a loop over the lanes that the compiler turns into a few vector instructions.
+mean. Whatever is done to it is a loop over the lanes that the compiler turns into a few vector instructions. Arrays
+are passed whole, with the place to look at: numba counts references to every view, which takes as long as the lanes.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ def new_block(dim: Any) -> Any:
 
 
 @inlined
-def gather(X: Any, order: Any, first: Any, count: Any, origin: Any, rows: Any, block: Any) -> None:
-    """Lay count rows feature by feature into a block, relative to origin; the last row fills the rest. O(n D).
+def gather(X: Any, order: Any, first: Any, count: Any, origins: Any, c: Any, rows: Any, block: Any) -> None:
+    """Lay count rows feature by feature into a block, relative to origins[c]; the last row fills the rest. O(n D).
 
     Row numbers are unsigned: the compiler need not ask whether one is below zero.
     """
     for lane in range(LANES):
         rows[lane] = order[first + min(lane, count - 1)]
-    for j in range(len(origin)):
-        middle = origin[j]
+    for j in range(origins.shape[1]):
+        middle = origins[c, j]
         for lane in range(LANES):
             block[j, lane] = X[rows[lane], j] - middle
 
@@ -56,37 +57,40 @@ def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 
 
 @inlined
-def log_densities(factor: Any, offset: Any, log_peak: Any, flat: Any, z: Any, out: Any) -> None:
-    """out = log peak - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, W lower triangular.
+def log_densities(
+    factors: Any, k: Any, offsets: Any, m: Any, log_peak: Any, flat: Any, z: Any, out: Any, at: Any
+) -> None:
+    """out[at] = log peak - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, with the lower
+    triangular W = factors[k] and offsets[m].
 
     Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; the first
     rows, before which there is no column, in one pass. A block's features are LANES apart in `flat`: the compiler can
     tell that they do not overlap.
     """
-    if len(offset) == 2:
-        w00, w10, w11 = factor[0, 0], factor[1, 0], factor[1, 1]
-        o0, o1 = offset[0], offset[1]
+    if offsets.shape[1] == 2:
+        w00, w10, w11 = factors[k, 0, 0], factors[k, 1, 0], factors[k, 1, 1]
+        o0, o1 = offsets[m, 0], offsets[m, 1]
         for b in range(LANES):
             t0 = w00 * flat[b] - o0
             t1 = w10 * flat[b] + w11 * flat[LANES + b] - o1
-            out[b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1)
+            out[at, b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1)
     else:
-        w00, w10, w11 = factor[0, 0], factor[1, 0], factor[1, 1]
-        w20, w21, w22 = factor[2, 0], factor[2, 1], factor[2, 2]
-        w30, w31, w32, w33 = factor[3, 0], factor[3, 1], factor[3, 2], factor[3, 3]
-        o0, o1, o2, o3 = offset[0], offset[1], offset[2], offset[3]
+        w00, w10, w11 = factors[k, 0, 0], factors[k, 1, 0], factors[k, 1, 1]
+        w20, w21, w22 = factors[k, 2, 0], factors[k, 2, 1], factors[k, 2, 2]
+        w30, w31, w32, w33 = factors[k, 3, 0], factors[k, 3, 1], factors[k, 3, 2], factors[k, 3, 3]
+        o0, o1, o2, o3 = offsets[m, 0], offsets[m, 1], offsets[m, 2], offsets[m, 3]
         for b in range(LANES):
             y0, y1, y2, y3 = flat[b], flat[LANES + b], flat[2 * LANES + b], flat[3 * LANES + b]
             t0 = w00 * y0 - o0
             t1 = w10 * y0 + w11 * y1 - o1
             t2 = w20 * y0 + w21 * y1 + w22 * y2 - o2
             t3 = w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3 - o3
-            out[b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
-        for i in range(4, len(offset), 4):
-            o0, o1, o2, o3 = offset[i], offset[i + 1], offset[i + 2], offset[i + 3]
+            out[at, b] = log_peak - np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+        for i in range(4, offsets.shape[1], 4):
+            o0, o1, o2, o3 = offsets[m, i], offsets[m, i + 1], offsets[m, i + 2], offsets[m, i + 3]
             for b in range(LANES):
                 z[b], z[LANES + b], z[2 * LANES + b], z[3 * LANES + b] = -o0, -o1, -o2, -o3
-            v0, v1, v2, v3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+            v0, v1, v2, v3 = factors[k, i], factors[k, i + 1], factors[k, i + 2], factors[k, i + 3]
             for j in range(0, i, 4):
                 y = flat[j * LANES : (j + 4) * LANES]
                 w00, w01, w02, w03 = v0[j], v0[j + 1], v0[j + 2], v0[j + 3]
@@ -108,7 +112,7 @@ def log_densities(factor: Any, offset: Any, log_peak: Any, flat: Any, z: Any, ou
                 t1 = z[LANES + b] + w10 * y0 + w11 * y1
                 t2 = z[2 * LANES + b] + w20 * y0 + w21 * y1 + w22 * y2
                 t3 = z[3 * LANES + b] + w30 * y0 + w31 * y1 + w32 * y2 + w33 * y3
-                out[b] -= np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
+                out[at, b] -= np.float32(0.5) * (t0 * t0 + t1 * t1 + t2 * t2 + t3 * t3)
 
 
 @inlined
@@ -133,59 +137,62 @@ def draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any,
 
 
 @inlined
-def proposal_log_prob(drawn: Any, t: Any, total: Any, count: Any) -> Any:
+def proposal_log_prob(drawn: Any, logs: Any, count: Any) -> Any:
     """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
-    and total = 1 + e^-|t|: that is -log total for the likelier side, and |t| less for the other. One log a block."""
+    in logs[0] and total = 1 + e^-|t| in logs[1]: that is -log total for the likelier side, and |t| less for the
+    other. One log a block."""
     product, against = np.float32(1), np.float32(0)
     for b in range(count):
-        product *= total[b]
-        against += abs(t[b]) if (drawn[b] > np.float32(0)) != (t[b] > np.float32(0)) else np.float32(0)
+        t = logs[0, b]
+        product *= logs[1, b]
+        against += abs(t) if (drawn[b] > np.float32(0)) != (t > np.float32(0)) else np.float32(0)
     return -np.float64(against) - math.log(np.float64(product))
 
 
 @inner
-def set_aside(block: Any, lanes: Any, count: Any, points: Any, filled: Any) -> None:
+def set_aside(block: Any, lanes: Any, count: Any, points: Any, side: Any, filled: Any) -> None:
     """Append the given lanes of a block to a side's points. O(n D)."""
-    for j in range(points.shape[0]):
-        # Views, and unsigned lanes: where an index might be below zero the compiler goes number by number.
-        row, to = block[j], points[j, filled:]
+    # Unsigned: where an index might be below zero the compiler goes number by number.
+    start = np.uint64(filled)
+    for j in range(points.shape[1]):
         for m in range(count):
-            to[m] = row[lanes[m]]
+            points[side, j, start + np.uint64(m)] = block[j, lanes[side, m]]
 
 
 @inner
-def add_points(points: Any, count: Any, counts: Any, sums: Any, squares: Any, side: Any) -> None:
-    """Add count points, feature by feature, to a subcluster's sums: D (D + 1) / 2 multiply-adds a point, in float64.
+def add_points(points: Any, count: Any, counts: Any, sums: Any, squares: Any, c: Any, side: Any) -> None:
+    """Add a side's count points, feature by feature, to the sums of cluster c: D (D + 1) / 2 multiply-adds a point, in
+    float64.
 
     Two features by two at a time, so that four loads serve four products. The points are filled up with zeros to whole
     vectors, of which the compiler takes four at a time: what is left would go point by point.
     """
-    dim = points.shape[0]
-    counts[side] += count
+    dim = points.shape[1]
+    counts[c, side] += count
     for i in range(dim):
         for b in range(count, (count + 31) // 32 * 32):
-            points[i, b] = 0.0
+            points[side, i, b] = 0.0
     count = (count + 31) // 32 * 32
     for i in range(dim):
         total = 0.0
         for b in range(count):
-            total += points[i, b]
-        sums[side, i] += total
+            total += points[side, i, b]
+        sums[c, side, i] += total
     for i in range(0, dim - 1, 2):
         for j in range(0, i + 1, 2):
             t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
             for b in range(count):
-                t0 += points[i, b] * points[j, b]
-                t1 += points[i, b] * points[j + 1, b]
-                t2 += points[i + 1, b] * points[j, b]
-                t3 += points[i + 1, b] * points[j + 1, b]
-            squares[side, i, j] += t0
-            squares[side, i, j + 1] += t1
-            squares[side, i + 1, j] += t2
-            squares[side, i + 1, j + 1] += t3
+                t0 += points[side, i, b] * points[side, j, b]
+                t1 += points[side, i, b] * points[side, j + 1, b]
+                t2 += points[side, i + 1, b] * points[side, j, b]
+                t3 += points[side, i + 1, b] * points[side, j + 1, b]
+            squares[c, side, i, j] += t0
+            squares[c, side, i, j + 1] += t1
+            squares[c, side, i + 1, j] += t2
+            squares[c, side, i + 1, j + 1] += t3
     if dim % 2:
         for j in range(dim):
             t0 = 0.0
             for b in range(count):
-                t0 += points[dim - 1, b] * points[j, b]
-            squares[side, dim - 1, j] += t0
+                t0 += points[side, dim - 1, b] * points[side, j, b]
+            squares[c, side, dim - 1, j] += t0

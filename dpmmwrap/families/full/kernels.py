@@ -54,7 +54,7 @@ class Neighbours(NamedTuple):
     origins: Any
     """float32 means (K, D), to which points are taken relative."""
     offsets: Any
-    """W_k (m_k - origin_c), (K, K, D)."""
+    """W_k (m_k - origin_c) in row c K + k (K^2, D)."""
     order: Any
     """Each cluster's neighbours, the nearest first (K, K)."""
     radii: Any
@@ -62,7 +62,7 @@ class Neighbours(NamedTuple):
 
 
 class SubclusterTables(NamedTuple):
-    """The same of each cluster's two subclusters: (K, 2, ...)."""
+    """The same of each cluster's two subclusters: (2K, ...)."""
 
     factors: Any
     offsets: Any
@@ -129,7 +129,7 @@ def _draw_labels(
     for c in range(count):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            gather(X, sorted_rows, first, n, origins, c, rows, block)
             # A cluster comes first among its own neighbours, with a radius below zero; then those that its farthest
             # point is far enough out to see.
             farthest = np.float32(0)
@@ -137,20 +137,20 @@ def _draw_labels(
             rank = 0
             while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
-                value = log_likelihoods[found]
-                log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, value)
+                log_densities(factors, k, offsets, c * count + k, log_peaks[k], flat, z, log_likelihoods, found)
                 margin = np.float32(0)
                 if rank == 0:
                     lowest = np.float32(np.inf)
                     for b in range(LANES):
-                        best[b] = value[b]
-                        lowest = min(lowest, value[b])
+                        best[b] = log_likelihoods[found, b]
+                        lowest = min(lowest, best[b])
                     farthest = np.float32(2) * (log_peaks[k] - lowest)
                 else:
                     margin = np.float32(-np.inf)
                     for b in range(LANES):
-                        margin = max(margin, value[b] - best[b])
-                        best[b] = max(best[b], value[b])
+                        value = log_likelihoods[found, b]
+                        margin = max(margin, value - best[b])
+                        best[b] = max(best[b], value)
                 if margin > np.float32(-CUTOFF):
                     survivors[found] = k
                     found += 1
@@ -185,13 +185,13 @@ def _draw_sublabels(
     rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
     uniforms, lanes, points = work.uniforms, work.lanes, work.points
     filled = np.zeros(2, np.int64)
-    found = np.zeros(2, np.int64)
     for c in range(len(origins)):
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            gather(X, sorted_rows, first, n, origins[c], rows, block)
+            gather(X, sorted_rows, first, n, origins, c, rows, block)
             for side in range(2):
-                log_densities(factors[c, side], offsets[c, side], log_peaks[c, side], flat, z, logs[side])
+                k = 2 * c + side
+                log_densities(factors, k, offsets, k, log_peaks[k], flat, z, logs, side)
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -205,7 +205,7 @@ def _draw_sublabels(
                 uniforms[b] = share - uniforms[b] * (np.float32(1) + odds)
                 logs[0, b] = t
                 logs[1, b] = np.float32(1) + odds
-            proposal_log_probs[c] += proposal_log_prob(uniforms, logs[0], logs[1], n)
+            proposal_log_probs[c] += proposal_log_prob(uniforms, logs, n)
             right: Any = 0
             for b in range(n):
                 # Written to both lists, counted in one: no branch, and no counter that waits for memory.
@@ -214,15 +214,15 @@ def _draw_sublabels(
                 is_right = np.int64(uniforms[b] > np.float32(0))
                 sublabels[rows[b]] = is_right
                 right += is_right
-            found[0], found[1] = n - right, right
             for side in range(2):
-                set_aside(block, lanes[side], found[side], points[side], filled[side])
-                filled[side] += found[side]
+                found = right if side else n - right
+                set_aside(block, lanes, found, points, side, filled[side])
+                filled[side] += found
                 if filled[side] > BUFFER - LANES:
-                    add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+                    add_points(points, filled[side], counts, sums, squares, c, side)
                     filled[side] = 0
         for side in range(2):
-            add_points(points[side], filled[side], counts[c], sums[c], squares[c], side)
+            add_points(points, filled[side], counts, sums, squares, c, side)
             filled[side] = 0
 
 
@@ -255,21 +255,21 @@ def sweep(
 @inner
 def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
     """The statistics of the rows of a chunk that are in order of their labels."""
-    rows, block, points, everyone = work.rows, work.block, work.points[0], work.lanes[0]
+    rows, block, points, lanes = work.rows, work.block, work.points, work.lanes
     for lane in range(LANES):
-        everyone[lane] = lane
+        lanes[0, lane] = lane
     counts, sums, squares = own
     for c in range(len(origins)):
         filled: Any = np.int64(0)
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
-            gather(X, sorted_rows, first, n, origins[c], rows, block)
-            set_aside(block, everyone, n, points, filled)
+            gather(X, sorted_rows, first, n, origins, c, rows, block)
+            set_aside(block, lanes, n, points, 0, filled)
             filled += n
             if filled > BUFFER - LANES:
-                add_points(points, filled, counts[c], sums[c], squares[c], 0)
+                add_points(points, filled, counts, sums, squares, c, 0)
                 filled = np.int64(0)
-        add_points(points, filled, counts[c], sums[c], squares[c], 0)
+        add_points(points, filled, counts, sums, squares, c, 0)
 
 
 @compiled
@@ -302,24 +302,24 @@ def start_subclusters(
     dim = origins.shape[1]
     places, lanes, points = (
         np.empty(LANES, np.uint64),
-        np.empty(LANES, np.uint64),
-        np.empty((dim, LANES)),
+        np.empty((2, LANES), np.uint64),
+        np.empty((2, dim, LANES)),
     )
     block, _ = new_block(dim)
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):
             n = min(LANES, bounds[c + 1] - first)
-            gather(X, rows, first, n, origins[c], places, block)
+            gather(X, rows, first, n, origins, c, places, block)
             for b in range(n):
                 sublabels[places[b]] = sides[first + b]
             for side in range(2):
                 found = np.int64(0)
                 for b in range(n):
                     # Written every time, counted when it is so: no branch that a coin decides.
-                    lanes[found] = b
+                    lanes[side, found] = b
                     found += sides[first + b] == side
-                set_aside(block, lanes, found, points, np.int64(0))
-                add_points(points, found, counts[c], sums[c], squares[c], side)
+                set_aside(block, lanes, found, points, side, 0)
+                add_points(points, found, counts, sums, squares, c, side)
 
 
 @compiled

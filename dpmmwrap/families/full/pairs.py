@@ -46,7 +46,7 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
             centres[i, k] = means[k, i]
             for j in range(i + 1):
                 own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
-    offsets = np.zeros((count, count, padded(dim)), np.float32)
+    offsets = np.zeros((count * count, padded(dim)), np.float32)
     radii = np.empty((count, count), np.float32)
     gap, pull = np.empty((dim, count)), np.empty((dim, count))
     total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
@@ -61,7 +61,7 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
                 for k in range(count):
                     total[k] += factors[i, j, k] * gap[j, k]
             for k in range(count):
-                offsets[c, k, i] = total[k]
+                offsets[c * count + k, i] = total[k]
                 delta2[k] += total[k] * total[k]
             for j in range(i + 1):
                 for k in range(count):
@@ -104,19 +104,18 @@ def subcluster_tables(
     Filled up with zeros as the clusters' are.
     """
     count, dim = origins.shape
-    factors = np.zeros((count, 2, padded(dim), padded(dim)), np.float32)
-    offsets = np.zeros((count, 2, padded(dim)), np.float32)
-    log_peaks = np.empty((count, 2), np.float32)
-    for c in range(count):
-        for side in range(2):
-            k = count + 2 * c + side
-            log_peaks[c, side] = log_subweights[c, side] + log_peak_densities[k]
-            for i in range(dim):
-                total = 0.0
-                for j in range(dim):
-                    factors[c, side, i, j] = precision_factors[k, i, j]
-                    total += precision_factors[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
-                offsets[c, side, i] = total
+    factors = np.zeros((2 * count, padded(dim), padded(dim)), np.float32)
+    offsets = np.zeros((2 * count, padded(dim)), np.float32)
+    log_peaks = np.empty(2 * count, np.float32)
+    for s in range(2 * count):
+        k, c = count + s, s // 2
+        log_peaks[s] = log_subweights[c, s % 2] + log_peak_densities[k]
+        for i in range(dim):
+            total = 0.0
+            for j in range(dim):
+                factors[s, i, j] = precision_factors[k, i, j]
+                total += precision_factors[k, i, j] * (means[k, j] - np.float64(origins[c, j]))
+            offsets[s, i] = total
     return SubclusterTables(factors, offsets, log_peaks)
 
 
@@ -165,15 +164,15 @@ def reverse_proposal_log_prob(
                     if before + total < least:
                         break
                     n = min(LANES, starts[chunk, c + 1] - first)
-                    gather(part, its_rows, first, n, origins[c], rows, block)
+                    gather(part, its_rows, first, n, origins, c, rows, block)
                     for side in range(2):
                         k = rival if side else c
-                        log_densities(factors[k], offsets[c, k], log_peaks[k], flat, z, logs[side])
+                        log_densities(factors, k, offsets, c * len(origins) + k, log_peaks[k], flat, z, logs, side)
                     for b in range(LANES):
                         t = logs[1, b] - logs[0, b]
                         logs[0, b] = t
                         logs[1, b] = np.float32(1) + exp_float32(-abs(t))
-                    total += proposal_log_prob(shown, logs[0], logs[1], n)
+                    total += proposal_log_prob(shown, logs, n)
             before += total
             found[pair, group] = total
             if before < least:

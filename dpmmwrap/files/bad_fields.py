@@ -1,0 +1,101 @@
+"""Which field of a text file is not the number that it should be, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from dpmmwrap.files.looks import holds_dates, names_rows
+from dpmmwrap.files.numbers import GAPS, has_decimal_comma, is_number
+from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, WordsInstead
+from dpmmwrap.files.tables import LOOKED_AT, Layout, called
+from dpmmwrap.files.text import open_text, rows_of
+
+
+def blame_line(
+    path: Path, layout: Layout, as_table: Layout, places: Sequence[int], gaps: bool, error: ValueError
+) -> NoReturn:
+    """Find the line that numpy could not parse: numpy counts rows of numbers, people count lines.
+
+    Columns have the names that they would have in a table with words; `places` are the columns to read.
+    """
+    width = seen = 0
+    known_gaps = GAPS.union(layout.format.missing)
+    with open_text(path, layout.format) as file:
+        for number, line in enumerate(file, start=1):
+            fields = next((row for _, row in rows_of([line], layout.delimiter)), [])
+            if number <= layout.skipped or not fields:
+                continue
+            width = width or len(fields)
+            for column in places:
+                field = fields[column] if column < len(fields) else "0"
+                if not (is_number(field, layout.decimal) or (gaps and field in known_gaps)):
+                    rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
+                    blame_field(Field(path, number, column, field), as_table, places, seen, rest, error)
+            if len(fields) != width:
+                message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
+                raise InputError(message) from error
+            seen += 1
+    raise InputError(f"{path} should be a table of numbers: {error}") from error
+
+
+class Field(NamedTuple):
+    """The position of a field, and its text."""
+
+    path: Path
+    line: int
+    column: int
+    text: str
+
+
+def blame_field(
+    field: Field,
+    layout: Layout,
+    places: Sequence[int],
+    numbers_above: int,
+    rows: Sequence[Sequence[str]],
+    error: ValueError,
+) -> NoReturn:
+    """Explain a bad field: a gap, a typing error in a column of numbers, or the first of a column of words.
+
+    `rows` are the field's row and those below it.
+    """
+    path, line, column, text = field
+    place = called(column - layout.start, layout.names, layout.start)
+    if text in GAPS.union(layout.format.missing):
+        came = repr(text) if text else "nothing"
+        raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
+    if has_decimal_comma(text) and layout.decimal == ".":
+        raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+    below = {at: [row[at] for row in rows if at < len(row)] for at in places}
+    if not holds_words(below[column], numbers_above, layout.decimal):
+        raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+    for at in places if layout.decimal == "." else ():
+        # Check commas first: decimal commas make columns of numbers look like words.
+        held = [one for one in below[at] if one not in GAPS]
+        if 2 * sum(map(has_decimal_comma, held)) > len(held):
+            place = called(at - layout.start, layout.names, layout.start)
+            came = next(one for one in held if has_decimal_comma(one))
+            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error
+    words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
+    dates = [at for at in words if holds_dates(below[at])]
+    if dates and dates == words:
+        raise dates_in(path, layout.known[dates[0] - layout.start], below[dates[0]]) from error
+    distinct = [at for at in words if at in dates or names_rows(below[at])]
+    message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
+    own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
+    raise WordsInstead(message, own, rare) from error
+
+
+def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
+    """Whether there are more words than numbers."""
+    kinds = [is_number(field, decimal) for field in fields if field not in GAPS]
+    return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
+
+
+def dates_in(path: Path, name: str, fields: Sequence[str]) -> DatesInstead:
+    came = next(field for field in fields if field not in GAPS)
+    message = f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}"
+    return DatesInstead(message, name)

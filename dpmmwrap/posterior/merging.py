@@ -1,0 +1,201 @@
+"""How components are joined, one pair at a time: by confusion, by confusion and one mode, by entropy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr
+
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.posterior.modes import has_two_modes
+
+SMALLEST = 1e-300
+"""The least probability whose logarithm is taken."""
+NEGLIGIBLE = 1e-7
+"""Smaller probabilities are left out of the entropy: the error of a drop is at most 2e-6 nats per point."""
+
+
+class Step(NamedTuple):
+    """Two components, by the first of each, become one."""
+
+    kept: int
+    gone: int
+    criterion: float
+    points: float
+    """In the union: those that are most probably in one of the two."""
+
+
+class Reassignment(NamedTuple):
+    """Points of third components that are more probably in a union."""
+
+    points: IntArray
+    before: IntArray
+    """Their components before."""
+
+
+class Merging:
+    """The components at some step: their probabilities, and the most probable one of each point.
+
+    A union has the number of its first component; the other number is no longer alive.
+    """
+
+    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
+        self.columns, self.counts = columns, counts
+        self.alive = np.ones(len(columns), dtype=bool)
+        self.best = columns.argmax(axis=0)
+        self.highest = columns.max(axis=0)
+
+    def step(self) -> Step:
+        """Join the two with the largest criterion. O(K^2) beyond the bookkeeping."""
+        scores = self.scores()
+        scores[~self.alive] = scores[:, ~self.alive] = -1.0
+        np.fill_diagonal(scores, -1.0)
+        # The first of equals, so that kept < gone.
+        kept, gone = divmod(int(scores.argmax()), len(scores))
+        points = float(self.counts[(self.best == kept) | (self.best == gone)].sum())
+        self.join(kept, gone)
+        return Step(kept, gone, float(scores[kept, gone]), points)
+
+    def scores(self) -> Float64Array:
+        """The criterion of each pair (K, K), symmetric; entries of components that are not alive are ignored."""
+        raise NotImplementedError
+
+    def join(self, kept: int, gone: int) -> None:
+        raise NotImplementedError
+
+    def join_columns(self, kept: int, gone: int) -> Reassignment:
+        """Add up the probabilities of the two, and reassign points to the union. O(N)."""
+        self.columns[kept] += self.columns[gone]
+        self.alive[gone] = False
+        joined = self.columns[kept]
+        self.best[self.best == gone] = kept
+        inside = self.best == kept
+        # The first of equals, as argmax has it.
+        more = (joined > self.highest) | ((joined == self.highest) & (kept < self.best))
+        points = np.flatnonzero(more & ~inside)
+        moved = Reassignment(points, np.unique(self.best[points]))
+        self.best[points] = kept
+        self.highest[inside] = joined[inside]
+        self.highest[points] = joined[points]
+        return moved
+
+
+class Confusion(Merging):
+    """How often a point of one component is assigned to another, by the largest probability of all.
+
+    fpc compares only the probabilities of the two, so that points of a third component count as well.
+    """
+
+    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
+        super().__init__(columns, counts)
+        self.totals = columns @ counts
+        # Row i: the probability of each component, summed over the points that are assigned to i.
+        self.sums = np.array([self.summed(np.flatnonzero(self.best == k)) for k in range(len(columns))])
+
+    def summed(self, points: IntArray) -> Float64Array:
+        """Each component's probability, summed over some points. O(K) a point."""
+        found = np.zeros(len(self.columns))
+        found[self.alive] = self.columns[np.ix_(self.alive, points)] @ self.counts[points]
+        return found
+
+    def scores(self) -> Float64Array:
+        """max(p_ij, p_ji), with p_ij the probability that a point of component j is assigned to i."""
+        found = self.sums / np.where(self.totals > 0, self.totals, 1.0)
+        # Rounding may make a probability more than 1.
+        return np.asarray(np.minimum(np.maximum(found, found.T), 1.0))
+
+    def join(self, kept: int, gone: int) -> None:
+        moved = self.join_columns(kept, gone)
+        self.totals[kept] += self.totals[gone]
+        self.sums[kept] += self.sums[gone]
+        self.sums[:, kept] += self.sums[:, gone]
+        if len(moved.points):
+            self.sums[kept] += self.summed(moved.points)
+        for k in moved.before:
+            # Summed again: rounding errors would dominate a small difference.
+            self.sums[k] = self.summed(np.flatnonzero(self.best == k))
+
+
+class OneMode(Confusion):
+    """Confusion of components whose points have one mode; other pairs are joined last."""
+
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float) -> None:
+        super().__init__(columns, counts)
+        self.cut = cut
+        # Pairs that are known to have two modes.
+        self.apart = np.zeros((len(columns), len(columns)), dtype=bool)
+        self.only_apart = False
+
+    def step(self) -> Step:
+        step = super().step()
+        return step._replace(criterion=min(step.criterion, self.cut)) if self.only_apart else step
+
+    def scores(self) -> Float64Array:
+        found = super().scores()
+        found[~self.alive] = found[:, ~self.alive] = -1.0
+        np.fill_diagonal(found, -1.0)
+        while not self.only_apart:
+            open_pairs = np.where(self.apart, -1.0, found)
+            one, other = divmod(int(open_pairs.argmax()), len(open_pairs))
+            if open_pairs[one, other] <= self.cut:
+                self.only_apart = True
+            elif self.has_two_modes(one, other):
+                self.apart[one, other] = self.apart[other, one] = True
+            else:
+                return open_pairs
+        return found
+
+    def has_two_modes(self, one: int, other: int) -> bool:
+        """Whether the points of either have two modes along the log ratio of their densities."""
+        points = np.flatnonzero((self.best == one) | (self.best == other))
+        first, second = (np.log(np.maximum(self.columns[k, points], SMALLEST)) for k in (one, other))
+        return has_two_modes(first - second, self.counts[points])
+
+    def join(self, kept: int, gone: int) -> None:
+        super().join(kept, gone)
+        self.apart[kept] = self.apart[:, kept] = False
+
+
+class Entropy(Merging):
+    """How much the entropy of the points' components drops if two of them are joined."""
+
+    def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
+        super().__init__(columns, counts)
+        # Sparse: most points can only be in a few components.
+        component, point = np.nonzero(columns > NEGLIGIBLE)
+        self.component, self.point = component.astype(np.int32), point.astype(np.int32)
+        self.probability = columns[component, point]
+        self.entropy = entr(self.probability)
+        self.drops = np.array([self.drops_with(k) for k in range(len(columns))])
+
+    def drops_with(self, k: int) -> Float64Array:
+        """The drop in entropy from joining k with each other component, in nats per point."""
+        shared = np.flatnonzero((self.columns[k] > NEGLIGIBLE)[self.point])
+        points = self.point[shared]
+        union = self.columns[k, points] + self.probability[shared]
+        drop = union * np.log(union) + entr(self.columns[k])[points] + self.entropy[shared]
+        drop *= self.counts[points]
+        drops = np.bincount(self.component[shared], drop, len(self.columns)) / self.counts.sum()
+        # Negative drops are rounding errors.
+        return np.asarray(np.maximum(drops, 0.0))
+
+    def scores(self) -> Float64Array:
+        return np.array(self.drops)
+
+    def join(self, kept: int, gone: int) -> None:
+        self.join_columns(kept, gone)
+        others = (self.component != kept) & (self.component != gone)
+        union = np.flatnonzero(self.columns[kept] > NEGLIGIBLE).astype(np.int32)
+        self.component = np.concatenate([self.component[others], np.full(len(union), kept, np.int32)])
+        self.point = np.concatenate([self.point[others], union])
+        self.probability = np.concatenate([self.probability[others], self.columns[kept, union]])
+        self.entropy = np.concatenate([self.entropy[others], entr(self.columns[kept, union])])
+        self.drops[kept] = self.drops[:, kept] = self.drops_with(kept)
+
+
+def merging_by(method: str, columns: Float64Array, counts: Float64Array, cut: float | None) -> Merging:
+    if method == "dip":
+        assert cut is not None
+        return OneMode(columns, counts, cut)
+    return (Confusion if method == "demp" else Entropy)(columns, counts)
