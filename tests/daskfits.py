@@ -84,7 +84,7 @@ KINDS = (
     "few points",
 )
 
-SOME = ("full", "missing values", "draws", "sparse counts", "few points")
+SOME = ("full", "missing values", "draws", "sparse counts")
 
 
 def assert_same(found: DPMM, expected: DPMM) -> None:

@@ -50,7 +50,7 @@ def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Colu
 
 
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
-    """Rows that are looked at, evenly spaced."""
+    """Evenly spaced rows."""
     return evenly_spaced(rows, max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns))))
 
 

@@ -272,7 +272,7 @@ class PosteriorMixin:
         X : array, sparse matrix or table, shape (n, D), default=None
             The data, or other rows, to measure overlap; None for the rows that the model has kept.
         method : {"auto", "dip", "demp", "entropy"}, default="auto"
-            "auto" is "dip", but every cluster stays a group of its own if the data are consistent with the model
+            "auto" is "dip", but every cluster stays a separate group if the data are consistent with the model
             (`fit_check`) and other chains found the same clusters (`chain_agreement_`).
             "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have a
             single mode (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins the two whose union

@@ -132,6 +132,7 @@ def test_bad_input_is_one_sentence(
     assert [path.name for path in sets.parent.iterdir()] == ["sets"], "nothing is left behind"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_a_killed_battery_goes_on(run, sets: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"

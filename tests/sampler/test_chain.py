@@ -227,7 +227,13 @@ def a_few_points(family: str) -> tuple[Any, Any]:
     }[family]
 
 
-@pytest.mark.parametrize("family", ["full", "diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        *("full", "diag with gaps", "counts", "mixed"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("diag", "spherical", "sparse counts")),
+    ],
+)
 def test_every_family_comes_near_its_posterior(family: str) -> None:
     """The number of clusters of seven points, against all their partitions."""
     prior, X = a_few_points(family)

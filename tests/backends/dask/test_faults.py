@@ -41,6 +41,7 @@ def test_a_killed_worker_is_replaced(client: Client, workers: LocalCluster) -> N
     daskfits.assert_same(model, DPMM(**SETTINGS).fit(X))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_goes_on_with_another_number_of_workers(
     client: Client, workers: LocalCluster, tmp_path: Path
 ) -> None:
