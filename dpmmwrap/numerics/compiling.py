@@ -8,7 +8,6 @@ these have left. If a child cannot be started or fails, nothing is lost but time
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import subprocess
 import sys
@@ -136,15 +135,9 @@ def usable_cores() -> int:
 
 def work_here(taken: Path, names: list[str]) -> None:
     """The same in this process, which keeps what it has compiled. What fails is compiled when it is needed."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with warnings.catch_warnings(), contextlib.suppress(Exception):
-            warnings.simplefilter("ignore")
-            work(taken, names)
-    finally:
-        if collecting:
-            gc.enable()
+    with warnings.catch_warnings(), contextlib.suppress(Exception):
+        warnings.simplefilter("ignore")
+        work(taken, names)
 
 
 def work(taken: Path, names: list[str]) -> None:
@@ -159,6 +152,4 @@ def work(taken: Path, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # The compiler makes millions of objects, few of them in cycles: looking for these takes a tenth of the time.
-    gc.disable()
     work(Path(sys.argv[1]), sys.argv[2:])

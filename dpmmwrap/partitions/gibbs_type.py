@@ -69,7 +69,7 @@ def fill_weight_shapes(shapes: Any, prior: Any, counts: Any, sides: Any) -> Any:
     return first + 2 * len(sides)
 
 
-@inner
+@compiled
 def log_weights_of(masses: Any, clusters: Any) -> Any:
     """log weights and (clusters, 2) log subweights from their gamma variables."""
     # A variable of a small shape may come out as zero.

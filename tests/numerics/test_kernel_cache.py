@@ -1,5 +1,6 @@
 """Compiled loops on disk: never out of date, never in the way."""
 
+import gc
 import os
 import shutil
 import signal
@@ -55,6 +56,19 @@ def test_ctrl_c_waits_for_code_that_is_being_loaded(own_folder: Path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         again(21)
     assert hits(again) == 1
+
+
+def test_the_garbage_collector_waits_for_the_compiler(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = kernel_cache.FunctionCache.load_overload
+    seen: list[bool] = []
+
+    def looked_at(self: kernel_cache.FunctionCache, *args: object) -> object:
+        seen.append(gc.isenabled())
+        return load(self, *args)
+
+    monkeypatch.setattr(kernel_cache.FunctionCache, "load_overload", looked_at)
+    hits(fresh())
+    assert seen == [False] and gc.isenabled()
 
 
 @pytest.mark.parametrize("damage", [b"", b"no pickle", None], ids=["empty", "nonsense", "a class that has moved"])

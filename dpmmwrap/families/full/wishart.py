@@ -16,7 +16,7 @@ from dpmmwrap.families.full.prior import LOG_2_PI, Gaussians, Posteriors, PriorF
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma
-from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
+from dpmmwrap.numerics.variates import derived_key, standard_gammas, standard_normals
 from dpmmwrap.partitions.gibbs_type import fill_weight_shapes, log_weights_of
 
 # What the loops take and give is theirs, too, but it is there without numba.
@@ -95,8 +95,8 @@ def posteriors(prior: Any, statistics: Any) -> Any:
     return Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers), log_marginal
 
 
-@inner
-def _bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
+@compiled
+def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
     """Means (K, D), precision factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
 
     Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
@@ -135,12 +135,6 @@ def _bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: 
 
 
 @compiled
-def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
-    """The same for callers in Python."""
-    return _bartlett(centres, strengths, factors, gammas, normals)
-
-
-@inner
 def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
     """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
     them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
@@ -152,21 +146,20 @@ def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
     return shapes
 
 
-@compiled
 def draw_parameters(key: Any, prior: Any, counts: Any, sides: Any, posterior: Any) -> Any:
     """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and of the Gaussians of K
-    clusters and their 2K subclusters. `prior` is that over partitions (`partitions.gibbs_type`)."""
+    clusters and their 2K subclusters."""
     count, dim = posterior.means.shape
     gammas = standard_gammas(key, gamma_shapes(prior, counts, sides, posterior.freedoms, dim))
     # Another key, by a number that no place comes near to.
-    normals = standard_normals(key_from(key, 1 << 40), dim * (dim + 1) // 2 * count).reshape(-1, count)
+    normals = standard_normals(derived_key(key, 1 << 40), dim * (dim + 1) // 2 * count)
     masses = len(gammas) - dim * count
     log_weights, log_subweights = log_weights_of(gammas[:masses], len(sides))
-    squares = gammas[masses:].reshape(dim, count)
+    squares, steps = gammas[masses:].reshape(dim, count), normals.astype(np.float64).reshape(-1, count)
     return (
         log_weights,
         log_subweights,
-        _bartlett(posterior.means, posterior.strengths, posterior.factors, squares, normals),
+        bartlett(posterior.means, posterior.strengths, posterior.factors, squares, steps),
     )
 
 
