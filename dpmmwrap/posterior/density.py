@@ -19,7 +19,6 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 if TYPE_CHECKING:
     from dpmmwrap.mixture import Mixture
 
-GAUSSIAN = ("full", "diag", "spherical")
 MIXTURES = 300
 """Mixtures that are drawn: the ends of a band of 90% are then within a fiftieth of that share."""
 
