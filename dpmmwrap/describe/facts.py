@@ -101,6 +101,11 @@ def is_counts(model: Any) -> bool:
     return bool(model.mixture_.posterior.input == "counts")
 
 
+def by_shares(model: Any) -> bool:
+    """Whether clusters are told apart by the shares of columns, not by their means."""
+    return bool(model.mixture_.posterior.profile == "counts")
+
+
 def is_gaussian(mixture: Any) -> bool:
     """Whether clusters have means and covariances in the space of the rows, so that ellipses can be drawn."""
     return bool(mixture.is_gaussian)

@@ -96,8 +96,6 @@ class Facts:
     """By what its clusters are told apart in reports: means of numbers, shares of counts."""
     coordinates: ClassVar[str] = "standardised features"
     """What `embedder` makes of a row, in words."""
-    words: ClassVar[str] = ""
-    """The family in words, for reports."""
     other: ClassVar[str] = "a smaller concentration of the prior"
     """What to try if no split is ever accepted."""
     called: ClassVar[str] = "a prior"
@@ -151,7 +149,6 @@ class Prior(Protocol):
     needs_all_values: ClassVar[bool]
     profile: ClassVar[Input]
     coordinates: ClassVar[str]
-    words: ClassVar[str]
     other: ClassVar[str]
 
     @staticmethod

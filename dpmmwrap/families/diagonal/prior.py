@@ -97,7 +97,6 @@ class NIG(LinearPrior):
     degrees_of_freedom: float | Float64Array
     family: ClassVar[str] = "diag"
     covariances: ClassVar[str] = "diagonal"
-    words: ClassVar[str] = "Gaussian with diagonal covariances"
     called: ClassVar[str] = "a normal-inverse-gamma prior"
     other: ClassVar[str] = "covariance_type='full'"
     tied: ClassVar[bool] = False

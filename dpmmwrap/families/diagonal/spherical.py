@@ -42,7 +42,6 @@ class SphericalNIG(NIG):
 
     family: ClassVar[str] = "spherical"
     covariances: ClassVar[str] = "spherical"
-    words: ClassVar[str] = "Gaussian with spherical covariances"
     called: ClassVar[str] = "a normal-inverse-gamma prior with one variance"
     other: ClassVar[str] = "covariance_type='diag'"
     tied: ClassVar[bool] = True

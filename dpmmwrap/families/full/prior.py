@@ -82,7 +82,6 @@ class NIW(Facts):
     family: ClassVar[str] = "full"
     covariances: ClassVar[str] = "full"
     needs_all_values: ClassVar[bool] = True
-    words: ClassVar[str] = "Gaussian with full covariances"
     called: ClassVar[str] = "a normal-inverse-Wishart prior"
     other: ClassVar[str] = "covariance_type='diag'"
     FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")

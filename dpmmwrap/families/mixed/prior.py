@@ -29,7 +29,6 @@ class Mixed(LinearPrior):
     family: ClassVar[str] = "mixed"
     input: ClassVar[Input] = "table"
     coordinates: ClassVar[str] = "standardised columns and categories"
-    words: ClassVar[str] = "mixed: numeric columns with diagonal covariances, and categories"
     numeric_kind: ClassVar[str] = NIG.family
     """The prior of the numeric columns, by its name."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIG.FIELDS, *CategoricalDirichlet.FIELDS)

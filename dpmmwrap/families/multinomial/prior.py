@@ -49,7 +49,6 @@ class Dirichlet(LinearPrior):
     input: ClassVar[Input] = "counts"
     profile: ClassVar[Input] = "counts"
     coordinates: ClassVar[str] = "square roots of the proportions"
-    words: ClassVar[str] = "multinomial: rows of counts"
     called: ClassVar[str] = "a Dirichlet prior"
     FIELDS: ClassVar[tuple[str, ...]] = ("concentration",)
 

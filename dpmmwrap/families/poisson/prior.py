@@ -65,7 +65,6 @@ class GammaPoisson(LinearPrior):
     family: ClassVar[str] = "poisson"
     input: ClassVar[Input] = "counts"
     coordinates: ClassVar[str] = "square roots of the rates"
-    words: ClassVar[str] = "Poisson: rows of event counts"
     called: ClassVar[str] = "Gamma priors"
     other: ClassVar[str] = "a prior with a smaller shape"
     FIELDS: ClassVar[tuple[str, ...]] = ("exposure", "shape", "rate")

@@ -169,7 +169,7 @@ def test_events_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert cli.run(["fit", table, "--exposure", "weeks", "--out", str(out), "--seed", "0", "--chains", "1"]) == 0
     said = capsys.readouterr().out
     assert "poisson" in said and "300" in said
-    assert "event counts" in (out / "report.html").read_text(encoding="utf-8")
+    assert "poisson" in (out / "report.html").read_text(encoding="utf-8")
     assert cli.run(["predict", str(out / "model.npz"), table]) == 0
     labels = [int(line) for line in capsys.readouterr().out.split()]
     assert labels == load(out / "model.npz").predict(np.round(X, 4)).tolist()
