@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.diagonal.spherical import SphericalNIG
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
+    from dpmmwrap.families.poisson.prior import GammaPoisson
     from dpmmwrap.mixture import load
     from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
@@ -30,6 +31,7 @@ __all__ = [
     "Dirichlet",
     "DirichletProcess",
     "FiniteMixture",
+    "GammaPoisson",
     "Julia",
     "Native",
     "PitmanYor",
@@ -48,6 +50,7 @@ _HOMES = {
     "Julia": "dpmmwrap.backends",
     "Native": "dpmmwrap.backends",
     "Dirichlet": "dpmmwrap.families.multinomial.prior",
+    "GammaPoisson": "dpmmwrap.families.poisson.prior",
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",
     "SphericalNIG": "dpmmwrap.families.diagonal.spherical",

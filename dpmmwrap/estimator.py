@@ -17,9 +17,9 @@ from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
-from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, family_named
 from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.inputs import Read, read_points
+from dpmmwrap.model.inputs import Read, exposure_place, read_points
 from dpmmwrap.model.parameters import (
     AUTO,
     POSITIVE,
@@ -53,9 +53,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The prior over partitions: a Dirichlet process with the concentration `alpha`; a Pitman-Yor process, for many
         small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` has
         another Gamma prior of a concentration that is learned.
-    family : {"gaussian", "multinomial", "mixed"}, default="gaussian"
-        What the points of a cluster follow. "multinomial" is for rows of counts, dense or sparse (CSR); "mixed" for
-        tables of numeric and categorical columns.
+    family : {"gaussian", "multinomial", "poisson", "mixed"}, default="gaussian"
+        What the points of a cluster follow. "multinomial" is for rows of counts whose proportions matter, dense or
+        sparse (CSR); "poisson" for rows of event counts, whose sizes matter, too; "mixed" for tables of numeric and
+        categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
         Gaussian clusters are ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes the kind
         that makes the data most probable in short chains. Missing values (NaN) need "diag" or "spherical", and "auto"
@@ -63,10 +64,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     categorical : list of str or int, default=None
         The categorical columns of the family "mixed", by name or number. None takes those that hold words or two to ten
         different whole numbers; ids and texts, where nearly every row has another word, are left out.
+    exposure : str or int, default=None
+        A column of the family "poisson", by name or number. It says for how long, or for how many, the events of a row
+        were counted; rates are per unit of it.
     prior : "data", `DataPrior`, "reference", or a prior such as `NIW`, default=None
         None and "data" learn the prior from how wide the data are locally; `DataPrior(width=...)` fixes parts of it.
-        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG` or `Dirichlet`) decides
-        the covariance type, too.
+        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `Dirichlet` or
+        `GammaPoisson`) decides the covariance type, too.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the points
         of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits are
@@ -121,10 +125,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Of Gaussian families: the clusters' means.
     covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
         Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical.
+    rates_ : ndarray of float64, shape (K, D)
+        Of the family "poisson": the clusters' expected rates, per unit of exposure.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "multinomial" or "mixed": what "auto" has chosen, or the family.
+        "full", "diag", "spherical", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the family.
     covariance_reason_ : str
         Why it was chosen.
     alpha_ : float
@@ -229,9 +235,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         *,
         alpha: float | str = "auto",
         partition_prior: str | PartitionPrior = "dirichlet",
-        family: str = "gaussian",
+        family: str = FAMILIES[0],
         covariance_type: str = "auto",
         categorical: Any = None,
+        exposure: Any = None,
         prior: Any = None,
         init: Start | Initializer = "auto",
         init_clusters: int | str | IntArray = "auto",
@@ -253,6 +260,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.family = family
         self.covariance_type = covariance_type
         self.categorical = categorical
+        self.exposure = exposure
         self.prior = prior
         self.init = init
         self.init_clusters = init_clusters
@@ -287,12 +295,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.family == "multinomial"
-        tags.input_tags.positive_only = self.family == "multinomial"
-        tags.input_tags.categorical = tags.input_tags.string = self.family == "mixed"
-        tags.input_tags.allow_nan = self.family == "mixed" or (
-            self.family == "gaussian" and self.covariance_type != "full"
-        )
+        if self.family in FAMILIES:
+            family, kind = family_named(self.family), self.covariance_type
+            needs_all = kind in family.kinds and family.prior_class(kind).needs_all_values
+            tags.input_tags.sparse = family.sparse
+            tags.input_tags.positive_only = family.input == "counts"
+            tags.input_tags.categorical = tags.input_tags.string = family.mixes
+            tags.input_tags.allow_nan = family.input != "counts" and not needs_all
         return tags
 
     def fit(
@@ -339,9 +348,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_parameters(self)
         as_backend(self.backend)
         partition_prior(self.partition_prior, self.alpha)
-        if self.family != "mixed" and self.categorical is not None:
+        family = family_named(self.family)
+        if not family.mixes and self.categorical is not None:
             raise ValueError("categorical columns need the family mixed")
-        if self.family != "gaussian" and self.covariance_type not in ("auto", "diag"):
+        if not family.exposure and self.exposure is not None:
+            raise ValueError(f"an exposure is for the family poisson, not {self.family}")
+        if self.covariance_type not in family.covariance_types:
             raise ValueError(f"covariance_type is for the family gaussian, not {self.family}")
 
     def _reading(self, X: Any) -> AbstractContextManager[Read]:
@@ -364,7 +376,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         elif backend.name == "dask":
             prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = ModelOptions(self.prior, self.family, self.covariance_type, partition_prior_of(self, backend))
+        process, exposure = partition_prior_of(self, backend), exposure_place(self)
+        options = ModelOptions(self.prior, self.family, self.covariance_type, process, exposure)
         choice = choose_model(options, read, only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))

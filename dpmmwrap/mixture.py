@@ -12,11 +12,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy.sparse import issparse
 
-from dpmmwrap.families import prior_from_fields, prior_named
+from dpmmwrap.families import FAMILIES, family_named, family_of, prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.mixed.columns import Columns, place_of, table_of
-from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.families.screening import log_joint, log_sum
+from dpmmwrap.families.tables import Columns, TablePoints, place_of, table_of
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.model.empty_rows import with_values
@@ -26,7 +25,7 @@ from dpmmwrap.model.redundant import Restored
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import AveragedMixture
-from dpmmwrap.posterior.density import GAUSSIAN, Density, density_of
+from dpmmwrap.posterior.density import Density, density_of
 from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
 RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
 FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+FIRST_FAMILY = family_named(FAMILIES[0]).kinds[0]
 SIZES_SHOWN, NAMES_SHOWN = 8, 5
 
 Answer = Callable[[Any, Any], Any]
@@ -177,6 +177,11 @@ class Mixture:
         return str(self.posterior.family)
 
     @property
+    def is_gaussian(self) -> bool:
+        """Whether clusters have means and covariances."""
+        return bool(self.posterior.covariances)
+
+    @property
     def n_clusters(self) -> int:
         return len(self.counts)
 
@@ -216,6 +221,11 @@ class Mixture:
         """The mean of each cluster's numeric features."""
         return np.asarray(self._all_columns(np.asarray(self.posterior.mean)[: self.n_clusters]))
 
+    def estimate(self, name: str) -> Float64Array:
+        """What the posterior says of the clusters' parameters of that name."""
+        own = hasattr(type(self), name)
+        return np.asarray(getattr(self, name) if own else self.posterior.estimates()[name][: self.n_clusters])
+
     @cached_property
     def covariances(self) -> Float64Array:
         """The expected covariances (K, D, D) of each cluster, or variances (K, D) of a diagonal family."""
@@ -250,7 +260,7 @@ class Mixture:
             if not there.all():
                 found[rows] = fill
                 own, chosen = own[there], begin + np.flatnonzero(there)
-            if self.family == "full" and np.isnan(own).any():
+            if self.posterior.needs_all_values and np.isnan(own).any():
                 raise ValueError("X has rows with some values missing, and full covariances need all of them")
             if own.shape[0]:
                 found[chosen] = answer(own, chosen)
@@ -269,7 +279,7 @@ class Mixture:
     def _prepared(self, points: Any) -> Any:
         if self.columns is None:
             return self._useful(points)
-        return MixedPoints(self._useful(points.numeric), points.codes)
+        return TablePoints(self._useful(points.numeric), points.codes)
 
     def _useful(self, rows: Any) -> Any:
         """Prepared, without the columns that were left out."""
@@ -435,7 +445,7 @@ class Mixture:
         components = rng.choice(len(weights), n_samples, p=weights / weights.sum())
         points, labels = posterior.sample(components, rng), names[components].astype(np.int32)
         if self.columns is not None:
-            points = MixedPoints(self._all_columns(points.numeric), points.codes)
+            points = TablePoints(self._all_columns(points.numeric), points.codes)
             return self.columns.table(points), labels
         return self._all_columns(points), labels
 
@@ -468,7 +478,7 @@ class Mixture:
         Density
             `mean`, shape (n,), and `quantiles`, shape (q, n).
         """
-        if self.family not in GAUSSIAN:
+        if not self.is_gaussian:
             raise ValueError(f"density is of Gaussian clusters, not of the family {self.family}")
         if not all(0 <= quantile <= 1 for quantile in quantiles):
             raise ValueError(f"quantiles should be from 0 to 1, not {list(quantiles)}")
@@ -566,14 +576,15 @@ def load(path: str | Path) -> Mixture:
     head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
     if str(head["format"]) not in (FORMAT, OLD_FORMAT):
         raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")
-    family = str(head.get("family", "full"))
+    # The first files were of one family alone, and do not name it.
+    family = str(head.get("family", FIRST_FAMILY))
     try:
         names = prior_named(family).FIELDS
     except KeyError:
         raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
     arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
     try:
-        columns = Columns.read(path) if family == "mixed" else None
+        columns = Columns.read(path) if family_of(family).mixes else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
         averaged = AveragedMixture.read(path, family, names)
         draws = Draws.read(path, "draws_")

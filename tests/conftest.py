@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from dpmmwrap.families import compiled_tasks
 from dpmmwrap.numerics import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -21,4 +22,4 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if getattr(session.config.option, "numprocesses", None):
         # A process for each core: with threads of their own they would wait for each other.
         os.environ.update({name: os.environ.get(name, "1") for name in THREADS})
-    compiling.prepare(compiling.KINDS, draws=True)
+    compiling.prepare(compiled_tasks(), draws=True)

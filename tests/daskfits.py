@@ -41,6 +41,14 @@ def counts(rows: int = ROWS) -> Any:
     return rng.poisson(rng.gamma(0.3, 3, (4, 30))[rng.integers(0, 4, rows)]).astype(np.float32)
 
 
+def events(rows: int = ROWS) -> Any:
+    """Counts of six kinds of events, and for how long they were counted."""
+    rng = np.random.default_rng(2)
+    months = rng.integers(1, 25, rows)
+    rates = rng.gamma(1.0, 1.0, (4, 6))[rng.integers(0, 4, rows)]
+    return np.column_stack([rng.poisson(rates * months[:, None]), months]).astype(np.float32)
+
+
 def lazy(X: Any) -> Any:
     """A Dask array of blocks, sparse ones if X is sparse."""
     if not hasattr(X, "indptr"):
@@ -72,6 +80,7 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
         "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "keep_labels": False, "n_chains": 1}),
         "counts": (counts(), {"family": "multinomial"}),
         "sparse counts": (csr_array(counts()), {"family": "multinomial"}),
+        "events": (events(), {"family": "poisson", "exposure": 6}),
         "few points": (X[:2000], {"init": "kmeans", "max_iter": "auto"}),
     }
     found, settings = cases[kind]
@@ -81,10 +90,10 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
 KINDS = (
     *("full", "diag", "spherical", "missing values", "useless columns", "few values", "outliers", "first labels"),
     *("many first clusters", "random first clusters", "several chains", "draws", "counts", "sparse counts"),
-    "few points",
+    *("events", "few points"),
 )
 
-SOME = ("full", "missing values", "draws", "sparse counts")
+SOME = ("full", "missing values", "draws", "sparse counts", "events")
 
 
 def assert_same(found: DPMM, expected: DPMM) -> None:

@@ -26,6 +26,7 @@ PUBLIC_MODULES = [
     "families.diagonal.spherical",
     "families.full.prior",
     "families.multinomial.prior",
+    "families.poisson.prior",
     "backends",
     "mixture",
     "model.data_prior",

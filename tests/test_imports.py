@@ -14,9 +14,9 @@ from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.mixed.columns import Columns
 from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.averaging import AveragedMixture
 

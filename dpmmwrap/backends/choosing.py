@@ -6,15 +6,16 @@ import threading
 from typing import Any, NamedTuple
 
 from dpmmwrap.backends import Auto, Dask, Julia, Native, Tell
-
-JULIA_FAMILIES = ("gaussian", "multinomial")
+from dpmmwrap.families import FAMILIES
 
 
 class Needs(NamedTuple):
     """What a fit asks of a backend, as far as it decides which one can do it."""
 
-    family: str = "gaussian"
+    family: str = FAMILIES[0]
     """The family, or the kind of covariance that is asked for where that is not full."""
+    julia: bool = True
+    """Whether Julia knows it."""
     sparse: bool = False
     sampling: bool = False
     """Whether draws or several chains are asked for."""
@@ -82,7 +83,7 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
         return f"the partition prior {needs.partition_prior} needs the built-in sampler or Dask"
     if ratio == "printed":
         return "the ratio printed needs the built-in sampler"
-    if needs.family not in JULIA_FAMILIES:
+    if not needs.julia:
         return f"the family {needs.family} needs the built-in sampler"
     if needs.sparse:
         return "sparse counts need the built-in sampler, or X as a dense array"

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
+from dpmmwrap.families.base import LearnedPrior, Points, Prior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult

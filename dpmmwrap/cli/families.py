@@ -10,73 +10,78 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpmmwrap.cli.data_options import way_by_format
+from dpmmwrap.families import FAMILIES, family_for, family_named
 
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
     from dpmmwrap.files.reading import Kind
 
-FAMILIES = ("gaussian", "multinomial", "mixed")
-COVARIANCES = ("auto", "full", "diag", "spherical")
-
 
 def settle(ctx: click.Context, options: dict[str, Any]) -> None:
     """Fill in the family, and refuse what makes no sense, before anything is read."""
-    if options["categorical"] is not None and options["family"] in ("gaussian", "multinomial"):
-        raise click.UsageError(f"--categorical is for --family mixed, not {options['family']}.", ctx)
-    if options["family"] is None:
-        options["family"] = "gaussian" if options["categorical"] is None else "mixed"
+    for name, wanted in (("categorical", family_for(mixes=True)), ("exposure", family_for(exposure=True))):
+        if options[name] is not None and options["family"] not in (None, wanted.name):
+            raise click.UsageError(f"--{name} is for --family {wanted.name}, not {options['family']}.", ctx)
+        if options[name] is not None:
+            options["family"] = wanted.name
+    options["family"] = options["family"] or FAMILIES[0]
     for problem in problems(options):
         raise click.UsageError(problem, ctx)
 
 
 def problems(options: dict[str, Any]) -> list[str]:
     """What makes no sense together."""
-    family, covariance, init = options["family"], options["covariance"], options["init"]
+    name, covariance, init = options["family"], options["covariance"], options["init"]
+    family, counts = family_named(name), family_named(name).input == "counts"
+    with_files = " and ".join(other for other in FAMILIES if family_named(other).prior_file)
+    of_julia = " and ".join(other for other in FAMILIES if family_named(other).julia)
     julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
-    # Tables have diagonal covariances, so that one may say so.
-    known = {"gaussian": COVARIANCES, "mixed": ("auto", "diag"), "multinomial": ("auto",)}[family]
     checks = [
         (
             options["example"] == bool(options["data"]),
             "Expected either a file of points or --example.",
         ),
         (
-            options["example"] and family != "gaussian",
-            f"--example is of points in the plane, not for --family {family}.",
+            options["example"] and not family.network,
+            f"--example is of points in the plane, not for --family {name}.",
         ),
         (
             options["example"] and any(options[name] for name in ("columns", "drop", "id_column", "labels")),
             "--columns, --drop, --id and --labels are for files, not for --example.",
         ),
-        (options["scale"] and family == "multinomial", "--scale is for numbers, not for the counts of multinomial."),
-        (bool(options["log"]) and family == "multinomial", "--log is for numbers, not for the counts of multinomial."),
+        (options["scale"] and counts, f"--scale is for numbers, not for the counts of {name}."),
+        (bool(options["log"]) and counts, f"--log is for numbers, not for the counts of {name}."),
         (
             options["device"].startswith("cuda") and not with_network(options),
             "--device cuda is where the network runs, and without --init splitnet there is none: leave it out.",
         ),
         (options["with_data"] and options["example"], "--with-data is for files, not for --example."),
         (options["with_data"] and options["out"] is None, "--with-data is about labels.csv and needs --out DIR."),
-        (bool(options["pca"]) and family != "gaussian", f"--pca is for --family gaussian, not {family}."),
-        (covariance not in known, f"--covariance {covariance} is for --family gaussian, not {family}."),
+        (bool(options["pca"]) and family.input != "numbers", f"--pca is for --family gaussian, not {name}."),
+        # Tables have diagonal covariances, so that one may say so.
         (
-            init == "splitnet" and family != "gaussian",
-            f"--init splitnet is for --family gaussian; for {family} use kmeans.",
+            covariance not in family.covariance_types,
+            f"--covariance {covariance} is for --family gaussian, not {name}.",
         ),
         (
-            options["weights"] is not None and family != "gaussian",
-            f"--weights is for --family gaussian, not {family}.",
+            init == "splitnet" and not family.network,
+            f"--init splitnet is for --family gaussian; for {name} use kmeans.",
+        ),
+        (
+            options["weights"] is not None and not family.network,
+            f"--weights is for --family gaussian, not {name}.",
         ),
         (
             options["weights"] is not None and init not in ("auto", "splitnet"),
             f"--weights is for --init splitnet, not {init}.",
         ),
         (
-            options["prior"] == "reference" and (family != "gaussian" or covariance not in ("auto", "full")),
+            options["prior"] == "reference" and not (family.reference and covariance in ("auto", family.kinds[0])),
             "--prior reference is for full covariances of --family gaussian.",
         ),
         (
-            options["prior"] not in ("data", "reference") and family == "mixed",
-            "--prior FILE is for --family gaussian and multinomial, not mixed.",
+            options["prior"] not in ("data", "reference") and not family.prior_file,
+            f"--prior FILE is for --family {with_files}, not {name}.",
         ),
         (
             options["alpha_prior"] != (1.0, 1.0) and options["partition_prior"] != "dirichlet",
@@ -84,17 +89,17 @@ def problems(options: dict[str, Any]) -> list[str]:
         ),
         (
             any(options[name] != "auto" for name in ("prior_kappa", "prior_width", "prior_strength"))
-            and (options["prior"] != "data" or family == "multinomial"),
+            and (options["prior"] != "data" or not family.learned),
             "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns.",
         ),
         (
-            options["sensitivity"] and (options["prior"] != "data" or family == "multinomial"),
+            options["sensitivity"] and (options["prior"] != "data" or not family.learned),
             "--sensitivity is about the default prior of numeric columns: leave out "
-            f"{'--family multinomial' if family == 'multinomial' else '--prior'}.",
+            f"{'--prior' if family.learned else f'--family {name}'}.",
         ),
-        (julia and family == "mixed", "Julia's sampler is for --family gaussian and multinomial, not mixed."),
+        (julia and not family.julia, f"Julia's sampler is for --family {of_julia}, not {name}."),
         (
-            julia and covariance not in ("auto", "full"),
+            julia and covariance not in ("auto", *family.julia),
             f"Julia's sampler has full covariances only, not --covariance {covariance}.",
         ),
         (
@@ -112,10 +117,9 @@ def with_network(options: dict[str, Any]) -> bool:
     return options["init"] == "splitnet" or options["weights"] is not None
 
 
-def kind_of_file(family: str) -> Kind:
-    """What the files of a family hold."""
-    kinds: dict[str, Kind] = {"gaussian": "numbers", "multinomial": "counts", "mixed": "table"}
-    return kinds[family]
+def kind_of_file(options: dict[str, Any]) -> Kind:
+    """What the files of a family hold. Exposures need not be whole."""
+    return "numbers" if options["exposure"] is not None else family_named(options["family"]).input
 
 
 def gaps_allowed(options: dict[str, Any], prior: Any) -> bool:
@@ -125,19 +129,20 @@ def gaps_allowed(options: dict[str, Any], prior: Any) -> bool:
 
 def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
     """Where no value may be missing, the way out; nothing where they may."""
-    family, julia = options["family"], options["backend"] == "julia" or options["workers"] or options["machines"]
+    family = family_named(options["family"])
+    julia = options["backend"] == "julia" or options["workers"] or options["machines"]
     leaving_out = "--skip-missing, which leaves out rows with missing values"
-    if family == "mixed":
+    if family.mixes:
         return ""
-    if family == "gaussian" and options["covariance"] == "full":
+    if options["covariance"] in family.kinds and family.prior_class(options["covariance"]).needs_all_values:
         return f"use --covariance diag, or {leaving_out}"
     if options["pca"]:
         return f"principal components need every value: use {leaving_out}"
-    if prior == "reference" or getattr(prior, "family", "") == "full":
+    if prior == "reference" or (family.learned and getattr(prior, "needs_all_values", False)):
         return f"that prior is for full covariances, which need every value: use another one, or {leaving_out}"
     if julia:
         return f"Julia's sampler needs every value: use --backend native, or {leaving_out}"
-    return f"use {leaving_out}" if family == "multinomial" else ""
+    return f"use {leaving_out}" if family.input == "counts" else ""
 
 
 def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
@@ -147,7 +152,7 @@ def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
     if isinstance(error, MissingValues):
         return f"; {why_no_gaps(options, prior)}"
     if isinstance(error, SparseInstead):
-        return "; sparse counts are for --family multinomial"
+        return f"; sparse counts are for --family {family_for(sparse=True).name}"
     if isinstance(error, WordsInstead):
         return "".join(f"; {way}" for way in ways_without_words(error, options["family"]))
     return way_by_format(error)
@@ -157,9 +162,10 @@ def ways_without_words(error: WordsInstead, family: str) -> list[str]:
     """What can be done about columns of words: they are categories, or they name the rows."""
     categories = [name for name in error.columns if name not in error.distinct]
     ways = []
-    mixed = {"gaussian": "--family mixed --categorical", "evaluate": "--categorical"}.get(family)
-    if categories and mixed:
-        ways.append(f"use {mixed} {named(categories)}, or --drop {named(categories)}")
+    # "evaluate" is not a family: it takes categories as they come.
+    tables = {FAMILIES[0]: f"--family {family_for(mixes=True).name} --categorical", "evaluate": "--categorical"}
+    if categories and family in tables:
+        ways.append(f"use {tables[family]} {named(categories)}, or --drop {named(categories)}")
     elif categories:
         ways.append(f"use --drop {named(categories)}")
     if error.distinct:

@@ -143,7 +143,7 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
-    kind, words = kind_of_file(options["family"]), options["categorical"] or ()
+    kind, words = kind_of_file(options), options["categorical"] or ()
     try:
         data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=selection_of(options, labels.column))
     except InputError as error:
@@ -271,6 +271,11 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         from dpmmwrap.files import find_columns
 
         given["categorical"] = list(find_columns(options["categorical"], tuple(task.data.X), task.source))
+    if options["exposure"] is not None:
+        from dpmmwrap.files import find_columns
+
+        names = task.data.names or tuple(str(place + 1) for place in range(task.data.dim))
+        (given["exposure"],) = (names.index(name) for name in find_columns([options["exposure"]], names, task.source))
     return given
 
 

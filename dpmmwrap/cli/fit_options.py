@@ -20,7 +20,7 @@ from dpmmwrap.cli.common import (
     with_options,
 )
 from dpmmwrap.cli.data_options import data_options
-from dpmmwrap.cli.families import COVARIANCES, FAMILIES
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, family_named
 
 INITS = ("auto", "random", "kmeans", "splitnet")
 RATIOS = ("auto", "jain-neal", "reference", "printed")
@@ -98,18 +98,22 @@ OPTIONS: tuple[Option, ...] = (
     files("--with-data", is_flag=True, help="Let labels.csv have the columns of DATA, too."),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
-    model("--family", type=click.Choice(FAMILIES), show_default="gaussian",
-        help="What the points of a cluster follow. multinomial: rows of counts, dense or sparse. mixed: a table of "
-        "numbers and categories."),
-    model("--covariance", type=click.Choice(COVARIANCES), default="auto", show_default=True,
+    model("--family", type=click.Choice(FAMILIES), show_default=FAMILIES[0],
+        help="What the points of a cluster follow. multinomial: rows of counts whose proportions matter, dense or "
+        "sparse. poisson: rows of event counts. mixed: a table of numbers and categories."),
+    model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
         help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
         "data most probable. Missing values need diag or spherical, and auto knows that."),
     model("--categorical", callback=column_list, metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
         "it, those that hold words or few different whole numbers."),
+    model("--exposure", metavar="COL",
+        help="The column of event counts, by name or by number from 1, that says for how long, or for how many, the "
+        "events of a row were counted: --family poisson."),
     model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
         help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with mean, "
-        "mean_strength, scale and degrees_of_freedom (of counts: concentration)."),
+        "mean_strength, scale and degrees_of_freedom (of counts: concentration; of "
+        "events: shape, rate and exposure, the number of its column from 0, or -1)."),
     model("--prior-width", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
         help="How wide the default prior expects clusters to be, as a share of each feature's variance: less means "
         "more clusters. auto: learned from the data."),
@@ -221,10 +225,10 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
             option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
             problem = f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
             raise click.UsageError(problem, ctx)
-    if options["family"] == "mixed":
-        raise click.UsageError(
-            "--family mixed needs one machine: with --backend dask it is gaussian or multinomial.", ctx
-        )
+    if not family_named(options["family"]).dask:
+        others = " or ".join(name for name in FAMILIES if family_named(name).dask)
+        problem = f"--family {options['family']} needs one machine: with --backend dask it is {others}."
+        raise click.UsageError(problem, ctx)
     if options["draws"] and options["keep_labels"] is not False:
         raise click.UsageError("--draws with --backend dask needs --no-keep-labels.", ctx)
 

@@ -124,28 +124,28 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
     """
     from dataclasses import replace
 
+    from dpmmwrap.families import family_for
     from dpmmwrap.files import InputError, MissingValues, SparseInstead, files_of, read_data, source_of
     from dpmmwrap.files.checks import check_whole_rows
     from dpmmwrap.files.selection import listed
 
-    files, family = files_of(paths), mixture.family
+    files, family, posterior = files_of(paths), mixture.family, mixture.posterior
     source = source_of(files)
-    kinds: dict[str, Any] = {"multinomial": "counts", "mixed": "table"}
     whole = mixture.preparation is not None and mixture.preparation.components is not None
     # Rows without any value have no cluster; whether the others are whole is seen later.
-    gaps = skipping or family != "multinomial"
+    gaps = skipping or posterior.input != "counts"
     try:
         names = known_names(mixture, files, asked)
         wanted = asked if names is None else replace(asked, columns=names, drop=())
         words = word_columns(mixture, names or asked.columns)
-        data = read_data(files, at_least=1, kind=kinds.get(family, "numbers"), gaps=gaps, words=words, wanted=wanted)
-        if (whole or family == "full") and not skipping and data.dim == mixture.n_inputs:
+        data = read_data(files, at_least=1, kind=posterior.file_input, gaps=gaps, words=words, wanted=wanted)
+        if (whole or posterior.needs_all_values) and not skipping and data.dim == mixture.n_inputs:
             check_whole_rows(data.X, source, data.names, wanted=used_columns(mixture))
     except MissingValues as error:
         needing = "principal components need" if whole else f"a model of the family {family} needs"
         raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
     except SparseInstead as error:
-        raise InputError(f"{error}; the model is of the family {family}, not multinomial") from error
+        raise InputError(f"{error}; the model is of the family {family}, not {family_for(sparse=True).name}") from error
     except InputError as error:
         raise InputError(f"{error}{way_by_format(error)}") from error
     if data.dim != mixture.n_inputs:

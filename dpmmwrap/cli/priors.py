@@ -7,17 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families import prior_named
+from dpmmwrap.families import family_named
 from dpmmwrap.files import InputError, read_arrays, read_json
-
-KINDS = {
-    "full": "a normal-inverse-Wishart prior",
-    "diag": "a normal-inverse-gamma prior",
-    "spherical": "a normal-inverse-gamma prior with one variance",
-    "multinomial": "a Dirichlet prior",
-}
-BY_SHAPE = {2: "full", 1: "diag", 0: "spherical"}
-"""The covariances that a prior's scale is of, by the number of its axes."""
 
 
 def make_prior(prior: str, family: str, covariance: str) -> Any:
@@ -27,21 +18,23 @@ def make_prior(prior: str, family: str, covariance: str) -> Any:
     path = Path(prior)
     if path.suffix.lower() not in (".json", ".npz"):
         raise InputError(f"--prior should be data, reference, or a .json or .npz file, not {prior!r}")
-    kind = "multinomial" if family == "multinomial" else "full"
-    names = prior_named(kind).FIELDS
+    named = family_named(family)
+    made = named.prior_class()
+    names = made.FIELDS
     fields = read_arrays(path, required=names) if path.suffix.lower() == ".npz" else read_json(path)
     if not isinstance(fields, dict) or sorted(fields) != sorted(names):
         came = ", ".join(map(str, fields)) if isinstance(fields, dict) else type(fields).__name__
         raise InputError(f"{path} should hold {', '.join(names)}, but it holds {came or 'nothing'}")
     try:
         values = {name: as_numbers(value) for name, value in fields.items()}
-        if family == "gaussian":
-            kind = BY_SHAPE.get(np.ndim(values["scale"]), "full") if covariance == "auto" else covariance
-        if kind == "spherical":
-            values["scale"] = np.atleast_1d(values["scale"])
-        return prior_named(kind)(**values)
+        if covariance != "auto":
+            made = named.prior_class(covariance)
+        elif len(named.kinds) > 1:
+            # Of full covariances a scale has two axes, of diagonal ones one, of spherical ones none.
+            made = named.prior_class(named.kinds[max(2 - np.ndim(values["scale"]), 0)])
+        return made(**made.fitting(values))
     except (TypeError, ValueError) as error:
-        raise InputError(f"{path} should hold {KINDS[kind]}: {error}") from error
+        raise InputError(f"{path} should hold {made.called}: {error}") from error
 
 
 def check_dimensions(prior: Any, name: str, dim: int) -> None:

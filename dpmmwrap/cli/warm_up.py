@@ -6,7 +6,7 @@ import time
 
 import click
 
-from dpmmwrap.cli.families import FAMILIES
+from dpmmwrap.families import FAMILIES, family_named
 
 
 @click.command("warm-up")
@@ -32,7 +32,7 @@ def command(families: tuple[str, ...], draws: bool) -> None:
         raise click.ClickException("there is no folder to keep compiled code in: name one by NUMBA_CACHE_DIR")
     for family in families or FAMILIES:
         begun = time.perf_counter()
-        done = compiling.prepare(compiling.FAMILIES[family], draws, quiet=family != (families or FAMILIES)[0])
+        done = compiling.prepare(family_named(family).compiled, draws, quiet=family != (families or FAMILIES)[0])
         seconds = time.perf_counter() - begun
         click.echo(f"{family}: compiled in {seconds:.0f} s" if done else f"{family}: was compiled before")
     click.echo(f"kept in {folder()}")

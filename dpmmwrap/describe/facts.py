@@ -85,32 +85,35 @@ def facts_of_draws(model: Any) -> dict[str, Any]:
 
 
 def facts_of_family(model: Any) -> dict[str, Any]:
-    columns, counts = model.mixture_.columns, is_counts(model)
+    posterior, columns, counts = model.mixture_.posterior, model.mixture_.columns, is_counts(model)
     return {
         "family": model.family,
-        "covariance_type": None if counts else "diag" if columns is not None else str(model.covariance_type_),
+        "covariance_type": None if counts else str(getattr(posterior, "numeric_kind", model.covariance_type_)),
         "covariance_reason": None if counts else model.covariance_reason_,
         "dimensions": int(model.n_features_in_) if columns is None else len(columns.names),
         "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],
-        "converted_from": model.trace_.converted_from if model.family == "gaussian" else None,
+        "converted_from": model.trace_.converted_from if posterior.input == "numbers" else None,
     }
 
 
 def is_counts(model: Any) -> bool:
     """Whether the rows are counts."""
-    return bool(model.mixture_.family == "multinomial")
+    return bool(model.mixture_.posterior.input == "counts")
+
+
+def by_shares(model: Any) -> bool:
+    """Whether clusters are told apart by the shares of columns, not by their means."""
+    return bool(model.mixture_.posterior.profile == "counts")
 
 
 def is_gaussian(mixture: Any) -> bool:
     """Whether clusters have means and covariances in the space of the rows, so that ellipses can be drawn."""
-    return mixture.family in ("full", "diag", "spherical")
+    return bool(mixture.is_gaussian)
 
 
 def coordinate_words(mixture: Any) -> str:
     """What the coordinates are in which a map compares rows."""
-    if is_gaussian(mixture):
-        return "standardised features"
-    return "square roots of the proportions" if mixture.columns is None else "standardised columns and categories"
+    return str(mixture.posterior.coordinates)
 
 
 def learned_hyperparameters(model: Any) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.describe import facts
 from dpmmwrap.describe.facts import Facts
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.files.checks import class_names
 from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
@@ -233,7 +233,7 @@ def are_those_of_the_fit(model: Any, points: Any) -> bool:
     mine, kept = sample_of(points), model._some_points
     if mine.shape != kept.shape:
         return False
-    if isinstance(mine, MixedPoints):
+    if isinstance(mine, TablePoints):
         return bool((mine.codes == kept.codes).all()) and close(mine.numeric - model._offset, kept.numeric)
     if hasattr(mine, "toarray"):
         return hasattr(kept, "toarray") and mine.shape == kept.shape and (mine != kept).nnz == 0

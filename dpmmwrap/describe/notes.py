@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpmmwrap.families.gaussian.defaults import parameters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.agreement import AGREEMENT
 from dpmmwrap.sampler.settings import Result
@@ -28,15 +27,15 @@ def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter")
             "or draws (n_draws), which say how sure each point is"
         )
     if mixture.n_clusters == 1 and len(trace) >= 20 and not trace.splits.any():
-        doubts.append(no_split(mixture.family))
+        doubts.append(no_split(mixture.posterior.other))
     largest = int(mixture.counts.max())
-    per_cluster = parameters("full", mixture.dim)
-    if mixture.family == "full" and largest < per_cluster:
+    per_cluster = mixture.posterior.n_parameters(mixture.dim)
+    if mixture.posterior.needs_all_values and largest < per_cluster:
         doubts.append(
             f"every cluster has fewer points (the largest {largest:,}) than a full covariance has numbers "
             f"({per_cluster:,}): covariance_type='diag' needs fewer"
         )
-    if mixture.family == "multinomial" and mixture.n_clusters > MANY > mixture.counts.sum() / mixture.n_clusters:
+    if mixture.posterior.profile == "counts" and mixture.n_clusters > MANY > mixture.counts.sum() / mixture.n_clusters:
         doubts.append(
             f"the {mixture.n_clusters} clusters have {mixture.counts.sum() / mixture.n_clusters:.0f} rows on average: "
             "counts that repeat within a row, as words do in long texts, are cut into too many clusters; try a few "
@@ -45,14 +44,9 @@ def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter")
     return doubts
 
 
-def no_split(family: str) -> str:
+def no_split(other: str) -> str:
     """What to try when no split was ever accepted."""
-    others = {
-        "full": "covariance_type='diag'",
-        "diag": "covariance_type='full'",
-        "spherical": "covariance_type='diag'",
-    }.get(family, "a smaller concentration of the prior")
     return (
         "no split was ever accepted, so all points are one cluster: if you expect more, try "
-        f"{others}, init_clusters='many', or a narrower prior"
+        f"{other}, init_clusters='many', or a narrower prior"
     )

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dpmmwrap.describe.facts import is_counts
-from dpmmwrap.families.mixed.columns import Columns
-from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.describe.facts import by_shares
+from dpmmwrap.families.tables import Columns, TablePoints
 from dpmmwrap.model.rows import names_for
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
@@ -98,8 +97,8 @@ def profiles_of(
     if len(rows) < points.shape[0]:
         points, labels = points[rows], np.asarray(labels)[rows]
     labels = np.asarray(labels)
-    if isinstance(points, MixedPoints):
-        return mixed_profiles(points, labels, n_clusters, columns)
+    if isinstance(points, TablePoints):
+        return table_profiles(points, labels, n_clusters, columns)
     if counts:
         return count_profiles(points, labels, n_clusters, names)
     features = tuple(Feature(name, NUMERIC) for name in names_for(names, points.shape[1]))
@@ -108,7 +107,7 @@ def profiles_of(
 
 def profiles_for(model: Any, points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
     """The profiles of clusters of rows of a fitted model."""
-    columns, counts = model.mixture_.columns, is_counts(model)
+    columns, counts = model.mixture_.columns, by_shares(model)
     return profiles_of(points, labels, n_clusters, names=names, columns=columns, counts=counts)
 
 
@@ -188,7 +187,7 @@ def mean_of(values: Float64Array) -> Float64Array:
     return np.asarray(np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
 
 
-def mixed_profiles(points: MixedPoints, labels: IntArray, n_clusters: int, columns: Columns | None) -> Profiles:
+def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, columns: Columns | None) -> Profiles:
     """Numeric columns by their means, categorical ones by the shares of their levels, in the order of the columns."""
     if columns is None:
         raise ValueError("a mixed table needs its columns")

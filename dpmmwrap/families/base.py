@@ -1,8 +1,8 @@
-"""What a family of distributions has to offer: a likelihood with its conjugate prior.
+"""All that the rest of the program may know of a family: a likelihood with its conjugate prior.
 
-A family is a class whose instances are its priors, `NIW` for one. An instance may stand for one distribution over the
-parameters of a cluster, or for a batch of them, one per cluster, as `posterior` returns it: then every field has a
-leading axis.
+A `Family` is what `DPMM(family=...)` names: what data it takes, which priors it has, and who can run it. A prior is an
+instance of a class, `NIW` for one. It may stand for one distribution over the parameters of a cluster, or for a batch
+of them, one per cluster, as `posterior` returns it: then every field has a leading axis.
 
 Statistics of clusters are NamedTuples of arrays with a leading axis of clusters, the number of points first: compiled
 loops take them as they are.
@@ -10,10 +10,11 @@ loops take them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -22,19 +23,150 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder
 
 Points = Any
-"""The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `MixedPoints`."""
+"""The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `TablePoints`."""
 Statistics = Any
 """A NamedTuple of arrays, one row per cluster, `counts` first."""
 SomeStatistics = TypeVar("SomeStatistics", bound=tuple[Any, ...])
 
 
+Input = Literal["numbers", "counts", "table"]
+"""What the columns of data hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What `DPMM(family=...)` and `--family` name. What a family does not say, it cannot do."""
+
+    name: str
+    input: Input
+    priors: Mapping[str, str]
+    """Its priors by the names that files and summaries call them: a module of `families`, a colon and a class."""
+    compiled: Mapping[str, tuple[str, ...]]
+    """Kinds of compiled loops, each with the tasks that compile a part of them (`sampler.tiny_runs`)."""
+    reason: str = ""
+    """Why its clusters have the form that they have, where nobody could choose."""
+    covariance_types: tuple[str, ...] = ("auto",)
+    """What `covariance_type` may be."""
+    sparse: bool = False
+    """Whether sparse matrices are taken."""
+    exposure: bool = False
+    """Whether a column may say for how long, or for how many, each row counts."""
+    learned: bool = False
+    """Whether its default prior is that of numeric columns, which is learned (`gaussian.hyperprior`)."""
+    reference: bool = False
+    """Whether it has the reference package's prior."""
+    prior_file: bool = True
+    """Whether a prior can be read from a file of numbers."""
+    network: bool = False
+    """Whether a network can begin its subclusters."""
+    julia: tuple[str, ...] = ()
+    """Those of its priors that Julia's sampler knows."""
+    dask: bool = True
+    """Whether its rows can be on several machines."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of its priors."""
+        return tuple(self.priors)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it takes tables with words in them."""
+        return self.input == "table"
+
+    def prior_class(self, kind: str | None = None) -> Any:
+        """The class of its priors of a kind; of the only one."""
+        module, name = self.priors[kind or self.kinds[0]].split(":")
+        return getattr(importlib.import_module(f"dpmmwrap.families.{module}"), name)
+
+    def examples(self) -> Any:
+        """The module with a few points and a prior for each kind of compiled loops (EXAMPLES, EXTRA)."""
+        return importlib.import_module(f"dpmmwrap.families.{self.name}.examples")
+
+
+class Facts:
+    """What priors say of their family beside formulas; the defaults are those of most."""
+
+    input: ClassVar[Input] = "numbers"
+    covariances: ClassVar[str] = ""
+    """What its covariances are called, as in "full covariances"; nothing if it has none."""
+    needs_all_values: ClassVar[bool] = False
+    """Whether no value may be missing in a row that has any."""
+    profile: ClassVar[Input] = "numbers"
+    """By what its clusters are told apart in reports: means of numbers, shares of counts."""
+    coordinates: ClassVar[str] = "standardised features"
+    """What `embedder` makes of a row, in words."""
+    other: ClassVar[str] = "a smaller concentration of the prior"
+    """What to try if no split is ever accepted."""
+    called: ClassVar[str] = "a prior"
+    """The prior, in words."""
+
+    @property
+    def file_input(self) -> Input:
+        """What the columns of its files hold."""
+        return self.input
+
+    @staticmethod
+    def fitting(fields: dict[str, Any]) -> dict[str, Any]:
+        """Fields of a file as a prior takes them."""
+        return fields
+
+    @staticmethod
+    def n_parameters(dim: int) -> int:
+        """Numbers that describe one cluster."""
+        return dim
+
+    @staticmethod
+    def is_costly(dim: int) -> bool:
+        """Whether an iteration takes long in so many dimensions."""
+        return False
+
+    @staticmethod
+    def rows_per_cluster(dim: int) -> int:
+        """Rows that tell the shape of a cluster, about."""
+        return 1
+
+    @staticmethod
+    def is_wide(X: Points) -> bool:
+        """Whether there are so few rows for each column that halves of all rows say little: then a chain begins with
+        many clusters."""
+        return False
+
+    def estimates(self) -> dict[str, Float64Array]:
+        """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
+        return {}
+
+
 class Prior(Protocol):
-    """A conjugate prior, or a batch of posteriors, one per cluster."""
+    """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
 
     family: ClassVar[str]
-    """The name by which the family is kept in files."""
+    """The name by which its kind is kept in files."""
     FIELDS: ClassVar[tuple[str, ...]]
     """The hyperparameters' names: all that a file needs to hold."""
+    input: ClassVar[Input]
+    covariances: ClassVar[str]
+    needs_all_values: ClassVar[bool]
+    profile: ClassVar[Input]
+    coordinates: ClassVar[str]
+    other: ClassVar[str]
+
+    @staticmethod
+    def n_parameters(dim: int) -> int: ...
+
+    @staticmethod
+    def is_costly(dim: int) -> bool: ...
+
+    @staticmethod
+    def rows_per_cluster(dim: int) -> int: ...
+
+    @staticmethod
+    def is_wide(X: Points) -> bool: ...
+
+    def estimates(self) -> dict[str, Float64Array]: ...
+
+    @property
+    def file_input(self) -> Input: ...
 
     @property
     def dim(self) -> int:
@@ -128,6 +260,38 @@ class Computed(NamedTuple):
 
     posterior: Any
     log_marginal: Float64Array
+
+
+class Summary(NamedTuple):
+    """What to say of a learned prior."""
+
+    kappa: float
+    width: float
+    """As a share of the data's variance: the geometric mean over features."""
+    strength: float
+
+
+class LearnedPrior(Protocol):
+    """The distribution of a prior that is learned."""
+
+    def unrestricted(self) -> LearnedPrior:
+        """The same without the restriction to clusters that are not narrower than cells."""
+
+    def identity(self) -> list[float | None]:
+        """What is fixed: of two fits of the same data the rest is the same."""
+
+    def summary(self, prior: Any) -> Summary: ...
+
+    def scaled(self, prior: Any, name: str, factor: float) -> Any:
+        """The same prior with another "kappa" or "width", so many times what it is."""
+
+    def log_density(self, prior: Any) -> float: ...
+
+    def draw(self, prior: Any, statistics: Any, rng: Generator) -> Any:
+        """A prior given clusters with these statistics, from its conditional distribution."""
+
+    def climb(self, prior: Any, statistics: Any, steps: int = ...) -> Any:
+        """A prior that is at least as probable given clusters with these statistics."""
 
 
 class Moments(NamedTuple):

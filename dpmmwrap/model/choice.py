@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points
-from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian import defaults
-from dpmmwrap.families.gaussian.hyperprior import Hyperprior, LearnedPrior, MixedHyperprior
-from dpmmwrap.families.gaussian.ties import spread_ties, tied_steps
+from dpmmwrap.families import FAMILIES, family_named
+from dpmmwrap.families.base import Family, LearnedPrior, Points
+from dpmmwrap.families.learned import defaults
+from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.numerics.arrays import FloatArray
@@ -52,9 +51,11 @@ class ModelOptions(NamedTuple):
     """What the user says of the model."""
 
     prior: Any = None
-    family: str = "gaussian"
+    family: str = FAMILIES[0]
     covariance_type: str = "auto"
     partition_prior: PartitionPrior = DirichletProcess()
+    exposure: int | None = None
+    """The place of the column of exposures."""
 
     @property
     def fixed(self) -> defaults.Fixed:
@@ -70,66 +71,64 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
-    prior, family = options.prior, options.family
-    if isinstance(prior, DataPrior) and family == "multinomial":
-        raise ValueError("a DataPrior is for numeric columns, and the family multinomial has counts")
+    prior, family = options.prior, family_named(options.family)
+    if isinstance(prior, DataPrior) and not family.learned:
+        raise ValueError(f"a DataPrior is for numeric columns, and the family {family.name} has counts")
     if is_given(prior):
-        checked = own_prior(prior, family, options.covariance_type, read.points)
+        checked = own_prior(prior, family, options, read.points)
         return Choice(read, checked.shifted(read.offset), "the prior is given")
     if not is_default(prior) and prior != "reference":
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
     if isinstance(prior, str) and prior == "reference":
-        if family != "gaussian" or options.covariance_type not in ("auto", "full"):
+        if not family.reference or options.covariance_type not in ("auto", family.kinds[0]):
             raise ValueError("the reference prior is for full covariances")
-        reference = NIW.reference(read.points.shape[1]).shifted(read.offset)
+        reference = family.prior_class().reference(read.points.shape[1]).shifted(read.offset)
         return Choice(read, reference, "the reference prior has full covariances")
-    if family == "multinomial":
-        from dpmmwrap.families.multinomial.prior import Dirichlet
+    if not family.learned:
+        exposure = {} if options.exposure is None else {"exposure": options.exposure}
+        return Choice(read, family.prior_class().from_data(read.points, **exposure), family.reason)
+    if family.mixes:
+        return table_model(read, family, options)
+    return numeric_model(read, family, options, only_full)
 
-        return Choice(read, Dirichlet.from_data(read.points), "counts are multinomial")
-    if family == "mixed":
-        return mixed_model(read, options)
-    return gaussian_model(read, options, only_full)
 
-
-def own_prior(prior: Any, family: str, covariance_type: str, points: Any) -> Any:
+def own_prior(prior: Any, family: Family, options: ModelOptions, points: Any) -> Any:
     """A prior of the user's own, if it fits the data and the rest of the settings."""
-    kinds = {"gaussian": ("full", "diag", "spherical"), "multinomial": ("multinomial",), "mixed": ("mixed",)}[family]
-    own = getattr(prior, "family", None)
-    if own not in kinds or covariance_type not in ("auto", own):
-        wanted = family if covariance_type == "auto" else f"{family}, {covariance_type}"
+    own, covariance_type = getattr(prior, "family", None), options.covariance_type
+    if own not in family.kinds or covariance_type not in ("auto", own):
+        wanted = family.name if covariance_type == "auto" else f"{family.name}, {covariance_type}"
         raise ValueError(f"prior should be data, reference, or a prior of the family {wanted}, not {own or prior!r}")
     if prior.dim != points.shape[1]:
         raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {points.shape[1]}")
+    if options.exposure is not None and options.exposure != prior.exposure:
+        raise ValueError(f"the prior's exposure is the column {prior.exposure}, but exposure is {options.exposure}")
     return prior
 
 
-def mixed_model(read: Read, options: ModelOptions) -> Choice:
-    """A mixed table: numeric columns by how wide bins are, categorical ones by their levels."""
-    from dpmmwrap.families.categorical.prior import CategoricalDirichlet
-    from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
-
+def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
+    """A table: numeric columns by how wide cells are, categorical ones by their levels."""
     assert read.columns is not None
-    categories = CategoricalDirichlet.from_levels(read.columns.levels)
-    reason = "mixed tables have diagonal covariances"
+    made = family.prior_class()
     if not read.points.numeric.shape[1]:
-        return Choice(read, Mixed(defaults.no_columns(), categories), reason)
+        return Choice(read, made.of_columns(read.columns, None), family.reason)
     numeric, scale, notes = without_ties(read.points.numeric)
-    read = read._replace(points=MixedPoints(numeric, read.points.codes))
-    choice = learned(read, scale, "diag", options, reason, notes)
-    assert isinstance(choice.hyperprior, Hyperprior)
-    return choice._replace(prior=Mixed(choice.prior, categories), hyperprior=MixedHyperprior(choice.hyperprior))
+    read = read._replace(points=type(read.points)(numeric, read.points.codes))
+    choice = learned(read, scale, made.numeric_kind, options, family.reason, notes)
+    assert choice.hyperprior is not None
+    return choice._replace(
+        prior=made.of_columns(read.columns, choice.prior), hyperprior=made.learned(choice.hyperprior)
+    )
 
 
-def gaussian_model(read: Read, options: ModelOptions, only_full: bool) -> Choice:
+def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: bool) -> Choice:
     points, scale, notes = without_ties(read.points)
     read = read._replace(points=points)
     if only_full:
-        return learned(read, scale, "full", options, "Julia's sampler has full covariances", notes)
+        return learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
     if options.covariance_type != "auto":
         chosen = Covariances(options.covariance_type, "it was asked for")
     else:
-        chosen = choose_covariances(points, scale, read.n_missing, options)
+        chosen = choose_covariances(points, scale, read.n_missing, family, options)
 
     def cells_are_better() -> bool:
         return (chosen.run or short_run(points, scale, chosen.kind, options)).cells_were_better
@@ -170,19 +169,19 @@ class Covariances(NamedTuple):
 
 
 def choose_covariances(
-    points: FloatArray, scale: defaults.DataScale, n_missing: int, options: ModelOptions
+    points: FloatArray, scale: defaults.DataScale, n_missing: int, family: Family, options: ModelOptions
 ) -> Covariances:
     """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
-    dim, many, kinds = scale.dim, scale.dim > defaults.MANY_DIMENSIONS, ["full", "diag", "spherical"]
+    (full, diagonal, *simpler), dim = family.kinds, scale.dim
+    many = family.prior_class(full).is_costly(dim)
     if n_missing:
-        return Covariances("diag", "values are missing, which full covariances do not allow")
+        return Covariances(diagonal, "values are missing, which full covariances do not allow")
     if dim == 1:
-        return Covariances("full", "with one feature all are the same")
+        return Covariances(full, "with one feature all are the same")
     if dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS):
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
-        return Covariances("diag", f"with {dim} features {few} for full covariances")
-    if many:
-        kinds.remove("spherical")
+        return Covariances(diagonal, f"with {dim} features {few} for full covariances")
+    kinds = (full, diagonal) if many else (full, diagonal, *simpler)
     runs = [short_run(points, scale, kind, options) for kind in kinds]
     best, second, *_ = sorted(runs, key=lambda run: -run.log_evidence)
     gain = f"{best.log_evidence - second.log_evidence:,.0f} nats in short chains"
@@ -213,7 +212,7 @@ def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options:
     settings = Settings(
         options.partition_prior, prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
-        n_chains=1 if defaults.is_costly(kind, scale.dim) else 2,
+        n_chains=1 if prior.is_costly(scale.dim) else 2,
         other_starts=(kmeans_bins(points, n_cells, seed=0),),
     )  # fmt: skip
     result = short_chains(points, settings)

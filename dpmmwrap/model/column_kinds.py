@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.mixed.columns import as_words_or_numbers, is_numeric
+from dpmmwrap.families.tables import as_words_or_numbers, is_numeric
 from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows, some_rows, strange_columns
 from dpmmwrap.files.selection import listed
 

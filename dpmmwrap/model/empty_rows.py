@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.sampler.draws import Draws, labels_array
 
@@ -17,7 +17,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 def with_values(points: Any) -> BoolArray:
     """Which rows have a value in some column. Counts always do."""
-    if isinstance(points, MixedPoints):
+    if isinstance(points, TablePoints):
         return np.asarray(with_values(points.numeric) | (points.codes >= 0).any(axis=1))
     found = np.ones(points.shape[0], bool)
     if getattr(points, "dtype", np.dtype(int)).kind != "f" or not isinstance(points, np.ndarray):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.mixed.columns import is_numeric, table_of
+from dpmmwrap.families.tables import is_numeric, table_of
 
 
 def is_table(X: Any) -> bool:

@@ -9,16 +9,16 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
-from dpmmwrap.families.base import Points
-from dpmmwrap.families.diagonal.prior import has_missing
-from dpmmwrap.families.mixed.columns import Columns, table_of
+from dpmmwrap.families import family_named
+from dpmmwrap.families.base import Family, Points
+from dpmmwrap.families.tables import Columns, place_of, table_of
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.empty_rows import Present, truth_labels, with_values
 from dpmmwrap.model.frames import by_name, is_table, word_columns
 from dpmmwrap.model.redundant import Extremes, Restored, find_redundant, sentence, without
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import sample_rows
+from dpmmwrap.numerics.cells import has_missing, sample_rows
 
 CHUNK = 1 << 16
 NO_GAPS = (
@@ -52,23 +52,27 @@ class Read(NamedTuple):
 
 def read_points(estimator: Any, X: Any) -> Read:
     """The data of a fit that are here, checked and stored as their family wants them."""
-    if estimator.family == "mixed":
-        return read_mixed(estimator, X, estimator.categorical, estimator.prior)
-    if estimator.family == "multinomial":
+    family = family_named(estimator.family)
+    if family.mixes:
+        return read_table(estimator, X, estimator.categorical, estimator.prior)
+    if family.input == "counts":
         counts = read_counts(estimator, X, reset=True)
-        return Read(counts, np.zeros(1), notes=fraction_notes(counts))
+        place = exposure_place(estimator)
+        # An exposure need not be whole.
+        whole = counts if place is None else np.delete(counts, place, axis=1)
+        return Read(counts, np.zeros(1), notes=fraction_notes(whole))
     return read_numeric(estimator, X, estimator.covariance_type, estimator.prior)
 
 
 def new_rows(estimator: Any, X: Any) -> Any:
     """New rows as the fitted mixture takes them."""
     mixture = estimator.mixture_
-    if mixture.family == "mixed":
-        return mixed_rows(estimator, X)
-    if mixture.family == "multinomial":
+    if mixture.posterior.input == "table":
+        return table_rows(estimator, X)
+    if mixture.posterior.input == "counts":
         return read_counts(estimator, X, reset=False)
     rows = validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
-    if mixture.family == "full":
+    if mixture.posterior.needs_all_values:
         # A row without any value has no cluster; one with some cannot be told.
         inside = mixture._useful(rows)
         if np.isnan(inside[with_values(inside)]).any():
@@ -80,7 +84,7 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
     """Rows of numbers. NaN is a missing value where covariances are diagonal."""
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
-    full = needs_all_values(covariance_type, prior)
+    full = needs_all_values(family_named(estimator.family), covariance_type, prior)
     try:
         X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
     except (TypeError, ValueError) as error:
@@ -122,9 +126,10 @@ def called(estimator: Any) -> Any:
     return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
-def needs_all_values(covariance_type: str, prior: Any) -> bool:
-    """Whether full covariances were asked for, which cannot do with missing values."""
-    return covariance_type == "full" or getattr(prior, "family", "") == "full" or prior == "reference"
+def needs_all_values(family: Family, covariance_type: str, prior: Any) -> bool:
+    """Whether a prior was asked for that allows no missing values."""
+    kind = getattr(prior, "family", covariance_type)
+    return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).needs_all_values))
 
 
 class Useful(NamedTuple):
@@ -197,12 +202,27 @@ def to_float32(X: FloatArray, offset: Float64Array) -> Float32Array:
 def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
     """Rows of counts, dense or CSR, in single precision."""
     options: dict[str, Any] = {"ensure_min_samples": 2} if reset else {}
-    X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset, **options)
-    check_non_negative(X, "DPMM (family multinomial)")
+    accepted = "csr" if family_named(estimator.family).sparse else False
+    X = validate_data(estimator, X, accept_sparse=accepted, dtype=[np.float32, np.float64], reset=reset, **options)
+    check_non_negative(X, f"DPMM (family {estimator.family})")
+    place = exposure_place(estimator)
+    if place is not None and not (X[:, place] > 0).all():
+        raise ValueError("the exposure should be above 0 in every row")
     if issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X.astype(np.float32, copy=False)
+
+
+def exposure_place(estimator: Any) -> int | None:
+    """Which column has the exposures of counts; None if none has."""
+    exposure = getattr(estimator, "exposure", None)
+    if exposure is None:
+        return None
+    names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
+    if len(names) < 2:
+        raise ValueError("beside the exposure there should be a column of counts")
+    return place_of(exposure, [str(name) for name in names], "exposure")
 
 
 def fraction_notes(counts: Any) -> tuple[str, ...]:
@@ -212,7 +232,7 @@ def fraction_notes(counts: Any) -> tuple[str, ...]:
     return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
 
 
-def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
+def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
     said: tuple[str, ...] = ()
@@ -236,7 +256,7 @@ def read_mixed(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> R
     )
 
 
-def mixed_rows(estimator: Any, X: Any) -> Any:
+def table_rows(estimator: Any, X: Any) -> Any:
     """New rows of a table as the fitted mixture takes them."""
     table, named = checked_table(estimator, X, reset=False)
     return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])

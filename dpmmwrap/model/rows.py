@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.model.frames import by_name
 
 
@@ -28,9 +28,9 @@ class Telling(NamedTuple):
 def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Telling:
     """What maps are drawn of: a constant column or a copy would only take a direction from them."""
     restored = mixture.restored
-    if isinstance(points, MixedPoints):
+    if isinstance(points, TablePoints):
         numeric = points.numeric if restored is None else points.numeric[:, restored.kept]
-        return Telling(MixedPoints(numeric, points.codes), ())
+        return Telling(TablePoints(numeric, points.codes), ())
     called = names_for(names, points.shape[1])
     if restored is None:
         return Telling(points, called)

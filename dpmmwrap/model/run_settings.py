@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.backends import Auto
 from dpmmwrap.backends.choosing import Needs
-from dpmmwrap.families.gaussian.defaults import is_costly
+from dpmmwrap.families import family_named, family_of
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.data_prior import is_default, learned_names
 from dpmmwrap.model.inputs import Read
@@ -23,7 +23,6 @@ from dpmmwrap.starts import Initializer, NetworkUnavailable, check_torch, make_i
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
-ROWS_PER_FEATURE = 100
 JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
 """By its own ratio the reference package is left to itself: it learns neither its concentration nor when to stop, and
 these are its defaults."""
@@ -32,7 +31,7 @@ these are its defaults."""
 def needs_of(model: DPMM, read: Read) -> Needs:
     """What is asked of a backend."""
     return Needs(
-        family=family_of_backend(model, read.n_missing > 0),
+        **likelihood(model, read.n_missing > 0),
         sparse=issparse(read.points),
         sampling=model.n_draws > 0 or model.n_chains not in ("auto", 1),
         to_learn=what_to_learn(model, read),
@@ -43,7 +42,7 @@ def needs_of(model: DPMM, read: Read) -> Needs:
 
 def what_to_learn(model: DPMM, read: Read) -> str | None:
     """What the settings leave to be found out by the built-in sampler alone."""
-    if model.family == "gaussian" and is_default(model.prior):
+    if family_named(model.family).reference and is_default(model.prior):
         if model.covariance_type == "auto":
             return "the covariance type is to be chosen"
         if learned_names(model.prior):
@@ -53,26 +52,21 @@ def what_to_learn(model: DPMM, read: Read) -> str | None:
     return None
 
 
-def family_of_backend(model: DPMM, missing: bool) -> str:
-    """The family, or the diagonal kind of Gaussian that data or user want."""
-    given = getattr(model.prior, "family", None)
-    if model.family != "gaussian" or given == "full":
-        return model.family
-    diagonal = given or ("diag" if model.covariance_type == "auto" and missing else model.covariance_type)
-    return model.family if diagonal in ("auto", "full") else diagonal
+def likelihood(model: DPMM, missing: bool) -> dict[str, Any]:
+    """The family, or the kind of it that data or user want, and whether Julia knows it."""
+    family, kind = family_named(model.family), getattr(model.prior, "family", model.covariance_type)
+    if kind not in family.kinds:
+        whole = (one for one in family.kinds if not (missing and family.prior_class(one).needs_all_values))
+        kind = next(whole)
+    known = kind in family.julia
+    return {"family": family.name if known or len(family.kinds) == 1 else kind, "julia": known}
 
 
 def loops_of(model: DPMM, read: Read) -> tuple[str, ...]:
     """The kinds of compiled loops that a fit needs, at most."""
-    if model.family == "multinomial":
-        sparse = issparse(read.points) or getattr(read.points, "is_sparse", False)
-        return ("sparse" if sparse else "counts",)
-    if model.family != "gaussian":
-        return ("mixed",)
-    if read.n_missing:
-        return ("gaps",)
     kind = getattr(model.prior, "family", model.covariance_type)
-    return ("full", "diag") if kind == "auto" and read.points.shape[1] > 1 else ("full" if kind == "auto" else kind,)
+    found: tuple[str, ...] = family_named(model.family).examples().kinds_for(kind, read.points, read.n_missing > 0)
+    return found
 
 
 def is_plain_reference(backend: Auto) -> bool:
@@ -116,7 +110,7 @@ def run_settings(
 
 def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer, list[str]]:
     """How subclusters begin, and what is to be said of it."""
-    gaussian = prior.family in ("full", "diag", "spherical")
+    gaussian = family_of(prior.family).network
     start, notes = model.init, list[str]()
     if isinstance(start, str) and start == "auto":
         # With the whole Hastings ratio 2-means does as well; without it, it does not split crowds.
@@ -137,7 +131,7 @@ def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer,
 def n_chains_of(model: DPMM, choice: Choice, backend: Auto) -> int:
     rows, columns = choice.read.points.shape
     # Half a matrix for each point, in products that are quicker than what else there is to do for a number.
-    size = columns**2 // 4 if is_costly(choice.prior.family, columns) else columns
+    size = columns**2 // 4 if choice.prior.is_costly(columns) else columns
     return 1 if backend.name == "julia" else chain_count(model.n_chains, model.n_draws, rows, size)
 
 
@@ -164,7 +158,7 @@ def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str
 def small_cells(choice: Choice, seed: int) -> Any:
     """A label per point: as many small cells as there are points for."""
     X, prior = choice.read.points, choice.prior
-    return many_clusters(X, seed, prior.embedder(X), X.shape[1] if prior.family == "full" else 1)
+    return many_clusters(X, seed, prior.embedder(X), prior.rows_per_cluster(X.shape[1]))
 
 
 def first_clusters(model: DPMM, choice: Choice, seed: int, ratio: str) -> Any:
@@ -172,18 +166,12 @@ def first_clusters(model: DPMM, choice: Choice, seed: int, ratio: str) -> Any:
     if isinstance(first, str):
         if first not in ("auto", "many"):
             raise ValueError(f"init_clusters should be auto, many, a number or an array of labels, not {first!r}")
-        splits_suffice = ratio in FULL_RATIOS and not is_text(X, choice.prior)
+        splits_suffice = ratio in FULL_RATIOS and not choice.prior.is_wide(X)
         return 1 if first == "auto" and splits_suffice else small_cells(choice, seed)
     if isinstance(first, numbers.Integral):
         check_value("init_clusters", first, [at_least(1)])
         return min(int(first), int(X.shape[0]))
     return choice.read.labels(first, "init_clusters")
-
-
-def is_text(X: Any, prior: Any) -> bool:
-    """Whether counts have few rows for each feature, as words have documents: then halves of all rows say little about
-    many topics, and a chain begins with cells of similar rows."""
-    return bool(prior.family == "multinomial" and X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
 
 
 def outlier_prior_of(model: DPMM, choice: Choice) -> Any:

@@ -25,6 +25,7 @@ FAR_OUT = 8.0
 """Values further from a column's median than so many robust deviations count as if they were there: a typing error or a
 heavy tail does not decide how wide a column is."""
 CHUNK = 1 << 13
+ROWS_AT_A_TIME = 1 << 14
 
 Embedder = Callable[[Any], Any]
 """From rows of the data to coordinates (dense, or sparse) in which distances mean something."""
@@ -156,3 +157,11 @@ def nearest(X: Any, centres: Float32Array, embed: Embedder) -> IntArray:
         else:
             nearest_centres(np.ascontiguousarray(points, np.float32), across, half_squares, labels[some])
     return labels
+
+
+def has_missing(X: Any) -> bool:
+    """Whether any value is missing; NaN stands for it. Points that are elsewhere know it of themselves."""
+    known = getattr(X, "missing", None)
+    if known is not None:
+        return bool(known)
+    return any(bool(np.isnan(X[begin : begin + ROWS_AT_A_TIME]).any()) for begin in range(0, len(X), ROWS_AT_A_TIME))

@@ -19,25 +19,17 @@ from pathlib import Path
 SENTENCE = "dpmmwrap: compiling, once on this machine"
 MORE = "dpmmwrap: compiling what else this fit needs"
 """Where something has been compiled before, for other kinds of data."""
-FAMILIES = {
-    "gaussian": ("full", "diag", "gaps", "spherical"),
-    "multinomial": ("counts", "sparse"),
-    "mixed": ("mixed",),
-}
-"""The kinds of loops (`tiny_runs.KINDS`) of each family."""
-KINDS = tuple(kind for kinds in FAMILIES.values() for kind in kinds)
-PARTS = ("search", "sweep", "exact")
-"""A search comes upon the sweep late, when another process has compiled it."""
 SERIAL = "DPMMWRAP_COMPILE_ALONE"
 """Set in child processes, and by who wants none."""
 
 
 def task_names(kinds: Iterable[str], draws: bool = False) -> list[str]:
     """What fits of these kinds need, in the order in which it is to be done."""
-    parts = [*PARTS, "draws"] if draws else PARTS
+    from dpmmwrap.sampler.tiny_runs import KINDS
+
+    more = ("draws",) if draws else ()
     # A family of somebody's own is compiled when it is used.
-    known = [kind for kind in kinds if kind in KINDS]
-    return [f"{kind} {part}" for kind in known for part in parts if part != "sweep" or kind == "full"]
+    return [f"{kind} {task}" for kind in kinds if kind in KINDS for task in (*KINDS[kind], *more)]
 
 
 def missing(names: Iterable[str]) -> list[str]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior, Statistics, take
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior, Summary
-from dpmmwrap.families.mixed.columns import Columns
+from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, Summary, take
+from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import is_remote

@@ -19,7 +19,6 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 if TYPE_CHECKING:
     from dpmmwrap.mixture import Mixture
 
-GAUSSIAN = ("full", "diag", "spherical")
 MIXTURES = 300
 """The number of mixtures: the coverage of a 90% band is then accurate to about 2%."""
 

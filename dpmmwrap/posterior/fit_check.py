@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import ks_2samp
 
-from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
+from dpmmwrap.families.base import LearnedPrior, Points, Prior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
 LEVEL = 0.05

@@ -23,8 +23,8 @@ def keep(model: DPMM, result: Result, settings: Settings, backend: BackendChoice
     called = None if names is None else tuple(str(name) for name in names)
     mixture = replace(answer.mixture.shifted(-read.offset), feature_names=called, restored=read.restored)
     model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
-    if mixture.family in ("full", "diag", "spherical"):
-        model.means_, model.covariances_ = mixture.means, mixture.covariances
+    for name in mixture.posterior.estimates():
+        setattr(model, f"{name}_", mixture.estimate(name))
     model.covariance_type_, model.covariance_reason_ = mixture.family, choice.reason
     model.n_missing_ = read.n_missing
     model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
+from dpmmwrap.families.base import LearnedPrior, Points, Prior
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import PartitionPrior
 

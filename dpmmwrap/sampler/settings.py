@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dpmmwrap.families.base import Points, Prior, Statistics
-from dpmmwrap.families.gaussian.hyperprior import LearnedPrior
+from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.draws import Draws

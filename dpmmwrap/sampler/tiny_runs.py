@@ -12,18 +12,11 @@ from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from dpmmwrap.families.categorical.prior import CategoricalDirichlet
-from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.families.diagonal.spherical import SphericalNIG
-from dpmmwrap.families.full import kernels as whitened_loops
-from dpmmwrap.families.full import pairs
-from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
-from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
-from dpmmwrap.families.multinomial.prior import Dirichlet
-from dpmmwrap.numerics.labels import LabelOrder, contingency
+from dpmmwrap.families import FAMILIES, compiled_tasks, family_named
+from dpmmwrap.families.collapsed import bundles_of
+from dpmmwrap.families.example_points import DIM, GROUPS, ROWS, numbers
+from dpmmwrap.numerics.labels import contingency
 from dpmmwrap.numerics.row_loops import nearest_centres, project
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
@@ -36,57 +29,19 @@ from dpmmwrap.sampler.partition import Partition, partition_of
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
-ROWS, DIM, GROUPS = 60, 2, 3
 ITERATIONS = 45
 """Two looks at stalled subclusters, and the last greedy steps."""
 KEY = np.uint64(7)
 
 
-def numbers() -> Any:
-    rng = np.random.default_rng(0)
-    return (rng.normal(size=(ROWS, DIM)) + 9.0 * (np.arange(ROWS) % GROUPS)[:, None]).astype(np.float32)
-
-
-def numbers_with_gaps() -> Any:
-    X = numbers()
-    X[::7, 0] = np.nan
-    return X
-
-
-def counts() -> Any:
-    return np.random.default_rng(0).poisson(1.0 + 9.0 * np.eye(GROUPS)[np.arange(ROWS) % GROUPS]).astype(np.float32)
-
-
-def codes() -> Any:
-    return np.stack([np.arange(ROWS) % GROUPS, GROUPS + np.arange(ROWS) % 2], axis=1).astype(np.int32)
-
-
-def nig() -> NIG:
-    return NIG(np.zeros(DIM), 0.1, np.ones(DIM), 4.0)
-
-
-def niw() -> NIW:
-    return NIW(np.zeros(DIM), 0.1, np.eye(DIM), 4.0)
-
-
-def table_prior() -> Mixed:
-    return Mixed(nig(), CategoricalDirichlet.from_levels(np.array([GROUPS, 2])))
-
-
-KINDS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
-    "full": (numbers, niw),
-    "diag": (numbers, nig),
-    "gaps": (numbers_with_gaps, nig),
-    "spherical": (numbers, lambda: SphericalNIG(np.zeros(DIM), 0.1, np.ones(1), 4.0)),
-    "counts": (counts, lambda: Dirichlet(np.full(GROUPS, 0.1))),
-    "sparse": (lambda: csr_array(counts()), lambda: Dirichlet(np.full(GROUPS, 0.1))),
-    "mixed": (lambda: MixedPoints(numbers(), codes()), table_prior),
-}
+KINDS = compiled_tasks()
+"""All kinds of compiled loops, each with its tasks."""
+EXAMPLES = {kind: make for name in FAMILIES for kind, make in family_named(name).examples().EXAMPLES.items()}
 """Data and a prior of each kind of loops."""
 
 
 def chain_of(kind: str, first: int = 6, **options: Any) -> Chain:
-    points, prior = (make() for make in KINDS[kind])
+    points, prior = EXAMPLES[kind]()
     settings = Settings(
         DirichletProcess(), prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0,
         init_clusters=first, restart_after=1, **options,
@@ -99,7 +54,7 @@ def search(kind: str) -> None:
     """What a search needs beside the exact moves."""
     chain = chain_of(kind, exact_moves=False)
     chain.run()
-    if kind == "mixed":
+    if several_parts(chain):
         # A part's rows of a table of one cluster lie close together, of others not.
         chain_of(kind, first=1, exact_moves=False).run()
     label_rows()
@@ -110,29 +65,16 @@ def search(kind: str) -> None:
         data.add_reverse_proposal_log_prob(state, tables, np.array([0]), np.array([1]), np.array([1e9]))
 
 
+def several_parts(chain: Chain) -> bool:
+    """Whether the points have several kinds of columns."""
+    return len(bundles_of(chain.context.data.empty_clusters(chain.context.model, 1))) > 1
+
+
 def label_rows() -> None:
     """The loops of bins and of 2-means."""
     points = numbers()
     project(points, np.ones(DIM))
     nearest_centres(points, np.ones((DIM, 3), np.float32), np.zeros(3, np.float32), np.zeros(ROWS, np.int32))
-
-
-def sweep() -> None:
-    """The longest of all loops, on its own: over no points."""
-    X, dim = numbers(), DIM
-    X.setflags(write=False)
-    f4, f8, i8 = partial(np.zeros, dtype=np.float32), np.zeros, partial(np.zeros, dtype=np.int64)
-    tables = Tables(
-        ClusterTables(f4((1, dim, dim)), f4(1)),
-        Neighbours(f4((1, dim)), f4((1, dim)), i8((1, 1)), f4((1, 1))),
-        SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
-    )
-    by_label = LabelOrder(np.zeros(0, np.int32), i8((0, 2)))
-    sums = Sums(i8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))
-    whitened_loops.sweep(
-        X, np.zeros(0, np.int32), np.zeros(0, np.uint8), i8(1), i8(1), by_label, tables, KEY, False, sums
-    )
-    pairs.reverse_proposal_log_prob(X, i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
 
 
 def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, Tools]:
@@ -182,19 +124,19 @@ def draws(kind: str) -> None:
         sampling.look(partition, context)
     # A point that may not leave its cluster is put back: seldom.
     context.data.add_to_statistics(context.data.statistics_of(context.model, partition), 0, 0, 1)
-    if kind == "mixed":
+    if len(bundles_of(partition.clusters)) > 1:
         context, partition, _ = partition_for(kind, groups=1)
         restricted_sweep.step(KEY, partition, context)
 
 
 def tasks() -> Iterator[tuple[str, Callable[[], None]]]:
     """All of them by name, the longest first."""
-    yield "full search", partial(search, "full")
-    yield "full sweep", sweep
-    yield "full exact", partial(exact_moves, "full")
-    for kind in KINDS:
-        if kind != "full":
-            yield f"{kind} search", partial(search, kind)
-            yield f"{kind} exact", partial(exact_moves, kind)
-    for kind in KINDS:
+    runs = {"search": search, "exact": exact_moves}
+    for name in FAMILIES:
+        family = family_named(name)
+        for kind, parts in family.compiled.items():
+            for part in parts:
+                task = f"{kind} {part}"
+                yield task, family.examples().EXTRA.get(task) or partial(runs[part], kind)
+    for kind in EXAMPLES:
         yield f"{kind} draws", partial(draws, kind)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from dpmmwrap.families.full.prior import NIW, union
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import union
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.arrays import Float64Array
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.families.base import take
-from dpmmwrap.families.full.prior import NIW, covariances_of, gaussians_of, statistics_from_sums
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import covariances_of, gaussians_of, statistics_from_sums
 from dpmmwrap.families.full.wishart import Gaussians
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.splitnet.bipartitions import log_hastings

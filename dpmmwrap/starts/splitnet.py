@@ -16,9 +16,8 @@ import torch
 from numpy.random import Generator
 from torch import Tensor
 
-from dpmmwrap.families.diagonal.prior import has_missing
 from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
-from dpmmwrap.numerics.cells import is_remote, sample_rows
+from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
 from dpmmwrap.numerics.rules import Coin, Given, OrElse, Rows, Rule, sides_by
 from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import SplitContext
@@ -98,7 +97,7 @@ class SplitNetStart:
             raise ValueError(f"the weights are for {self.own_network.dim} dimensions, but the data have {dim}")
         if self.with_network and self.own_network is None:
             self.network = shipped_network(self.device)
-        self.missing = self.prior.family != "full" and has_missing(X)
+        self.missing = not self.prior.needs_all_values and has_missing(X)
         process = criterion.partition_prior
         self.settings = SearchSettings(
             network=self.network,
@@ -107,7 +106,7 @@ class SplitNetStart:
             log_new=float(process.log_new(max(int(X.shape[0]), 1), 2)[1]),
             size_shift=process.shift,
             full_ratio=criterion.full_ratio,
-            full_covariance=criterion.prior.family == "full",
+            full_covariance=criterion.prior.needs_all_values,
         )
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:

@@ -11,7 +11,7 @@ import pytest
 
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.backends import native
-from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.families.learned.defaults import DataScale
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.posterior.answer import log_posterior_of
 from dpmmwrap.sampler.settings import Result, Settings

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dpmmwrap.describe import profiles
 from dpmmwrap.describe.profiles import profiles_of
-from dpmmwrap.families.mixed.columns import Columns
+from dpmmwrap.families.tables import Columns
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from dpmmwrap.evaluation.fits import Clock, FitSettings, log_posterior
 from dpmmwrap.evaluation.movb import in_prior_units, old_names
 from dpmmwrap.evaluation.samplers import make_sampler
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.families.learned.defaults import DataScale
 from dpmmwrap.files import InputError
 
 QUICK = FitSettings(iterations=40, upper_bound=8)

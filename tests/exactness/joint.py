@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian.hyperprior import NARROW, Hyperparameters, Hyperprior
+from dpmmwrap.families.learned.hyperprior import NARROW, Hyperparameters, Hyperprior
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.context import Context

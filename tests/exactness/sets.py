@@ -11,11 +11,13 @@ from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian.defaults import DataScale
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.learned.defaults import DataScale
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.poisson.prior import GammaPoisson
+from dpmmwrap.families.tables import TablePoints
 
-FAMILIES = ("full", "diag", "diag, missing values", "spherical", "counts", "sparse counts", "mixed")
+FAMILIES = ("full", "diag", "diag, missing values", "spherical", "counts", "sparse counts", "events", "mixed")
 
 
 class Few(NamedTuple):
@@ -35,6 +37,7 @@ def families() -> dict[str, Few]:
     codes = np.array([[0, 2], [0, 2], [1, 3], [0, -1], [1, 3], [1, 2], [1, 3]], np.int32)
     diag = NIG(np.zeros(2), 1.0, np.full(2, 3.0), 3.0)
     levels = CategoricalDirichlet(np.array([2, 2]), np.full(4, 1.0))
+    exposed = np.column_stack([counts[:, :2], np.linspace(0.5, 2.0, 7), counts[:, 2]]).astype(np.float32)
     return {
         "full": Few(X, NIW(np.zeros(2), 1.0, 5 * np.eye(2), 5.0)),
         "diag": Few(X, diag),
@@ -42,8 +45,9 @@ def families() -> dict[str, Few]:
         "spherical": Few(X, SphericalNIG(np.zeros(2), 1.0, np.full(1, 3.0), 3.0)),
         "counts": Few(counts, Dirichlet(np.full(3, 0.7))),
         "sparse counts": Few(scipy.sparse.csr_matrix(counts), Dirichlet(np.full(3, 0.7))),
+        "events": Few(exposed, GammaPoisson(np.array([0.7, 1.0, 1.5]), np.array([0.5, 1.0, 0.8]), exposure=2)),
         "mixed": Few(
-            MixedPoints(np.ascontiguousarray(gappy[:, :1]), codes),
+            TablePoints(np.ascontiguousarray(gappy[:, :1]), codes),
             Mixed(NIG(np.zeros(1), 1.0, np.full(1, 3.0), 3.0), levels),
         ),
     }

@@ -16,9 +16,10 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.linear.statistics import union, with_unions
-from dpmmwrap.families.mixed.columns import Columns
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.poisson.prior import GammaPoisson, with_exposure_last
+from dpmmwrap.families.tables import Columns, TablePoints
 from dpmmwrap.mixture import Mixture, load
 
 ROWS, CLUSTERS = 24, 3
@@ -51,12 +52,18 @@ def case(name: str) -> Case:
         "spherical with gaps": Case(ball, gappy),
         "counts": Case(dirichlet, counts),
         "sparse counts": Case(dirichlet, sparse.csr_matrix(counts)),
-        "mixed": Case(mixed, MixedPoints(numbers, codes)),
-        "mixed with gaps": Case(mixed, MixedPoints(gappy, gappy_codes)),
+        "events": Case(GammaPoisson(np.array([0.5, 1.0, 2.0, 0.1]), np.array([0.1, 1.0, 0.5, 2.0])), counts),
+        "events, exposed": Case(
+            GammaPoisson(np.array([0.5, 1.0, 2.0]), np.array([0.1, 1.0, 0.5]), 1),
+            np.insert(counts[:, :3], 1, rng.uniform(0.3, 4, ROWS), axis=1),
+        ),
+        "mixed": Case(mixed, TablePoints(numbers, codes)),
+        "mixed with gaps": Case(mixed, TablePoints(gappy, gappy_codes)),
     }[name]
 
 
-LINEAR = ["diag", "diag with gaps", "spherical", "spherical with gaps", "counts", "sparse counts", "mixed",
+LINEAR = ["diag", "diag with gaps", "spherical", "spherical with gaps", "counts", "sparse counts", "events",
+          "events, exposed", "mixed",
           "mixed with gaps"]  # fmt: skip
 
 
@@ -70,8 +77,11 @@ def linear(request: pytest.FixtureRequest) -> Case:
     return case(request.param)
 
 
-def coefficient(X: Any, row: int) -> float:
+def coefficient(prior: Any, X: Any, row: int) -> float:
     """Of a row of counts: what its predictive counts and the marginal likelihood does not."""
+    if isinstance(prior, GammaPoisson):
+        *events, exposure = with_exposure_last(X, prior.exposure)[row]
+        return float(np.sum(events) * np.log(exposure) - gammaln(np.array(events) + 1).sum())
     if not sparse.issparse(X) and not (isinstance(X, np.ndarray) and X.shape[1] == 4):
         return 0.0
     values = np.asarray(X.todense() if sparse.issparse(X) else X)[row]
@@ -80,10 +90,10 @@ def coefficient(X: Any, row: int) -> float:
 
 def test_the_marginal_likelihood_is_the_product_of_predictives(every: Case) -> None:
     prior, X = every
-    total = prior.log_predictive(X[:1])[0, 0] - coefficient(X, 0)
+    total = prior.log_predictive(X[:1])[0, 0] - coefficient(prior, X, 0)
     for row in range(1, 10):
         posterior = prior.posterior(prior.statistics(X[:row]))
-        total += posterior.log_predictive(X[row : row + 1])[0, 0] - coefficient(X, row)
+        total += posterior.log_predictive(X[row : row + 1])[0, 0] - coefficient(prior, X, row)
     assert prior.log_marginal_likelihood(prior.statistics(X[:10]))[0] == pytest.approx(total)
 
 
@@ -156,10 +166,10 @@ def test_replaced_rows_are_the_other_batchs(every: Case) -> None:
 def test_a_shift_of_prior_and_data_changes_nothing(every: Case) -> None:
     prior, X = every
     offset = np.array([10.0, -3.0, 0.5])
-    if isinstance(X, MixedPoints):
-        moved: Any = MixedPoints(X.numeric - offset, X.codes)
+    if isinstance(X, TablePoints):
+        moved: Any = TablePoints(X.numeric - offset, X.codes)
     else:
-        moved = X if prior.family == "multinomial" else X - offset
+        moved = X if prior.input == "counts" else X - offset
     other = prior.shifted(offset)
     got = other.log_marginal_likelihood(other.statistics(moved, LABELS))
     np.testing.assert_allclose(got, prior.log_marginal_likelihood(prior.statistics(X, LABELS)), rtol=1e-9)
@@ -182,8 +192,8 @@ def test_the_outlier_component_is_a_prior_of_the_family(every: Case) -> None:
 
 def test_outliers_of_a_constant_column_are_numbers(every: Case) -> None:
     prior, X = every
-    if isinstance(X, MixedPoints):
-        X = MixedPoints(np.ones_like(X.numeric), X.codes)
+    if isinstance(X, TablePoints):
+        X = TablePoints(np.ones_like(X.numeric), X.codes)
     elif not sparse.issparse(X):
         X = np.ones_like(X)
     assert np.isfinite(prior.outliers(X).log_predictive(X)).all()
@@ -193,7 +203,7 @@ def test_outliers_of_a_constant_column_are_numbers(every: Case) -> None:
 def test_a_mixture_comes_back_from_its_file(every: Case, outlier_weight: float, tmp_path: Path) -> None:
     prior, X = every
     columns = None
-    if isinstance(X, MixedPoints):
+    if isinstance(X, TablePoints):
         names, levels = ("a", "b", "c", "d", "e"), (np.array(["x", "y"]), np.array([4, 5, 9]))
         columns = Columns(names, (3, 4), levels)
     labels = np.where(np.arange(ROWS) < 4, -1, LABELS) if outlier_weight else LABELS

@@ -17,13 +17,15 @@ from dpmmwrap.families.collapsed import add_cluster, add_point, add_rows, copy_c
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.poisson.prior import GammaPoisson, with_exposure_last
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
 
 ROWS = 40
-KINDS = ("full", "diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed")
+KINDS = ("full", "diag", "diag with gaps", "spherical", "counts", "sparse counts", "events", "mixed")
 FAR = ("full", "diag", "diag with gaps", "spherical", "mixed")
 every_case = pytest.mark.parametrize(
     ("kind", "origin"), [(kind, 0.0) for kind in KINDS] + [(kind, 3000.0) for kind in FAR]
@@ -65,7 +67,7 @@ class Case(NamedTuple):
         expected = self.prior.log_marginal_likelihood(statistics)[0]
         assert collapsed.log_marginals(self.clusters, k, k + 1)[0] == pytest.approx(expected, rel=1e-8, abs=2e-5)
         found = predictives(self.clusters, k, self.data.points.loop_points, np.arange(ROWS))
-        expected = self.prior.posterior(statistics).log_predictive(self.X)[0] - coefficients(self.X)
+        expected = self.prior.posterior(statistics).log_predictive(self.X)[0] - coefficients(self.prior, self.X)
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=2e-5)
 
     def change(self, k: int, rows: Any, how: int, sides: Any = ()) -> None:
@@ -73,9 +75,12 @@ class Case(NamedTuple):
         change(self.clusters, k, self.data.points.loop_points, np.asarray(rows, np.int64), sides, how)
 
 
-def coefficients(X: Any) -> Any:
-    """Of counts: the multinomial coefficients, which no clustering changes and the loops leave out."""
-    if isinstance(X, MixedPoints) or (not scipy.sparse.issparse(X) and not (np.round(X) == X).all()):
+def coefficients(prior: Any, X: Any) -> Any:
+    """Of counts: the multinomial coefficients and the like, which no clustering changes and the loops leave out."""
+    if isinstance(prior, GammaPoisson):
+        rows = with_exposure_last(X, prior.exposure).astype(float)
+        return (rows[:, :-1] * np.log(rows[:, -1:]) - gammaln(rows[:, :-1] + 1.0)).sum(axis=1)
+    if isinstance(X, TablePoints) or (not scipy.sparse.issparse(X) and not (np.round(X) == X).all()):
         return 0.0
     dense = X.toarray() if scipy.sparse.issparse(X) else X
     return gammaln(dense.sum(axis=1) + 1.0) - gammaln(dense + 1.0).sum(axis=1)
@@ -88,6 +93,7 @@ def case(kind: str, origin: float) -> Case:
     counts = rng.poisson([2.0, 0.3, 1.0, 0.0, 5.0], (ROWS, 5)).astype(np.float32)
     # A row of nothing, and large counts.
     counts[7], counts[8] = 0.0, [300, 0, 20, 0, 1]
+    events = np.insert(counts[:, :4], 2, np.linspace(0.3, 4.0, ROWS), axis=1).astype(np.float32)
     codes = np.stack([rng.integers(0, 3, ROWS), rng.integers(3, 5, ROWS)], axis=1).astype(np.int32)
     codes[rng.random(codes.shape) < 0.1] = -1
     middle = np.array([0.5, 0.0, -0.5]) + origin
@@ -102,7 +108,8 @@ def case(kind: str, origin: float) -> Case:
         "spherical": (gappy, SphericalNIG(middle, 0.3, np.full(1, 3.0), 4.0)),
         "counts": (counts, dirichlet),
         "sparse counts": (scipy.sparse.csr_matrix(counts), dirichlet),
-        "mixed": (MixedPoints(gappy, codes), Mixed(nig, levels)),
+        "events": (events, GammaPoisson(np.array([0.5, 0.1, 1.0, 0.3]), np.array([0.2, 1.0, 0.5, 2.0]), 2)),
+        "mixed": (TablePoints(gappy, codes), Mixed(nig, levels)),
     }[kind]
     data: Data = Data(prior.points(X, 1))
     return Case(X, prior, data, data.empty_clusters(Model(prior), 3))
@@ -156,7 +163,7 @@ def test_an_empty_cluster_is_the_prior(kind: str, origin: float) -> None:
     some = case(kind, origin)
     found = predictives(some.clusters, 0, some.data.points.loop_points, np.arange(ROWS))
     nothing = some.prior.posterior(some.prior.statistics(some.X[:0], np.zeros(0, np.int32), 1))
-    expected = nothing.log_predictive(some.X)[0] - coefficients(some.X)
+    expected = nothing.log_predictive(some.X)[0] - coefficients(some.prior, some.X)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=2e-5)
     assert collapsed.log_marginals(some.clusters, 0, 1)[0] == pytest.approx(0.0, abs=1e-9)
 

@@ -16,8 +16,9 @@ from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import STEPS, Dirichlet
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior.averaging import AveragedMixture
 
@@ -195,7 +196,7 @@ def test_a_table_of_numbers_and_levels() -> None:
     rng, (numbers, labels) = np.random.default_rng(0), some_data(3)
     numbers[rng.random(numbers.shape) < 0.1] = np.nan
     codes = np.stack([rng.integers(-1, 4, len(labels)), labels % 3 + 4], axis=1)
-    X = MixedPoints(numbers, codes)
+    X = TablePoints(numbers, codes)
     prior = Mixed(prior_of("diag", 3), CategoricalDirichlet.from_levels(np.array([4, 3])))
     posterior = prior.posterior(prior.statistics(X, labels, 12))
     concentration, expected = posterior.categorical.concentration, diagonal(posterior.numeric, numbers)

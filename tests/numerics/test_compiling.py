@@ -84,10 +84,11 @@ def test_children_compile_nothing_side_by_side(cold: list[list[str]], monkeypatc
 
 
 def test_every_task_has_a_name() -> None:
-    from dpmmwrap.sampler.tiny_runs import KINDS, tasks
+    from dpmmwrap.families import compiled_tasks
+    from dpmmwrap.sampler.tiny_runs import EXAMPLES, tasks
 
-    assert set(KINDS) == set(compiling.KINDS)
-    assert {name for name, _ in tasks()} == set(compiling.task_names(compiling.KINDS, draws=True))
+    assert set(EXAMPLES) == set(compiled_tasks())
+    assert {name for name, _ in tasks()} == set(compiling.task_names(EXAMPLES, draws=True))
 
 
 def test_a_process_takes_what_nobody_has_taken(tmp_path: Path) -> None:

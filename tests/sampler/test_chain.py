@@ -25,9 +25,11 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full import wishart
 from dpmmwrap.families.full.pairs import kernel_tables
-from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import covariances_of, statistics_of
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.files import InputError
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.hastings import split_ratios
@@ -223,7 +225,7 @@ def a_few_points(family: str) -> tuple[Any, Any]:
         "spherical": (SphericalNIG(np.ones(2), 0.3, np.full(1, 5.0), 3.0), numbers),
         "counts": (Dirichlet(np.ones(3)), counts.astype(np.float32)),
         "sparse counts": (Dirichlet(np.ones(3)), csr_matrix(counts.astype(np.float32))),
-        "mixed": (mixed, MixedPoints(gappy, codes)),
+        "mixed": (mixed, TablePoints(gappy, codes)),
     }[family]
 
 

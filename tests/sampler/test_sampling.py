@@ -19,9 +19,10 @@ from dpmmwrap.datasets import generate
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian.defaults import DataScale
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.learned.defaults import DataScale
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.files import InputError
 from dpmmwrap.partitions import DirichletProcess, PitmanYor
 from dpmmwrap.sampler import draws as draws_module
@@ -55,7 +56,7 @@ def points_of(family: str) -> tuple[Any, Any]:
     return {
         "full": (numbers, NIW.from_data(numbers)),
         "sparse counts": (scipy.sparse.csr_matrix(counts), Dirichlet(np.full(3, 0.5))),
-        "mixed": (MixedPoints(numbers, codes), Mixed(nig, CategoricalDirichlet.from_levels(np.array([2, 2])))),
+        "mixed": (TablePoints(numbers, codes), Mixed(nig, CategoricalDirichlet.from_levels(np.array([2, 2])))),
     }[family]
 
 

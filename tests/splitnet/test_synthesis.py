@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import multivariate_normal, multivariate_t, norm, t
 
 from dpmmwrap.families.base import take
-from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import covariances_of, statistics_of
 from dpmmwrap.splitnet.batches import TARGETS, Stage, set_size, training_batch, validation_sets
 from dpmmwrap.splitnet.bipartitions import best_bipartitions, log_hastings
 from dpmmwrap.splitnet.synthesis import (

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.families.gaussian.defaults import DataScale
+from dpmmwrap.families.learned.defaults import DataScale
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.checkpoint import start_identity
 from dpmmwrap.splitnet.context import SplitContext

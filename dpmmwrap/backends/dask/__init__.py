@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.families import FAMILIES, family_named
 from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
@@ -34,8 +35,9 @@ def is_lazy(X: Any) -> bool:
 
 def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
     """Refuse what needs all points, or all labels, in one place."""
-    if family == "mixed":
-        raise ValueError("the family mixed needs one machine: on Dask family should be gaussian or multinomial")
+    if not family_named(family).dask:
+        others = [name for name in FAMILIES if family_named(name).dask]
+        raise ValueError(f"the family {family} needs one machine: on Dask family should be {' or '.join(others)}")
     if n_draws and keep_labels:
         raise ValueError("on Dask the labels of draws are not kept: keep_labels should be False")
 

@@ -17,11 +17,13 @@ from dpmmwrap.backends.dask.cluster import Cluster, Source
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
+from dpmmwrap.families import family_for, family_named
 from dpmmwrap.model.inputs import (
     NO_GAPS,
     TOO_WIDE,
     Read,
     called,
+    exposure_place,
     gaps_notes,
     needs_all_values,
     offset_of,
@@ -161,14 +163,20 @@ def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[Read]:
         doubt = cluster.check_versions(addresses)
         if doubt is not None:
             warn_caller(doubt)
-        read = read_counts(cluster, blocks, threads) if estimator.family == "multinomial" else None
+        read = read_counts(estimator, cluster, blocks, threads) if counted(estimator) else None
         yield read or read_numbers(estimator, cluster, blocks, threads)
     finally:
         cluster.close()
 
 
-def read_counts(cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
+def counted(estimator: Any) -> bool:
+    return family_named(estimator.family).input == "counts"
+
+
+def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
     """Rows of counts, dense or sparse."""
+    if blocks.sparse and not family_named(estimator.family).sparse:
+        raise ValueError(f"sparse blocks are not for the family {estimator.family}")
     bytes_per_row = 4 * blocks.n_columns
     if blocks.sparse:
         bytes_per_row = max(4, 8 * count_entries(cluster.client, blocks) // blocks.n_rows)
@@ -177,7 +185,12 @@ def read_counts(cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
     if missing or not finite:
         raise ValueError("Input X contains NaN or infinity: counts should be numbers from 0 on")
     if not positive:
-        check_non_negative(np.array([[-1.0]]), "DPMM (family multinomial)")
+        check_non_negative(np.array([[-1.0]]), f"DPMM (family {estimator.family})")
+    place = exposure_place(estimator)
+    if place is not None:
+        found = cluster.ask(0, query=("extremes", ([place],)), of_points=True).values()
+        if min(low[0] for low, _ in found) <= 0:
+            raise ValueError("the exposure should be above 0 in every row")
     points.follow(Recipe())
     return Read(points, np.zeros(1))
 
@@ -211,13 +224,13 @@ def entries_of(block: Any) -> int:
 def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
     """Rows of numbers. NaN is a missing value where covariances are diagonal."""
     if blocks.sparse:
-        raise ValueError("sparse blocks are for counts: use family='multinomial'")
+        raise ValueError(f"sparse blocks are for counts: use family='{family_for(sparse=True).name}'")
     prior = estimator.prior
     points = brought(cluster, blocks, threads, 4 * blocks.n_columns)
     missing, finite, _ = looked(cluster)
     if not finite:
         raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
-    if missing and needs_all_values(estimator.covariance_type, prior):
+    if missing and needs_all_values(family_named(estimator.family), estimator.covariance_type, prior):
         raise ValueError(NO_GAPS)
     sample = points[sample_rows(blocks.n_rows, 0)]
 

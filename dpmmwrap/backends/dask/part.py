@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.gaussian.ties import spread_ties
+from dpmmwrap.families.learned.ties import spread_ties
 from dpmmwrap.model.inputs import to_float32
 from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Stretch

@@ -12,7 +12,7 @@ from dpmmwrap.describe.facts import is_gaussian
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, new_figure, number_ticks
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.families.mixed.columns import place_of
+from dpmmwrap.families.tables import place_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.density import marginal
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.describe.plotting.projections import is_sparse
-from dpmmwrap.families.mixed.prior import MixedPoints
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CLUSTERS, CLASSES = 40, 12
@@ -116,7 +116,7 @@ def gaps_of(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str]
 
 def missing_values(points: Any, names: Sequence[str], columns: Any) -> Any:
     """Each column's name, and the rows in which it has no value."""
-    if isinstance(points, MixedPoints):
+    if isinstance(points, TablePoints):
         for index, column in zip(columns.numeric, points.numeric.T, strict=True):
             yield names[index], np.isnan(column)
         for index, codes in zip(columns.categorical, points.codes.T, strict=True):

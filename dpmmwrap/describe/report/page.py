@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import is_counts
+from dpmmwrap.describe.facts import by_shares
 from dpmmwrap.describe.plotting.clusters import NUMBERED, spread_colours
 from dpmmwrap.describe.plotting.theme import COLOURS, shade
 from dpmmwrap.describe.profiles import Profiles, Trait, in_units, profiles_for
@@ -77,7 +77,7 @@ def render(subject: Subject) -> str:
         n_clusters=subject.n_clusters,
         open_profiles=OPEN,
         looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
-        counts=is_counts(subject.model),
+        counts=by_shares(subject.model),
         categories=subject.model.mixture_.columns is not None,
         listed_below=SURE,
         n_rows=f"{subject.n_rows:,}",

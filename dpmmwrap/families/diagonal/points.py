@@ -8,9 +8,9 @@ import numpy as np
 
 from dpmmwrap.families.diagonal import kernels
 from dpmmwrap.families.diagonal.collapsed import NumericClusters
-from dpmmwrap.families.diagonal.prior import has_missing
 from dpmmwrap.families.linear.parts import Part, read_only
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
+from dpmmwrap.numerics.cells import has_missing
 from dpmmwrap.numerics.digests import rows_digest
 
 

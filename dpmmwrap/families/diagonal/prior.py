@@ -16,7 +16,7 @@ from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.families.screening import bounding_table, in_blocks, powers
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
 inverse_gamma = Loops("dpmmwrap.families.diagonal.inverse_gamma")
@@ -96,6 +96,9 @@ class NIG(LinearPrior):
     scale: Float64Array
     degrees_of_freedom: float | Float64Array
     family: ClassVar[str] = "diag"
+    covariances: ClassVar[str] = "diagonal"
+    called: ClassVar[str] = "a normal-inverse-gamma prior"
+    other: ClassVar[str] = "covariance_type='full'"
     tied: ClassVar[bool] = False
     """Whether all features share one variance."""
     FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
@@ -148,6 +151,13 @@ class NIG(LinearPrior):
         """Posterior and log marginal likelihood of each cluster."""
         batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
         return Computed(self._unchecked(Posteriors(*batch)), log_marginal)
+
+    @staticmethod
+    def n_parameters(dim: int) -> int:
+        return 2 * dim
+
+    def estimates(self) -> dict[str, Float64Array]:
+        return {"means": self.mean, "covariances": self.mean_covariance()}
 
     def make_parts(self, X: FloatArray) -> list[Any]:
         return [loops.NumericPart(X)]
@@ -295,14 +305,6 @@ def moments_of(means: Float64Array, precisions: Float64Array, log_variances: Flo
     pulls = precisions * means
     sums = precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum())
     return Moments(len(means), *sums, float(log_variances.sum()))
-
-
-def has_missing(X: FloatArray) -> bool:
-    """Whether any value is missing; NaN stands for it. Points that are elsewhere know it of themselves."""
-    known = getattr(X, "missing", None)
-    if known is not None:
-        return bool(known)
-    return any(bool(np.isnan(X[begin : begin + CHUNK_ROWS]).any()) for begin in range(0, len(X), CHUNK_ROWS))
 
 
 def numeric_statistics(

@@ -41,10 +41,21 @@ class SphericalNIG(NIG):
     """
 
     family: ClassVar[str] = "spherical"
+    covariances: ClassVar[str] = "spherical"
+    called: ClassVar[str] = "a normal-inverse-gamma prior with one variance"
+    other: ClassVar[str] = "covariance_type='diag'"
     tied: ClassVar[bool] = True
 
     def _scale_shape(self) -> tuple[int, ...]:
         return (1,)
+
+    @staticmethod
+    def fitting(fields: dict[str, Any]) -> dict[str, Any]:
+        return fields | {"scale": np.atleast_1d(fields["scale"])}
+
+    @staticmethod
+    def n_parameters(dim: int) -> int:
+        return dim + 1
 
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:

@@ -16,58 +16,27 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Computed, Moments, put_rows, take
+from dpmmwrap.families.base import Computed, Facts, Moments, put_rows
+from dpmmwrap.families.full.statistics import (
+    Gaussians,
+    Posteriors,
+    PriorFields,
+    Statistics,
+    covariances_of,
+    moments_of,
+    plain_sums,
+    statistics_from_sums,
+    statistics_of,
+)
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
 wishart = Loops("dpmmwrap.families.full.wishart")
 loops = Loops("dpmmwrap.families.full.points")
-LOG_2_PI = math.log(2 * math.pi)
-CHUNK_ROWS = 1 << 16
+MANY_DIMENSIONS = 30
 WHITENED = 1 << 20
 """Values that are whitened at a time."""
-
-
-class Statistics(NamedTuple):
-    """Sufficient statistics of K clusters: counts (K,), means (K, D), scatters about those means (K, D, D)."""
-
-    counts: Any
-    means: Any
-    scatters: Any
-
-
-class PriorFields(NamedTuple):
-    """One normal-inverse-Wishart distribution."""
-
-    mean: Any
-    strength: Any
-    scale: Any
-    freedom: Any
-    log_normaliser: Any
-
-
-class Posteriors(NamedTuple):
-    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
-
-    means: Any
-    strengths: Any
-    scales: Any
-    freedoms: Any
-    factors: Any
-    """Lower Cholesky factors of the scales (D, D, K)."""
-    halves: Any
-    """Half the log determinants of the scales."""
-    log_normalisers: Any
-
-
-class Gaussians(NamedTuple):
-    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
-
-    means: Any
-    precision_factors: Any
-    log_peak_densities: Any
-    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
 
 
 class Whitening(NamedTuple):
@@ -79,70 +48,8 @@ class Whitening(NamedTuple):
     means: Float64Array
 
 
-def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
-    """The statistics of rows grouped by label (negative labels are left out); one cluster without labels."""
-    rows, dim = X.shape
-    if labels is None:
-        labels, n_clusters = np.zeros(rows, dtype=np.int8), 1
-    if n_clusters is None:
-        n_clusters = int(labels.max(initial=-1)) + 1
-    shift = np.asarray(X[:CHUNK_ROWS], dtype=np.float64).mean(axis=0) if rows else np.zeros(dim)
-    return statistics_from_sums(*plain_sums(X, labels, n_clusters, shift), shift)
-
-
-def plain_sums(
-    X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)'."""
-    rows, dim = X.shape
-    counts = np.zeros(n_clusters)
-    sums = np.zeros((n_clusters, dim))
-    squares = np.zeros((n_clusters, dim, dim))
-    for begin in range(0, rows, CHUNK_ROWS):
-        chunk = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64) - shift
-        chunk_labels = labels[begin : begin + CHUNK_ROWS]
-        for k in np.flatnonzero(np.bincount(chunk_labels[chunk_labels >= 0])):
-            members = chunk[chunk_labels == k]
-            counts[k] += len(members)
-            sums[k] += members.sum(axis=0)
-            squares[k] += members.T @ members
-    return counts, sums, squares
-
-
-def statistics_from_sums(
-    counts: Float64Array, sums: Float64Array, squares: Float64Array, shift: FloatArray
-) -> Statistics:
-    """From plain sums of x - shift and of (x - shift)(x - shift)'."""
-    means = sums / np.maximum(counts, 1.0)[:, None]
-    scatters = squares - sums[:, :, None] * means[:, None, :]
-    return Statistics(counts, means + shift, scatters)
-
-
-def union(left: Statistics, right: Statistics) -> Statistics:
-    """The statistics of the unions, pair by pair."""
-    in_turn = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in zip(left, right, strict=True))
-    return take(Statistics(*wishart.with_unions(Statistics(*in_turn))), slice(0, len(left.counts)))
-
-
-def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussians:
-    """Gaussians by mean and lower triangular precision factor."""
-    halves = np.log(np.diagonal(precision_factors, axis1=1, axis2=2)).sum(axis=1)
-    return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
-
-
-def moments_of(means: Float64Array, precisions: Float64Array, log_variance: float) -> Moments:
-    """Sums over Gaussians with these means and precisions."""
-    pulls = np.einsum("kij,kj->ki", precisions, means)
-    return Moments(len(means), precisions.sum(axis=0), pulls.sum(axis=0), float((pulls * means).sum()), log_variance)
-
-
-def covariances_of(gaussians: Gaussians) -> Float64Array:
-    inverse = np.linalg.inv(gaussians.precision_factors)
-    return np.asarray(inverse @ np.swapaxes(inverse, 1, 2))
-
-
 @dataclass(frozen=True)
-class NIW:
+class NIW(Facts):
     """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength).
 
     The prior of clusters with full covariances.
@@ -173,6 +80,10 @@ class NIW:
     scale: Float64Array
     degrees_of_freedom: float | Float64Array
     family: ClassVar[str] = "full"
+    covariances: ClassVar[str] = "full"
+    needs_all_values: ClassVar[bool] = True
+    called: ClassVar[str] = "a normal-inverse-Wishart prior"
+    other: ClassVar[str] = "covariance_type='diag'"
     FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
 
     def __post_init__(self) -> None:
@@ -251,10 +162,26 @@ class NIW:
         NIW
             The prior.
         """
-        from dpmmwrap.families.gaussian.defaults import DataScale, Fixed
+        from dpmmwrap.families.learned.defaults import DataScale, Fixed
 
         prior: NIW = DataScale(X).start("full", Fixed(width=prior_width)).prior
         return prior
+
+    @staticmethod
+    def n_parameters(dim: int) -> int:
+        return dim * (dim + 3) // 2
+
+    @staticmethod
+    def is_costly(dim: int) -> bool:
+        """A point takes the square of its dimensions."""
+        return dim > MANY_DIMENSIONS
+
+    @staticmethod
+    def rows_per_cluster(dim: int) -> int:
+        return dim
+
+    def estimates(self) -> dict[str, Float64Array]:
+        return {"means": self.mean, "covariances": self.mean_covariance()}
 
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.full.prior import LOG_2_PI, Gaussians, Posteriors, PriorFields, Statistics
+from dpmmwrap.families.full.statistics import LOG_2_PI, Gaussians, Posteriors, PriorFields, Statistics
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma

@@ -1,1 +1,1 @@
-"""What Gaussian families share: the default prior, which is learned, and how it begins."""
+"""Gaussian clusters: full, diagonal or spherical covariances, each a folder or file beside this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from dpmmwrap.families.base import Computed, Points
+from dpmmwrap.families.base import Computed, Facts, Points
 from dpmmwrap.families.linear.statistics import LinearStatistics, union, with_unions
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.loops import Loops
@@ -13,7 +13,7 @@ from dpmmwrap.numerics.loops import Loops
 loops = Loops("dpmmwrap.families.linear.points")
 
 
-class LinearPrior(ABC):
+class LinearPrior(Facts, ABC):
     """A prior, or a batch of posteriors, of a family whose statistics are sums of features."""
 
     @abstractmethod

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Computed
+from dpmmwrap.families.base import Computed, Input, LearnedPrior, Summary
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
-from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.prior import NIG, Posteriors
+from dpmmwrap.families.learned.hyperprior import STEPS
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
+from dpmmwrap.families.tables import Columns, TablePoints
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
-
-
-@dataclass(frozen=True)
-class MixedPoints:
-    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1
-    where one is; either may have no columns."""
-
-    numeric: FloatArray
-    codes: IntArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.numeric), self.numeric.shape[1] + self.codes.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.numeric)
-
-    def __getitem__(self, rows: Any) -> MixedPoints:
-        return MixedPoints(self.numeric[rows], self.codes[rows])
 
 
 @dataclass(frozen=True)
@@ -44,7 +27,21 @@ class Mixed(LinearPrior):
     numeric: NIG
     categorical: CategoricalDirichlet
     family: ClassVar[str] = "mixed"
+    input: ClassVar[Input] = "table"
+    coordinates: ClassVar[str] = "standardised columns and categories"
+    numeric_kind: ClassVar[str] = NIG.family
+    """The prior of the numeric columns, by its name."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIG.FIELDS, *CategoricalDirichlet.FIELDS)
+
+    @classmethod
+    def of_columns(cls, columns: Columns, numeric: NIG | None) -> Mixed:
+        """With the default prior of categorical columns; None of numeric columns where there are none."""
+        return cls(no_columns() if numeric is None else numeric, CategoricalDirichlet.from_levels(columns.levels))
+
+    @staticmethod
+    def learned(numeric: LearnedPrior) -> LearnedPrior:
+        """The numeric columns' prior is learned, the categorical ones' is fixed."""
+        return MixedHyperprior(numeric)
 
     @classmethod
     def from_fields(cls, *fields: Any) -> Mixed:
@@ -72,7 +69,7 @@ class Mixed(LinearPrior):
         """The prior of each kind of columns."""
         return self.numeric, self.categorical
 
-    def make_parts(self, X: MixedPoints) -> list[Any]:
+    def make_parts(self, X: TablePoints) -> list[Any]:
         return [*self.numeric.make_parts(X.numeric), *self.categorical.make_parts(X.codes)]
 
     def divided(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
@@ -92,19 +89,19 @@ class Mixed(LinearPrior):
         found = self.numeric.union_log_marginals(numeric, one, other)
         return found + self.categorical.union_log_marginals(categorical, one, other)
 
-    def log_predictive(self, X: MixedPoints) -> Float64Array:
+    def log_predictive(self, X: TablePoints) -> Float64Array:
         return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
 
-    def log_predictive_of(self, X: MixedPoints, k: int) -> Float64Array:
+    def log_predictive_of(self, X: TablePoints, k: int) -> Float64Array:
         """log density of the predictive of one distribution at each row."""
         return self.numeric.log_predictive_of(X.numeric, k) + self.categorical.log_predictive_of(X.codes, k)
 
-    def log_predictive_at(self, X: MixedPoints, rows: IntArray, components: IntArray) -> Float64Array:
+    def log_predictive_at(self, X: TablePoints, rows: IntArray, components: IntArray) -> Float64Array:
         """log density of the predictive of one distribution at one row, pair by pair."""
         numeric = self.numeric.log_predictive_at(X.numeric, rows, components)
         return numeric + self.categorical.log_predictive_at(X.codes, rows, components)
 
-    def upper_bounds(self, X: MixedPoints) -> Float32Array:
+    def upper_bounds(self, X: TablePoints) -> Float32Array:
         """At least the log density of each distribution's predictive at each row (N, K); NaN where a number is
         missing."""
         found = self.numeric.upper_bounds(X.numeric)
@@ -112,11 +109,11 @@ class Mixed(LinearPrior):
             found += self.categorical.log_shares.astype(np.float32)[codes]
         return found
 
-    def sample(self, components: IntArray, rng: Generator) -> MixedPoints:
-        return MixedPoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
+    def sample(self, components: IntArray, rng: Generator) -> TablePoints:
+        return TablePoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
 
     def statistics(
-        self, X: MixedPoints, labels: IntArray | None = None, n_clusters: int | None = None
+        self, X: TablePoints, labels: IntArray | None = None, n_clusters: int | None = None
     ) -> LinearStatistics:
         numeric = self.numeric.statistics(X.numeric, labels, n_clusters)
         categorical = self.categorical.statistics(X.codes, labels, n_clusters)
@@ -128,18 +125,53 @@ class Mixed(LinearPrior):
     def shifted(self, offset: FloatArray) -> Mixed:
         return Mixed(self.numeric.shifted(offset), self.categorical)
 
-    def embedder(self, X: MixedPoints) -> Embedder:
+    def embedder(self, X: TablePoints) -> Embedder:
         """Numeric columns by their deviation, and an indicator for each level, such that two different levels are as
         far apart as two random values of a numeric column: a squared distance of 2."""
         scale = standardiser(X.numeric[sample_rows(len(X), 0)])
         width = self.levels_total
 
-        def embed(rows: MixedPoints) -> Float32Array:
+        def embed(rows: TablePoints) -> Float32Array:
             indicators = np.zeros((len(rows), width + 1), np.float32)
             np.put_along_axis(indicators, rows.codes.astype(np.int64), 1.0, axis=1)
             return np.concatenate([scale(rows.numeric), indicators[:, :width]], axis=1)
 
         return embed
 
-    def outliers(self, X: MixedPoints, n_rows: int | None = None) -> Mixed:
+    def outliers(self, X: TablePoints, n_rows: int | None = None) -> Mixed:
         return Mixed(self.numeric.outliers(X.numeric, n_rows), self.categorical.outliers(X.codes, n_rows))
+
+
+@dataclass(frozen=True)
+class MixedHyperprior:
+    """Of mixed tables: the numeric columns' prior is learned, the categorical ones' is fixed."""
+
+    numeric: LearnedPrior
+
+    def unrestricted(self) -> MixedHyperprior:
+        return MixedHyperprior(self.numeric.unrestricted())
+
+    def identity(self) -> list[float | None]:
+        return self.numeric.identity()
+
+    def summary(self, prior: Any) -> Summary:
+        return self.numeric.summary(prior.numeric)
+
+    def scaled(self, prior: Any, name: str, factor: float) -> Any:
+        return replace(prior, numeric=self.numeric.scaled(prior.numeric, name, factor))
+
+    def log_density(self, prior: Any) -> float:
+        return self.numeric.log_density(prior.numeric)
+
+    def draw(self, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
+        return replace(prior, numeric=self.numeric.draw(prior.numeric, prior.divided(statistics)[0], rng))
+
+    def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
+        return replace(prior, numeric=self.numeric.climb(prior.numeric, prior.divided(statistics)[0], steps))
+
+
+def no_columns() -> NIG:
+    """The prior of a table without numeric columns."""
+    return NIG._unchecked(  # type: ignore[no-any-return]
+        Posteriors(np.zeros((1, 0)), np.full((1, 1), 1.0), np.zeros((1, 0)), np.full((1, 1), 3.0))
+    )

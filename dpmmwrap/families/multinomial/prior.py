@@ -12,7 +12,7 @@ from numpy.random import Generator
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, Points, put_rows
+from dpmmwrap.families.base import Computed, Input, Points, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
@@ -22,6 +22,7 @@ from dpmmwrap.numerics.loops import Loops
 proportions = Loops("dpmmwrap.families.multinomial.proportions")
 loops = Loops("dpmmwrap.families.multinomial.points")
 CHUNK_ROWS = 1 << 14
+ROWS_PER_FEATURE = 100
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Dirichlet(LinearPrior):
 
     concentration: Float64Array
     family: ClassVar[str] = "multinomial"
+    input: ClassVar[Input] = "counts"
+    profile: ClassVar[Input] = "counts"
+    coordinates: ClassVar[str] = "square roots of the proportions"
+    called: ClassVar[str] = "a Dirichlet prior"
     FIELDS: ClassVar[tuple[str, ...]] = ("concentration",)
 
     def __post_init__(self) -> None:
@@ -68,6 +73,11 @@ class Dirichlet(LinearPrior):
             The prior.
         """
         return cls(np.full(X.shape[1], 0.1))
+
+    @staticmethod
+    def is_wide(X: Points) -> bool:
+        """As words have documents: halves of all rows say little about many topics."""
+        return bool(X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
 
     @property
     def dim(self) -> int:

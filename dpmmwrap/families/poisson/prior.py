@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.base import Computed, Input, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
@@ -63,6 +63,10 @@ class GammaPoisson(LinearPrior):
     rate: Float64Array
     exposure: Any = NO_EXPOSURE
     family: ClassVar[str] = "poisson"
+    input: ClassVar[Input] = "counts"
+    coordinates: ClassVar[str] = "square roots of the rates"
+    called: ClassVar[str] = "Gamma priors"
+    other: ClassVar[str] = "a prior with a smaller shape"
     FIELDS: ClassVar[tuple[str, ...]] = ("exposure", "shape", "rate")
 
     def __post_init__(self) -> None:
@@ -120,6 +124,11 @@ class GammaPoisson(LinearPrior):
         return chosen or found
 
     @property
+    def file_input(self) -> Input:
+        """An exposure need not be whole."""
+        return "counts" if self.exposure == NO_EXPOSURE else "numbers"
+
+    @property
     def dim(self) -> int:
         """Columns of the data, the exposure among them."""
         return int(self.shape.shape[-1] + (self.exposure != NO_EXPOSURE))
@@ -134,10 +143,9 @@ class GammaPoisson(LinearPrior):
         """Shapes and rates (K, D)."""
         return np.atleast_2d(self.shape), np.atleast_2d(self.rate)
 
-    @property
-    def rates(self) -> Float64Array:
+    def estimates(self) -> dict[str, Float64Array]:
         """The expected rates (K, D) of each distribution, per unit of exposure."""
-        return np.asarray(self.batch[0] / self.batch[1])
+        return {"rates": self.batch[0] / self.batch[1]}
 
     def make_parts(self, X: FloatArray) -> list[Any]:
         return [loops.EventPart(X, self.exposure)]

@@ -201,7 +201,7 @@ def in_another_thread(function: Callable[[], Any]) -> Any:
 def test_auto_takes_the_built_in_sampler_for_what_only_it_can_do(project: Path) -> None:
     assert is_set_up()
     for needs, reason in (
-        (Needs(family="diag"), "Julia is set up, but the family diag needs the built-in sampler"),
+        (Needs(family="diag", julia=False), "Julia is set up, but the family diag needs the built-in sampler"),
         (Needs(sampling=True), "Julia is set up, but draws and several chains need the built-in sampler"),
         (
             Needs(to_learn="the prior is to be learned"),

@@ -12,7 +12,7 @@ from scipy import stats
 from dpmmwrap.families.full.kernels import Tables
 from dpmmwrap.families.full.pairs import kernel_tables
 from dpmmwrap.families.full.points import FullPoints
-from dpmmwrap.families.full.prior import Gaussians, gaussians_of, statistics_of
+from dpmmwrap.families.full.statistics import Gaussians, gaussians_of, statistics_of
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.sampler.data import Data

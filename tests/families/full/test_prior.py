@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from dpmmwrap.families.base import take
-from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of, union
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import covariances_of, statistics_of, union
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.hastings import split_ratios
 

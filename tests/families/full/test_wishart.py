@@ -8,7 +8,7 @@ from innerloops import called
 from scipy.special import gammaln, multigammaln
 
 from dpmmwrap.families.full import wishart
-from dpmmwrap.families.full.prior import statistics_of
+from dpmmwrap.families.full.statistics import statistics_of
 from dpmmwrap.numerics.special import log_gamma
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.gibbs_type import log_weights_of

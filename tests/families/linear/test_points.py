@@ -18,8 +18,10 @@ from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.linear.points import WEIGHTS_KEY, Tables, pairs_to_try
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.poisson.prior import GammaPoisson
+from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.variates import derived_key, random_bits
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.gibbs_type import draw_weights
@@ -33,7 +35,7 @@ from dpmmwrap.starts import make_initializer
 
 CLUSTERS, ALPHA = 5, 3.0
 PROCESS = DirichletProcess(ALPHA)
-KINDS = ["diag", "diag with gaps", "spherical", "counts", "sparse counts", "mixed", "mixed with gaps"]
+KINDS = ["diag", "diag with gaps", "spherical", "counts", "sparse counts", "events", "mixed", "mixed with gaps"]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -56,6 +58,10 @@ def case(kind: str, rows: int, apart: float = 1.0, seed: int = 0) -> Case:
     # Proportions differ the more, the smaller the concentration is.
     proportions = rng.dirichlet(np.full(6, 2.0 / apart), CLUSTERS)
     counts = rng.multinomial(rng.integers(1, 4 + int(8 * apart), rows), proportions[labels]).astype(np.float32)
+    # From the counts' own numbers, so that the other kinds stay what they are.
+    exposures = np.linspace(0.5, 2.0, rows)
+    means = (4.0 + 8 * apart) * proportions[labels] * exposures[:, None]
+    events = np.column_stack([np.random.default_rng(seed + 1).poisson(means), exposures]).astype(np.float32)
     levels = np.array([rng.dirichlet(np.full(4, 2.0 / apart), CLUSTERS) for _ in range(2)])
     codes = np.stack([4 * c + (levels[c, labels].cumsum(axis=1) < rng.random((rows, 1))).sum(axis=1) for c in (0, 1)])
     codes = np.minimum(codes, [[3], [7]]).T.astype(np.int32)
@@ -66,11 +72,12 @@ def case(kind: str, rows: int, apart: float = 1.0, seed: int = 0) -> Case:
         "spherical": (ball, numbers),
         "counts": (Dirichlet(np.full(6, 0.5)), counts),
         "sparse counts": (Dirichlet(np.full(6, 0.5)), sparse.csr_matrix(counts)),
-        "mixed": (mixed, MixedPoints(numbers, codes)),
-        "mixed with gaps": (mixed, MixedPoints(gappy, np.where(rng.random(codes.shape) < 0.2, -1, codes))),
+        "events": (GammaPoisson(np.ones(6), np.full(6, 0.5), 6), events),
+        "mixed": (mixed, TablePoints(numbers, codes)),
+        "mixed with gaps": (mixed, TablePoints(gappy, np.where(rng.random(codes.shape) < 0.2, -1, codes))),
     }[kind]
-    if isinstance(X, MixedPoints):
-        X = MixedPoints(np.ascontiguousarray(X.numeric), np.ascontiguousarray(X.codes, dtype=np.int32))
+    if isinstance(X, TablePoints):
+        X = TablePoints(np.ascontiguousarray(X.numeric), np.ascontiguousarray(X.codes, dtype=np.int32))
     return Case(prior, X, labels)
 
 
@@ -100,7 +107,7 @@ def ready(kind: str, rows: int, apart: float = 1.0, n_jobs: int = 1) -> Ready:
 
 def log_densities(X: Any, drawn: Any) -> np.ndarray:
     """log density of every point for every drawn cluster (N, K), in float64 and by definition."""
-    if isinstance(X, MixedPoints):
+    if isinstance(X, TablePoints):
         numeric = log_densities(X.numeric, drawn[0])
         table = np.concatenate([np.asarray(drawn[1], dtype=float), np.zeros((len(drawn[1]), 1))], axis=1)
         return numeric + table[:, X.codes].sum(axis=2).T

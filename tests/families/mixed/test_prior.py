@@ -12,8 +12,8 @@ from sklearn.metrics import homogeneity_score
 
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
-from dpmmwrap.families.mixed.columns import Columns
-from dpmmwrap.families.mixed.prior import Mixed, MixedPoints
+from dpmmwrap.families.mixed.prior import Mixed
+from dpmmwrap.families.tables import Columns, TablePoints
 from dpmmwrap.mixture import Mixture, load
 
 NUMERIC = NIG(np.array([0.5, -1.0]), 0.7, np.array([1.0, 3.0]), 3.5)
@@ -21,15 +21,15 @@ CATEGORICAL = CategoricalDirichlet(np.array([3]), np.array([0.5, 1.0, 2.0]))
 PRIOR = Mixed(NUMERIC, CATEGORICAL)
 
 
-def some_points(rows: int, missing: float = 0.0, seed: int = 0) -> MixedPoints:
+def some_points(rows: int, missing: float = 0.0, seed: int = 0) -> TablePoints:
     rng = np.random.default_rng(seed)
     numeric, codes = rng.normal(size=(rows, 2)).astype(np.float32), rng.integers(0, 3, (rows, 1)).astype(np.int32)
     numeric[rng.random(numeric.shape) < missing] = np.nan
     codes[rng.random(codes.shape) < missing] = -1
-    return MixedPoints(numeric, codes)
+    return TablePoints(numeric, codes)
 
 
-def sequential_log_marginal(X: MixedPoints) -> float:
+def sequential_log_marginal(X: TablePoints) -> float:
     """One observed value after the other, by scipy's Student t and the share of its level."""
     total = 0.0
     for j, column in enumerate(X.numeric.T.astype(float)):
@@ -56,8 +56,8 @@ def test_log_marginal_is_the_product_of_scipys_predictives(missing: float) -> No
 def test_a_missing_value_is_as_if_it_were_left_out() -> None:
     """In the predictive, too: of a row without any value nothing is known, and its log density is 0."""
     posterior = PRIOR.posterior(PRIOR.statistics(some_points(20)))
-    whole = MixedPoints(np.array([[0.3, 1.2]] * 4), np.array([[1]] * 4))
-    gappy = MixedPoints(
+    whole = TablePoints(np.array([[0.3, 1.2]] * 4), np.array([[1]] * 4))
+    gappy = TablePoints(
         np.array([[0.3, 1.2], [np.nan, 1.2], [0.3, np.nan], [np.nan, np.nan]]), np.array([[-1], [1], [-1], [-1]])
     )
     numeric = posterior.numeric.log_predictive(whole.numeric)[0, 0]

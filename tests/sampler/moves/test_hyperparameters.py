@@ -13,8 +13,8 @@ import pytest
 
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.gaussian import hyperprior as module
-from dpmmwrap.families.gaussian.hyperprior import STRENGTHS, Hyperparameters, Hyperprior
+from dpmmwrap.families.learned import hyperprior as module
+from dpmmwrap.families.learned.hyperprior import STRENGTHS, Hyperparameters, Hyperprior
 from dpmmwrap.sampler import chain
 from dpmmwrap.sampler.moves import hyperparameters
 from exactness import enumeration

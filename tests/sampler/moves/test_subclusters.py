@@ -12,7 +12,8 @@ from scipy.special import gammaln
 
 from dpmmwrap.families.base import ClusterPosteriors, Model
 from dpmmwrap.families.full import wishart
-from dpmmwrap.families.full.prior import NIW, covariances_of, statistics_of
+from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.full.statistics import covariances_of, statistics_of
 from dpmmwrap.families.full.wishart import Gaussians, Statistics
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.partitions.hastings import MergeRule, log_merge_ratio_by, split_ratios

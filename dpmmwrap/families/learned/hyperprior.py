@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Moments
+from dpmmwrap.families.base import Moments, Summary
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array
@@ -58,15 +58,6 @@ class Hyperparameters(NamedTuple):
     kappa: float
     widths: Float64Array
     """Of each feature (D,), or of all (1,)."""
-    strength: float
-
-
-class Summary(NamedTuple):
-    """What to say of a learned prior."""
-
-    kappa: float
-    width: float
-    """As a share of the data's variance: the geometric mean over features."""
     strength: float
 
 
@@ -235,34 +226,6 @@ class Hyperprior:
         return np.where((widths < self.floors * (1 - 1e-9)).any(axis=1), -np.inf, logs)
 
 
-@dataclass(frozen=True)
-class MixedHyperprior:
-    """Of mixed tables: the numeric columns' prior is learned, the categorical ones' is fixed."""
-
-    numeric: Hyperprior
-
-    def unrestricted(self) -> MixedHyperprior:
-        return MixedHyperprior(self.numeric.unrestricted())
-
-    def identity(self) -> list[float | None]:
-        return self.numeric.identity()
-
-    def summary(self, prior: Any) -> Summary:
-        return self.numeric.summary(prior.numeric)
-
-    def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        return replace(prior, numeric=self.numeric.scaled(prior.numeric, name, factor))
-
-    def log_density(self, prior: Any) -> float:
-        return self.numeric.log_density(prior.numeric)
-
-    def draw(self, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
-        return replace(prior, numeric=self.numeric.draw(prior.numeric, prior.divided(statistics)[0], rng))
-
-    def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
-        return replace(prior, numeric=self.numeric.climb(prior.numeric, prior.divided(statistics)[0], steps))
-
-
 def truncated_gamma(
     shape: Float64Array, rates: Float64Array, floors: Float64Array, rng: np.random.Generator
 ) -> Float64Array:
@@ -278,10 +241,6 @@ def truncated_gamma(
                 break
         found[far] = floors[far] * (1 + ratio)
     return np.asarray(np.maximum(found, floors))
-
-
-LearnedPrior = Hyperprior | MixedHyperprior
-"""How a prior is learned."""
 
 
 def log_multigamma(values: Float64Array, dim: int) -> Float64Array:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.diagonal.prior import NIG, Posteriors
-from dpmmwrap.families.gaussian.hyperprior import Hyperparameters, Hyperprior
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.learned.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import drawn_in, nested_bins, sample_rows
 from dpmmwrap.partitions import DirichletProcess
@@ -28,7 +28,6 @@ SAMPLE, POINTS_PER_CELL = 2500, 8
 """Points that are cut into cells, and points that a cell has on average at least."""
 CELL_STEPS = 5
 """Steps towards the most probable prior of cells: enough to tell their numbers apart."""
-MANY_DIMENSIONS = 30
 
 
 class Fixed(NamedTuple):
@@ -95,7 +94,7 @@ class DataScale:
         if (kind, fixed) not in self._starts:
             family = prior_named(kind)
             free = Hyperprior(family, self.mean, family.pooled(self.variances), *fixed)
-            best = self._best_cells(kind, free)
+            best = self._best_cells(free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
@@ -103,10 +102,10 @@ class DataScale:
             self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
-    def _best_cells(self, kind: str, hyperprior: Hyperprior) -> IntArray:
+    def _best_cells(self, hyperprior: Hyperprior) -> IntArray:
         """The cells that make the sample most probable; of full covariances in many dimensions, which would take
         seconds, as of diagonal ones."""
-        if is_costly(kind, self.dim):
+        if hyperprior.kind.is_costly(self.dim):
             hyperprior = replace(hyperprior, kind=NIG)
         return max(self.cells, key=lambda cells: self._log_joint(hyperprior, cells))
 
@@ -139,20 +138,3 @@ def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
     if not constant.any():
         return variances
     return np.where(constant, 1.0 if constant.all() else float(variances[~constant].mean()), variances)
-
-
-def parameters(covariance_type: str, dim: int) -> int:
-    """Numbers that describe one cluster."""
-    return {"full": dim * (dim + 3) // 2, "diag": 2 * dim, "spherical": dim + 1}[covariance_type]
-
-
-def is_costly(covariance_type: str, dim: int) -> bool:
-    """Whether an iteration takes long: a point of a full covariance takes the square of its dimensions."""
-    return covariance_type == "full" and dim > MANY_DIMENSIONS
-
-
-def no_columns() -> NIG:
-    """The prior of a table without numeric columns."""
-    return NIG._unchecked(  # type: ignore[no-any-return]
-        Posteriors(np.zeros((1, 0)), np.full((1, 1), 1.0), np.zeros((1, 0)), np.full((1, 1), 3.0))
-    )

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from dpmmwrap.families.mixed.columns import MOST_LEVELS, Columns, table_of
+from dpmmwrap.families.tables import MOST_LEVELS, Columns, table_of
 from dpmmwrap.files import write_npz
 
 TABLE = {

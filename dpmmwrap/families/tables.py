@@ -10,16 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.families.mixed.prior import MixedPoints
 from dpmmwrap.files import read_arrays
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.arrays import FloatArray, IntArray
 
 MOST_LEVELS = 1000
 
 
 @dataclass(frozen=True)
+class TablePoints:
+    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1
+    where one is; either may have no columns."""
+
+    numeric: FloatArray
+    codes: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.numeric), self.numeric.shape[1] + self.codes.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.numeric)
+
+    def __getitem__(self, rows: Any) -> TablePoints:
+        return TablePoints(self.numeric[rows], self.codes[rows])
+
+
+@dataclass(frozen=True)
 class Columns:
-    """The columns of a mixed table, as a fitted model knows them."""
+    """The columns of a table, as a fitted model knows them."""
 
     names: tuple[str, ...]
     categorical: tuple[int, ...]
@@ -62,9 +80,9 @@ class Columns:
     def levels(self) -> IntArray:
         return np.array([len(levels) for levels in self.categories], np.int64)
 
-    def points(self, X: Any) -> MixedPoints:
+    def points(self, X: Any) -> TablePoints:
         """The rows of a table with the same columns; a level that was never seen counts as missing."""
-        if isinstance(X, MixedPoints):
+        if isinstance(X, TablePoints):
             return X
         table, named = table_of(X)
         if named and self.named:
@@ -87,9 +105,9 @@ class Columns:
         for place, (column, levels) in enumerate(zip(self.categorical, self.categories, strict=True)):
             codes[:, place] = codes_of(columns[column], levels, begin)
             begin += len(levels)
-        return MixedPoints(numeric, codes)
+        return TablePoints(numeric, codes)
 
-    def table(self, points: MixedPoints) -> Any:
+    def table(self, points: TablePoints) -> Any:
         """Rows in the users' own terms: an array of objects, in the order of the columns."""
         rows = np.empty((len(points), len(self.names)), dtype=object)
         for place, column in enumerate(self.numeric):

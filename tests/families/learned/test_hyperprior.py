@@ -12,9 +12,9 @@ from scipy.special import gammaln, logsumexp
 
 from dpmmwrap.families import prior_named
 from dpmmwrap.families.base import Moments
-from dpmmwrap.families.gaussian import hyperprior as module
-from dpmmwrap.families.gaussian.defaults import DataScale
-from dpmmwrap.families.gaussian.hyperprior import NARROW, STRENGTHS, Hyperparameters, Hyperprior, truncated_gamma
+from dpmmwrap.families.learned import hyperprior as module
+from dpmmwrap.families.learned.defaults import DataScale
+from dpmmwrap.families.learned.hyperprior import NARROW, STRENGTHS, Hyperparameters, Hyperprior, truncated_gamma
 from exactness.enumeration import Learning, log_marginal_of_feature, nodes_of
 
 KINDS = ("full", "diag", "spherical")

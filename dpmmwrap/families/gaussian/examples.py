@@ -1,0 +1,52 @@
+"""Points and priors of Gaussian clusters, for runs that only compile."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.diagonal.spherical import SphericalNIG
+from dpmmwrap.families.example_points import DIM, numbers, numbers_with_gaps
+from dpmmwrap.families.full.prior import NIW
+
+EXAMPLES: dict[str, Any] = {
+    "full": lambda: (numbers(), NIW(np.zeros(DIM), 0.1, np.eye(DIM), 4.0)),
+    "diag": lambda: (numbers(), NIG(np.zeros(DIM), 0.1, np.ones(DIM), 4.0)),
+    "gaps": lambda: (numbers_with_gaps(), NIG(np.zeros(DIM), 0.1, np.ones(DIM), 4.0)),
+    "spherical": lambda: (numbers(), SphericalNIG(np.zeros(DIM), 0.1, np.ones(1), 4.0)),
+}
+
+
+def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
+    """What a fit with a kind of priors, or with "auto", needs at most."""
+    if missing:
+        return ("gaps",)
+    if kind == "auto":
+        return ("full", "diag") if points.shape[1] > 1 else ("full",)
+    return (kind,)
+
+
+def sweep() -> None:
+    """The longest of all loops, on its own: over no points."""
+    from dpmmwrap.families.full import kernels, pairs
+    from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
+    from dpmmwrap.numerics.labels import LabelOrder
+
+    X, dim, key = numbers(), DIM, np.uint64(7)
+    X.setflags(write=False)
+    f4, f8, i8 = partial(np.zeros, dtype=np.float32), np.zeros, partial(np.zeros, dtype=np.int64)
+    tables = Tables(
+        ClusterTables(f4((1, dim, dim)), f4(1)),
+        Neighbours(f4((1, dim)), f4((1, dim)), i8((1, 1)), f4((1, 1))),
+        SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
+    )
+    by_label = LabelOrder(np.zeros(0, np.int32), i8((0, 2)))
+    sums = Sums(i8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))
+    kernels.sweep(X, np.zeros(0, np.int32), np.zeros(0, np.uint8), i8(1), i8(1), by_label, tables, key, False, sums)
+    pairs.reverse_proposal_log_prob(X, i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
+
+
+EXTRA = {"full sweep": sweep}

@@ -1,0 +1,1 @@
+"""The default prior of numeric columns: where it begins, and how it is learned."""

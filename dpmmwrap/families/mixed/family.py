@@ -1,0 +1,17 @@
+"""What the rest of the program may know of tables of numbers and categories."""
+
+from __future__ import annotations
+
+from dpmmwrap.families.base import Family
+
+FAMILY = Family(
+    name="mixed",
+    input="table",
+    priors={"mixed": "mixed.prior:Mixed"},
+    compiled={"mixed": ("search", "exact")},
+    reason="mixed tables have diagonal covariances",
+    covariance_types=("auto", "diag"),
+    learned=True,
+    prior_file=False,
+    dask=False,
+)

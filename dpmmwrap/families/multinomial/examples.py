@@ -1,0 +1,22 @@
+"""Rows of counts and a prior, for runs that only compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from dpmmwrap.families.example_points import GROUPS, counts
+from dpmmwrap.families.multinomial.prior import Dirichlet
+
+EXAMPLES: dict[str, Any] = {
+    "counts": lambda: (counts(), Dirichlet(np.full(GROUPS, 0.1))),
+    "sparse": lambda: (csr_array(counts()), Dirichlet(np.full(GROUPS, 0.1))),
+}
+EXTRA: dict[str, Any] = {}
+
+
+def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
+    """What a fit needs."""
+    return ("sparse",) if issparse(points) or getattr(points, "is_sparse", False) else ("counts",)

@@ -1,0 +1,15 @@
+"""What the rest of the program may know of rows of counts."""
+
+from __future__ import annotations
+
+from dpmmwrap.families.base import Family
+
+FAMILY = Family(
+    name="multinomial",
+    input="counts",
+    priors={"multinomial": "multinomial.prior:Dirichlet"},
+    compiled={"counts": ("search", "exact"), "sparse": ("search", "exact")},
+    reason="counts are multinomial",
+    sparse=True,
+    julia=("multinomial",),
+)

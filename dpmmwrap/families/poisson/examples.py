@@ -1,0 +1,18 @@
+"""Rows of event counts and a prior, for runs that only compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families.example_points import GROUPS, counts
+from dpmmwrap.families.poisson.prior import GammaPoisson
+
+EXAMPLES: dict[str, Any] = {"events": lambda: (counts(), GammaPoisson(np.ones(GROUPS), np.full(GROUPS, 0.3)))}
+EXTRA: dict[str, Any] = {}
+
+
+def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
+    """What a fit needs."""
+    return ("events",)

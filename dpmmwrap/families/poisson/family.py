@@ -1,0 +1,14 @@
+"""What the rest of the program may know of event counts."""
+
+from __future__ import annotations
+
+from dpmmwrap.families.base import Family
+
+FAMILY = Family(
+    name="poisson",
+    input="counts",
+    priors={"poisson": "poisson.prior:GammaPoisson"},
+    compiled={"events": ("search", "exact")},
+    reason="counts are Poisson",
+    exposure=True,
+)
