@@ -27,6 +27,7 @@ ROWS = 40_000
 """Four chunks, so that up to four workers have something to do."""
 BLOCK = 7_000
 """Rows of a block: not those of chunks."""
+OTHER = {"partition_prior": "pitman-yor"}
 
 
 def points(rows: int = ROWS, dim: int = 3, clusters: int = 5, dtype: Any = np.float32) -> tuple[Any, Any]:
@@ -77,9 +78,9 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
         "many first clusters": (X, {"covariance_type": "diag", "init_clusters": "many", "init": "kmeans"}),
         "random first clusters": (X, {"covariance_type": "full", "init_clusters": 7}),
         "several chains": (X, {"covariance_type": "full", "n_chains": 2}),
-        "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "keep_labels": False, "n_chains": 1}),
+        "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "keep_labels": False, "n_chains": 1} | OTHER),
         "counts": (counts(), {"family": "multinomial"}),
-        "sparse counts": (csr_array(counts()), {"family": "multinomial"}),
+        "sparse counts": (csr_array(counts()), {"family": "multinomial", "partition_prior": "finite"}),
         "events": (events(), {"family": "poisson", "exposure": 6}),
         "few points": (X[:2000], {"init": "kmeans", "max_iter": "auto"}),
     }
