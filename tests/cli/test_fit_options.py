@@ -30,7 +30,7 @@ QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backen
         (("--prior", "p.json", "--family", "mixed"), "--prior FILE is for --family gaussian and multinomial"),
         (("--backend", "julia", "--covariance", "diag"), "Julia's sampler has full covariances only"),
         (("--workers", 2, "--family", "mixed"), "Julia's sampler is for --family gaussian and multinomial"),
-        (("--family", "poisson"), "'poisson' is not one of"),
+        (("--family", "weibull"), "'weibull' is not one of"),
         (("--covariance", "tied"), "'tied' is not one of"),
         (("--device", "mps"), "'mps' is not one of 'auto', 'cpu', 'cuda'"),
         (("--workers", 2, "--backend", "native"), "--workers and --machines need the Julia backend"),
