@@ -51,8 +51,9 @@ def test_the_example_is_of_points(run) -> None:
 
 def test_the_help_says_what_there_is(run) -> None:
     shown = " ".join(run("fit", "--help").out.split())
-    for said in ("--family [gaussian|multinomial|mixed]", "--covariance [auto|full|diag|spherical]", "--skip-missing"):
+    for said in ("--family [gaussian|multinomial|poisson|mixed]", "--covariance [auto|full|diag|spherical]"):
         assert said in shown
+    assert "--exposure COL" in shown and "--skip-missing" in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
     for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
