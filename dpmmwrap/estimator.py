@@ -213,6 +213,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         "family": [StrOptions(set(FAMILIES))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "categorical": ["no_validation"],
+        "exposure": ["no_validation"],
         "prior": ["no_validation"],
         "init": ["no_validation"],
         "init_clusters": ["no_validation"],

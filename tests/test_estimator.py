@@ -63,9 +63,10 @@ COUNTS_ONLY = {
         pytest.param({"init": "kmeans", "covariance_type": "diag"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
         ({"family": "multinomial"}, COUNTS_ONLY),
+        ({"family": "poisson"}, COUNTS_ONLY),
         ({"family": "mixed"}, {}),
     ],
-    ids=["splitnet", "random", "kmeans", "full", "diag", "spherical", "multinomial", "mixed"],
+    ids=["splitnet", "random", "kmeans", "full", "diag", "spherical", "multinomial", "poisson", "mixed"],
 )
 def test_check_estimator_passes_whole(options: dict[str, str], cannot: dict[str, str]) -> None:
     """In a process of its own: without SCIPY_ARRAY_API, set before scipy is imported, one check is skipped."""

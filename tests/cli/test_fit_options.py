@@ -30,7 +30,7 @@ QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backen
         (("--prior", "p.json", "--family", "mixed"), "--prior FILE is for --family gaussian and multinomial"),
         (("--backend", "julia", "--covariance", "diag"), "Julia's sampler has full covariances only"),
         (("--workers", 2, "--family", "mixed"), "Julia's sampler is for --family gaussian and multinomial"),
-        (("--family", "poisson"), "'poisson' is not one of"),
+        (("--family", "weibull"), "'weibull' is not one of"),
         (("--covariance", "tied"), "'tied' is not one of"),
         (("--device", "mps"), "'mps' is not one of 'auto', 'cpu', 'cuda'"),
         (("--workers", 2, "--backend", "native"), "--workers and --machines need the Julia backend"),
@@ -51,8 +51,9 @@ def test_the_example_is_of_points(run) -> None:
 
 def test_the_help_says_what_there_is(run) -> None:
     shown = " ".join(run("fit", "--help").out.split())
-    for said in ("--family [gaussian|multinomial|mixed]", "--covariance [auto|full|diag|spherical]", "--skip-missing"):
+    for said in ("--family [gaussian|multinomial|poisson|mixed]", "--covariance [auto|full|diag|spherical]"):
         assert said in shown
+    assert "--exposure COL" in shown and "--skip-missing" in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
     for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):

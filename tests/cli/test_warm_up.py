@@ -15,7 +15,7 @@ def test_what_was_done_is_said(run) -> None:
 
 
 def test_an_unknown_family_is_refused(run) -> None:
-    assert "'poisson' is not one of" in run("warm-up", "--family", "poisson").sentence
+    assert "'weibull' is not one of" in run("warm-up", "--family", "weibull").sentence
 
 
 def test_a_line_every_ten_seconds(capsys) -> None:

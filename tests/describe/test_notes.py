@@ -10,6 +10,7 @@ import pytest
 from dpmmwrap import DPMM, NIW
 from dpmmwrap.cli.fit import in_options
 from dpmmwrap.describe.notes import doubts_about, no_split
+from dpmmwrap.families import prior_named
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
@@ -71,15 +72,16 @@ def test_chains_that_disagree() -> None:
 
 @pytest.mark.parametrize(("family", "other"), [("full", "diag"), ("diag", "full"), ("spherical", "diag")])
 def test_no_split_was_ever_accepted(family: str, other: str) -> None:
-    assert f"try covariance_type='{other}', init_clusters='many'" in no_split(family)
-    assert f"try --covariance {other}, --init-clusters many" in in_options(no_split(family))
+    said = no_split(prior_named(family).other)
+    assert f"try covariance_type='{other}', init_clusters='many'" in said
+    assert f"try --covariance {other}, --init-clusters many" in in_options(said)
 
 
 def test_one_cluster_is_doubted_only_if_nothing_was_ever_split() -> None:
     one = np.zeros(60, np.int32)
     never = result_of(trace_of(FLAT, clusters=1, splits=0), one)
-    assert doubts_about(mixture_of(one), never) == [no_split("full")]
-    assert doubts_about(mixture_of(one, NIG(np.zeros(2), 0.1, np.ones(2), 5.0)), never) == [no_split("diag")]
+    assert doubts_about(mixture_of(one), never) == [no_split(NIW.other)]
+    assert doubts_about(mixture_of(one, NIG(np.zeros(2), 0.1, np.ones(2), 5.0)), never) == [no_split(NIG.other)]
     assert doubts_about(mixture_of(one), result_of(trace_of(FLAT, clusters=1, splits=1), one)) == []
     short = result_of(trace_of(FLAT[:10], clusters=1, splits=0), one)
     assert doubts_about(mixture_of(one), short) == [], "ten iterations say nothing"

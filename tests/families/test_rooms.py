@@ -56,7 +56,7 @@ def known_of_families(name: str, source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("name", "path"), others(), ids=[name for name, _ in others()])
+@pytest.mark.parametrize(("name", "path"), list(others()), ids=[name for name, _ in others()])
 def test_nobody_else_knows_a_family(name: str, path: Path) -> None:
     assert known_of_families(name, path.read_text(encoding="utf-8")) == []
 
