@@ -8,7 +8,7 @@ Gamma(shape, rate) before is Gamma(shape + S, rate + E) after, and a new count i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -199,12 +199,7 @@ class GammaPoisson(LinearPrior):
 
     def embedder(self, X: FloatArray) -> Embedder:
         """Square roots of rates: then counts vary about as much wherever they are."""
-
-        def embed(rows: FloatArray) -> Float32Array:
-            columns = with_exposure_last(np.asarray(rows), self.exposure)
-            return np.asarray(np.sqrt(columns[:, :-1] / columns[:, -1:]), np.float32)
-
-        return embed
+        return partial(root_rates, exposure=self.exposure)
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> GammaPoisson:
         """The rates of all data, as sure of them as of the data, so that it stays so whatever it collects."""
@@ -218,3 +213,9 @@ def with_exposure_last(X: Any, exposure: int) -> Any:
     if exposure == NO_EXPOSURE:
         return np.column_stack([X, np.ones(len(X), X.dtype)])
     return np.column_stack([np.delete(X, exposure, axis=1), X[:, exposure]])
+
+
+def root_rates(rows: FloatArray, exposure: int) -> Float32Array:
+    """Square roots of each row's rates. It travels to workers, so it is no function within another."""
+    columns = with_exposure_last(np.asarray(rows), exposure)
+    return np.asarray(np.sqrt(columns[:, :-1] / columns[:, -1:]), np.float32)
