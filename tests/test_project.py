@@ -69,7 +69,7 @@ def test_slow_tests_run_somewhere() -> None:
 
 
 def test_coverage_has_a_floor() -> None:
-    assert pyproject()["tool"]["coverage"]["report"]["fail_under"] > 80
+    assert pyproject()["tool"]["coverage"]["report"]["fail_under"] >= 65
     assert "--cov" in runs("ci")
 
 
