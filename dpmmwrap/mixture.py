@@ -222,7 +222,18 @@ class Mixture:
         return np.asarray(self._all_columns(np.asarray(self.posterior.mean)[: self.n_clusters]))
 
     def estimate(self, name: str) -> Float64Array:
-        """What the posterior says of the clusters' parameters of that name."""
+        """The posterior estimate of the clusters' parameters of one name.
+
+        Parameters
+        ----------
+        name : str
+            Such as "means", "covariances" or "rates".
+
+        Returns
+        -------
+        ndarray of float64, shape (K, ...)
+            One entry per cluster.
+        """
         own = hasattr(type(self), name)
         return np.asarray(getattr(self, name) if own else self.posterior.estimates()[name][: self.n_clusters])
 

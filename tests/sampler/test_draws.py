@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpmmwrap.files import InputError, write_npz
-from dpmmwrap.posterior import draws as module
+from dpmmwrap.sampler import draws as module
 from dpmmwrap.sampler.draws import FORMAT, Draws, labels_array, labels_file
 
 
