@@ -15,7 +15,7 @@ from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
-from dpmmwrap.numerics.agreement import AGREEMENT
+from dpmmwrap.numerics.agreement import SAME
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import kept_rows
 from dpmmwrap.posterior.density import Density
@@ -273,7 +273,7 @@ class PosteriorMixin:
             The data, or other rows, to measure overlap; None for the rows that the model has kept.
         method : {"auto", "dip", "demp", "entropy"}, default="auto"
             "auto" is "dip", but every cluster stays a separate group if the data are consistent with the model
-            (`fit_check`) and other chains found the same clusters (`chain_agreement_`).
+            (`fit_check`) and all other chains found the same clusters (`chain_agreement_`).
             "demp" joins the two that are confused most often (Hennig 2010); "dip" does so if their points have a
             single mode (Hartigan and Hartigan 1985), and joins the others last; "entropy" joins the two whose union
             lowers the entropy most (Baudry et al. 2010).
@@ -312,17 +312,17 @@ class PosteriorMixin:
             found = kept.groups(self._some_points, method, cut)
         if not stay:
             return found
-        reason = "the data may well follow the model, and other chains found the same clusters"
+        reason = "the data may well follow the model, and all chains found the same clusters"
         return replace(found, suggested=found.n_components, reason=reason)
 
     def _clusters_are_real(self) -> bool:
-        """Whether the data may well follow the model, and other chains found the same clusters.
+        """Whether the data may well follow the model, and all chains found the same clusters.
 
         A mixture of enough Gaussians fits a ring, too; but not every chain cuts it in the same places.
         """
         from dpmmwrap.posterior.fit_check import can_check
 
-        found_again = len(self.chain_agreement_) > 0 and np.median(self.chain_agreement_) >= AGREEMENT
+        found_again = min(self.chain_agreement_, default=0.0) >= SAME
         possible = can_check(self._prior) and not self.mixture_.outlier_weight and self.mixture_.n_clusters > 1
         return bool(found_again and possible and self.fit_check().fits)
 
