@@ -9,13 +9,16 @@ same reason a learned prior is taken where it makes these clusters most probable
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from scipy.stats import ks_2samp
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.families.base import LearnedPrior, Prior
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.numerics.arrays import FloatArray, IntArray
+from dpmmwrap.posterior.matching import numbered
 
 LEVEL = 0.05
 """The share of data sets that follow the model for which the check says that they do not."""
@@ -53,60 +56,47 @@ class FitCheck(NamedTuple):
         return f"the data do not follow the model (p = {self.p_value:.2g}): some clusters have another shape"
 
 
-def can_check(prior: Prior) -> bool:
-    """Whether points drawn from a family compare with any row; rows of counts have totals of their own."""
-    return hasattr(prior, "mean_covariance")
+def can_check(mixture: Mixture) -> bool:
+    """Whether points drawn from a mixture compare with any row: rows of counts have totals of their own, and nobody
+    knows which rows are outliers."""
+    facts = mixture.posterior
+    return bool(facts.input == "numbers" and facts.covariances) and not mixture.outlier_weight
 
 
 def fit_check(
-    points: Points, probabilities: FloatArray, prior: Prior, hyperprior: LearnedPrior | None, seed: int
+    points: FloatArray, probabilities: FloatArray, prior: Prior, hyperprior: LearnedPrior | None, rng: Generator
 ) -> FitCheck:
     """Check the clusters of these rows, given each row's probability of each cluster. O(N K D^2)."""
-    rng = np.random.default_rng(seed)
     labels = drawn_labels(probabilities, rng)
     if hyperprior is not None:
         prior = hyperprior.unrestricted().climb(prior, prior.statistics(points, labels))
     fold = rng.permutation(len(labels)) % min(FOLDS, len(labels))
     left_out, drawn = [], []
     for number in np.unique(fold):
-        rest, rows = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        mixture = PredictiveMixture.of(prior, points[rest], labels[rest])
-        left_out.append(mixture.log_density(points[rows]))
-        drawn.append(mixture.log_density(mixture.draw_like(points[rows], DRAWN // FOLDS, rng)))
+        rows = points[fold == number]
+        # A small cluster may have no rows but these.
+        mixture = Mixture.from_labels(points[fold != number], without_gaps(labels[fold != number]), prior)
+        left_out.append(mixture.score_samples(rows))
+        drawn.append(mixture.score_samples(draw_like(mixture, rows, DRAWN // FOLDS, rng)))
     found = ks_2samp(np.concatenate(left_out), np.concatenate(drawn), method="asymp")
     return FitCheck(float(found.pvalue), float(found.statistic))
 
 
-class PredictiveMixture(NamedTuple):
-    """The posterior predictives of clusters, with weights by their sizes."""
-
-    log_weights: Float64Array
-    posterior: Any
-
-    @classmethod
-    def of(cls, prior: Prior, points: Points, labels: IntArray) -> PredictiveMixture:
-        _, labels = np.unique(labels, return_inverse=True)
-        statistics = prior.statistics(points, labels.astype(np.int32))
-        return cls(np.log(statistics.counts / statistics.counts.sum()), prior.posterior(statistics))
-
-    def log_density(self, points: Points) -> Float64Array:
-        found: Float64Array = np.logaddexp.reduce(
-            self.log_weights[:, None] + self.posterior.log_predictive(points), axis=0
-        )
-        return found
-
-    def draw_like(self, rows: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-        """New points, with values missing where they are in some of these rows."""
-        components = rng.choice(len(self.log_weights), count, p=np.exp(self.log_weights))
-        found: FloatArray = self.posterior.sample(components, rng)
-        missing = np.isnan(rows)
-        if missing.any():
-            found[missing[rng.integers(len(rows), size=count)]] = np.nan
-        return found
+def draw_like(mixture: Mixture, rows: FloatArray, count: int, rng: Generator) -> FloatArray:
+    """New points, with values missing where they are in some of these rows."""
+    found: FloatArray = mixture.sample(count, rng)[0]
+    missing = np.isnan(rows)
+    if missing.any():
+        found[missing[rng.integers(len(rows), size=count)]] = np.nan
+    return found
 
 
-def drawn_labels(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
+def drawn_labels(probabilities: FloatArray, rng: Generator) -> IntArray:
     """A cluster for each row, drawn from its probabilities; numbers without gaps."""
     reached = np.cumsum(probabilities, axis=1)
-    drawn = (reached < rng.random(len(reached))[:, None] * reached[:, -1:]).sum(axis=1)
-    return np.unique(drawn, return_inverse=True)[1].astype(np.int32)
+    return without_gaps((reached < rng.random(len(reached))[:, None] * reached[:, -1:]).sum(axis=1))
+
+
+def without_gaps(labels: IntArray) -> IntArray:
+    """The same clusters by numbers from 0."""
+    return numbered(labels)[0].astype(np.int32)

@@ -255,12 +255,10 @@ class PosteriorMixin:
         from dpmmwrap.posterior.fit_check import can_check, fit_check
 
         check_is_fitted(self)
-        if not can_check(self._prior) or self.mixture_.outlier_weight:
+        if not can_check(self.mixture_):
             raise ValueError("fit_check needs Gaussian clusters without an outlier component")
-        points = self._some_points
-        kept = replace(self.mixture_.shifted(self._offset), restored=None)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return fit_check(points, kept.predict_proba(points), self._prior, self._hyperprior, seed)
+        probabilities = self._kept_mixture().predict_proba(self._some_points)
+        return fit_check(self._some_points, probabilities, self._prior, self._hyperprior, generator(self))
 
     def groups(self, X: Any = None, *, method: str = "auto", cut: float | None = None) -> Groups:
         """Clusters that overlap, joined step by step into a tree.
@@ -308,8 +306,7 @@ class PosteriorMixin:
         if X is not None:
             found = self.mixture_.groups(self._rows(X), method, cut)
         else:
-            kept = replace(self.mixture_.shifted(self._offset), restored=None)
-            found = kept.groups(self._some_points, method, cut)
+            found = self._kept_mixture().groups(self._some_points, method, cut)
         if not stay:
             return found
         reason = "the data may well follow the model, and all chains found the same clusters"
@@ -323,8 +320,12 @@ class PosteriorMixin:
         from dpmmwrap.posterior.fit_check import can_check
 
         found_again = min(self.chain_agreement_, default=0.0) >= SAME
-        possible = can_check(self._prior) and not self.mixture_.outlier_weight and self.mixture_.n_clusters > 1
-        return bool(found_again and possible and self.fit_check().fits)
+        several = self.mixture_.n_clusters > 1
+        return several and found_again and can_check(self.mixture_) and self.fit_check().fits
+
+    def _kept_mixture(self) -> Mixture:
+        """The mixture in the coordinates of the rows that the model has kept."""
+        return replace(self.mixture_.shifted(self._offset), restored=None)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ (pip install 'dpmmwrap[posterior]').

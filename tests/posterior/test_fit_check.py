@@ -6,8 +6,9 @@ from scipy.stats import invwishart, multivariate_normal
 from sklearn.cluster import KMeans
 
 from dpmmwrap import DPMM, NIG, NIW
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, PredictiveMixture, drawn_labels, fit_check
+from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, draw_like, drawn_labels, fit_check
 
 MEANS = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 4.0]])
 PRIOR = NIW(np.zeros(2), 0.01, np.eye(2), 3.0)
@@ -22,7 +23,9 @@ def gaussians(seed: int, rows: int = 300) -> tuple[Float64Array, Float64Array]:
 
 
 def p_values(count: int) -> Float64Array:
-    return np.array([fit_check(*gaussians(seed), PRIOR, None, seed).p_value for seed in range(count)])
+    return np.array(
+        [fit_check(*gaussians(seed), PRIOR, None, np.random.default_rng(seed)).p_value for seed in range(count)]
+    )
 
 
 def test_data_of_the_model_are_refuted_as_seldom_as_it_says() -> None:
@@ -38,10 +41,10 @@ def test_the_same_rows_in_and_out_would_be_refuted(monkeypatch: pytest.MonkeyPat
     rng, prior = np.random.default_rng(0), NIW(np.zeros(15), 0.01, np.eye(15), 17.0)
     covariance = invwishart(17.0, np.eye(15)).rvs(random_state=rng)
     X, one = rng.multivariate_normal(np.zeros(15), covariance, 150), np.ones((150, 1))
-    assert fit_check(X, one, prior, None, 0).fits
-    known = PredictiveMixture.of(prior, X, np.zeros(150, np.int32))
-    monkeypatch.setattr(PredictiveMixture, "of", lambda *_: known)
-    assert not fit_check(X, one, prior, None, 0).fits
+    assert fit_check(X, one, prior, None, np.random.default_rng(0)).fits
+    known = Mixture.from_labels(X, np.zeros(150, np.int32), prior)
+    monkeypatch.setattr(Mixture, "from_labels", lambda *_: known)
+    assert not fit_check(X, one, prior, None, np.random.default_rng(0)).fits
 
 
 @pytest.mark.parametrize("shape", ["uniform", "heavy tails"])
@@ -49,17 +52,16 @@ def test_other_shapes_are_refuted(shape: str) -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(1000, 2)) if shape == "uniform" else rng.standard_t(2, size=(1000, 2))
     one_hot = np.eye(4)[KMeans(4, n_init=1, random_state=0).fit_predict(X)]
-    assert not fit_check(X, one_hot, PRIOR, None, 0).fits
+    assert not fit_check(X, one_hot, PRIOR, None, np.random.default_rng(0)).fits
 
 
 def test_gaps_are_drawn_as_they_are() -> None:
     X, probabilities = gaussians(3)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     prior = NIG(np.zeros(2), 0.01, np.ones(2), 3.0)
-    assert fit_check(X, probabilities, prior, None, 0).fits
-    rows = PredictiveMixture.of(prior, X, drawn_labels(probabilities, np.random.default_rng(0))).draw_like(
-        X, 20_000, np.random.default_rng(0)
-    )
+    assert fit_check(X, probabilities, prior, None, np.random.default_rng(0)).fits
+    mixture = Mixture.from_labels(X, drawn_labels(probabilities, np.random.default_rng(0)), prior)
+    rows = draw_like(mixture, X, 20_000, np.random.default_rng(0))
     assert np.isnan(rows).mean(axis=0) == pytest.approx(np.isnan(X).mean(axis=0), abs=0.02)
 
 
