@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -32,11 +33,14 @@ from dpmmwrap.model.parameters import (
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics import compiling
-from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import is_remote
+from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.partitions import PartitionPrior, partition_prior
 from dpmmwrap.posterior.answer import LOSSES
 from dpmmwrap.posterior.fitted import keep
 from dpmmwrap.posterior.mixin import PosteriorMixin
+from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
 from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.starts import Initializer, Start
 
@@ -59,8 +63,12 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
         Gaussian clusters are ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes the kind
-        that makes the data most probable in short chains. Missing values (NaN) need "diag" or "spherical", and "auto"
-        knows that.
+        that makes the data most probable in short chains.
+    subspace : "auto", int or None, default="auto"
+        Dimensions of a subspace in which clusters differ, with full covariances; in all other directions they are one
+        Gaussian. For embeddings, with hundreds of columns. "auto" tries it beyond 30 columns if `covariance_type` is
+        "auto", no value is missing and no row has a weight, and takes it if that makes the data most probable; None
+        never does.
     categorical : list of str or int, default=None
         The categorical columns of the family "mixed", by name or number. None takes those that hold words or two to ten
         different whole numbers; ids and texts, where nearly every row has another word, are left out.
@@ -115,8 +123,13 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
-        partition that represents them best; without, the one of the highest log posterior that any chain has met. Of
-        data on Dask a Dask array, and so is sublabels_.
+        partition that represents them best. Without, the most evident one that any chain has met; but if small samples
+        of the rows (of data with several chains) agree better on their clusters than large ones, the partition that
+        represents those samples (`reproducibility_`). Of data on Dask a Dask array, and so is sublabels_.
+    groups_ : ndarray of int32, shape (N,)
+        The group of each row, at the suggested cut of `groups()`; computed when it is asked for. `labels_` are the
+        components of the mixture, each one distribution. A group is what is left when those are joined that overlap and
+        that nothing tells apart: a cluster of any shape.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
@@ -131,6 +144,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The fitted mixture, which `save` writes.
     covariance_type_ : str
         "full", "diag", "spherical", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the family.
+    subspace_ : int or None
+        Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str
         Why it was chosen.
     alpha_ : float
@@ -158,6 +173,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The same of all chains.
     chain_agreement_ : tuple of float
         How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
+    reproducibility_ : tuple of Reproducibility
+        For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
+        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain.
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -212,6 +230,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         "partition_prior": ["no_validation"],
         "family": [StrOptions(set(FAMILIES))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "subspace": [AUTO, at_least(1), None],
         "categorical": ["no_validation"],
         "exposure": ["no_validation"],
         "prior": ["no_validation"],
@@ -238,6 +257,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         partition_prior: str | PartitionPrior = "dirichlet",
         family: str = FAMILIES[0],
         covariance_type: str = "auto",
+        subspace: int | str | None = "auto",
         categorical: Any = None,
         exposure: Any = None,
         prior: Any = None,
@@ -260,6 +280,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         self.partition_prior = partition_prior
         self.family = family
         self.covariance_type = covariance_type
+        self.subspace = subspace
         self.categorical = categorical
         self.exposure = exposure
         self.prior = prior
@@ -297,12 +318,11 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.family in FAMILIES:
-            family, kind = family_named(self.family), self.covariance_type
-            needs_all = kind in family.kinds and family.prior_class(kind).needs_all_values
+            family = family_named(self.family)
             tags.input_tags.sparse = family.sparse
             tags.input_tags.positive_only = family.input == "counts"
             tags.input_tags.categorical = tags.input_tags.string = family.mixes
-            tags.input_tags.allow_nan = family.input != "counts" and not needs_all
+            tags.input_tags.allow_nan = family.input != "counts"
         return tags
 
     def fit(
@@ -310,6 +330,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         X: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
         truth: Any = None,
         progress: Progress | None = None,
         on_interrupt: str = "raise",
@@ -323,6 +344,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             frames of Dask stay on its workers.
         y : ignored
             Not looked at; here because scikit-learn passes it.
+        sample_weight : array of float, shape (N,), default=None
+            A row of weight w is w equal rows that stay together; weights need not be whole. Rows of weight 0 are left
+            out, and get their labels by `predict`.
         truth : array of labels, shape (N,), default=None
             True labels. They only add the NMI to the trace.
         progress : callable, default=None
@@ -339,10 +363,31 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_value("on_interrupt", on_interrupt, [StrOptions({"raise", "return"})])
         self._check_parameters()
         with self._reading(X) as read:
-            self._fit(read, truth, progress, came_as=str(getattr(X, "dtype", type(X).__name__)))
+            weights = self._weights(sample_weight, read)
+            came_as = str(getattr(X, "dtype", type(X).__name__))
+            self._fit(read.weighted(weights), truth, progress, came_as)
+        if weights is not None and not weights.all():
+            self._label_the_weightless(X, weights == 0)
         if self.interrupted_ and on_interrupt == "raise":
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
+
+    def _weights(self, sample_weight: Any, read: Read) -> Float64Array | None:
+        """The weights of all rows, checked; None for none."""
+        if sample_weight is None:
+            return None
+        if is_remote(read.points):
+            raise ValueError("weights of rows need the built-in sampler: backend should be native")
+        if partition_prior(self.partition_prior, self.alpha).shift < 0 and np.min(sample_weight, initial=1) < 1:
+            raise ValueError("with a Pitman-Yor process sample_weight should be at least 1 in every row")
+        rows = read.points.shape[0] if read.present is None else read.present.total
+        return checked_weights(sample_weight, int(rows))
+
+    def _label_the_weightless(self, X: Any, rows: Any) -> None:
+        """Rows without weight are where a new point would be; no draw has them."""
+        self.labels_[rows] = self.predict(X)[rows]
+        if self.confidence_ is not None:
+            self.confidence_[rows] = self.predict_proba(X)[rows].max(axis=1)
 
     def _check_parameters(self) -> None:
         """Refuse what makes no sense."""
@@ -378,7 +423,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         process, exposure = partition_prior_of(self, backend), exposure_place(self)
-        options = ModelOptions(self.prior, self.family, self.covariance_type, process, exposure)
+        options = ModelOptions(self.prior, self.family, self.covariance_type, process, exposure, self.subspace)
         choice = choose_model(options, read, only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))
@@ -386,7 +431,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         with shown_progress(self.verbose if progress is None else 0, settings) as shown:
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
-        of_draws = keep(self, result, settings, chosen, choice)
+        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings)
+        result.interrupted = result.interrupted or resampling.interrupted
+        of_draws = keep(self, result, settings, chosen, choice, resampling)
         doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:
@@ -402,7 +449,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         y : ignored
             Not looked at.
         **options
-            What `fit` takes: truth, progress, on_interrupt.
+            What `fit` takes: sample_weight, truth, progress, on_interrupt.
 
         Returns
         -------

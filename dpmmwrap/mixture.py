@@ -22,6 +22,7 @@ from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.frames import by_name, is_table
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import AveragedMixture
@@ -30,6 +31,7 @@ from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups
+    from dpmmwrap.posterior.separation import Seen, Shape
 
 BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
@@ -77,6 +79,8 @@ class Mixture:
     size_shift: float = 0.0
     """Added to each cluster's points in its weight, by the prior over partitions: minus the discount of a Pitman-Yor
     process, gamma of a finite mixture."""
+    subspace: Subspace | None = None
+    """Where clusters differ, if that is not everywhere; the posterior is one of the points in it."""
 
     @classmethod
     def from_labels(
@@ -87,6 +91,7 @@ class Mixture:
         outlier_weight: float = 0.0,
         outlier_prior: Prior | None = None,
         columns: Columns | None = None,
+        sample_weight: Any = None,
     ) -> Mixture:
         """The mixture that a clustering of X implies under a prior.
 
@@ -104,6 +109,8 @@ class Mixture:
             Of the outlier component.
         columns : Columns, default=None
             Of a mixed table: its columns and their levels.
+        sample_weight : array of float64, shape (N,), default=None
+            For how many equal points each stands.
 
         Returns
         -------
@@ -116,7 +123,7 @@ class Mixture:
         if outlier_prior is not None:
             # The outlier component as one cluster more, after the others.
             labels, count = np.where(labels < 0, count, labels), count + 1
-        statistics = prior.statistics(X, labels, count)
+        statistics = prior.statistics(X, labels, count, sample_weight)
         return cls.from_statistics(statistics, prior, outlier_weight, outlier_prior, columns)
 
     @classmethod
@@ -194,7 +201,7 @@ class Mixture:
     def n_features(self) -> int:
         """Columns of the data."""
         left_out = 0 if self.restored is None else len(self.restored.offset) - len(self.restored.kept)
-        return self.dim + left_out
+        return left_out + (self.dim if self.subspace is None else self.subspace.n_features)
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
@@ -219,7 +226,8 @@ class Mixture:
     @property
     def means(self) -> Float64Array:
         """The mean of each cluster's numeric features."""
-        return np.asarray(self._all_columns(np.asarray(self.posterior.mean)[: self.n_clusters]))
+        means = np.asarray(self.posterior.mean)[: self.n_clusters]
+        return np.asarray(self._all_columns(means if self.subspace is None else self.subspace.features(means)))
 
     def estimate(self, name: str) -> Float64Array:
         """The posterior estimate of the clusters' parameters of one name.
@@ -241,6 +249,7 @@ class Mixture:
     def covariances(self) -> Float64Array:
         """The expected covariances (K, D, D) of each cluster, or variances (K, D) of a diagonal family."""
         covariances = np.asarray(self.posterior.mean_covariance())[: self.n_clusters]
+        covariances = covariances if self.subspace is None else self.subspace.covariances(covariances)
         return covariances if self.restored is None else self.restored.covariances(covariances)
 
     @cached_property
@@ -255,9 +264,9 @@ class Mixture:
         names[self.n_clusters :] = -1
         return names
 
-    def _by_blocks(self, X: Any, answer: Answer, fill: Any) -> Any:
+    def _by_blocks(self, X: Any, answer: Answer, fill: Any, noise: bool = False) -> Any:
         """What `answer` says of rows, asked for so many at a time that memory is bounded, and `fill` of those without
-        any value."""
+        any value. With `noise`, the log density outside a subspace is added."""
         points = self._read(X)
         found = np.empty((points.shape[0], *fill.shape), fill.dtype)
         components = len(self._names) if self.averaged is None else len(self.averaged.clusters)
@@ -271,17 +280,18 @@ class Mixture:
             if not there.all():
                 found[rows] = fill
                 own, chosen = own[there], begin + np.flatnonzero(there)
-            if self.posterior.needs_all_values and np.isnan(own).any():
-                raise ValueError("X has rows with some values missing, and full covariances need all of them")
             if own.shape[0]:
-                found[chosen] = answer(own, chosen)
+                found[chosen] = answer(own if self.subspace is None else self.subspace.points(own), chosen)
+                if noise and self.subspace is not None:
+                    found[chosen] += self.subspace.log_noise(own)
 
         for_each(work, range(0, len(found), step))
         return found
 
     def _points(self, X: Any) -> Any:
-        """Rows as the family stores them."""
-        return self._prepared(self._read(X))
+        """Rows as the family stores them; in a subspace, if clusters differ there alone."""
+        own = self._prepared(self._read(X))
+        return own if self.subspace is None else self.subspace.points(own)
 
     def _read(self, X: Any) -> Any:
         """Rows as the family stores them, before their preparation."""
@@ -427,7 +437,7 @@ class Mixture:
         ndarray of float64, shape (n,)
             In nats; 0 of a row without any value, as nothing at all is certain.
         """
-        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0))
+        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0), True)
         return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:
@@ -458,6 +468,7 @@ class Mixture:
         if self.columns is not None:
             points = TablePoints(self._all_columns(points.numeric), points.codes)
             return self.columns.table(points), labels
+        points = points if self.subspace is None else self.subspace.sample(points, rng)
         return self._all_columns(points), labels
 
     def density(
@@ -495,7 +506,11 @@ class Mixture:
             raise ValueError(f"quantiles should be from 0 to 1, not {list(quantiles)}")
         rng = np.random.default_rng(0) if rng is None else rng
         if columns is None:
-            return density_of(self, self._points(X), quantiles, None, rng)
+            found = density_of(self, self._points(X), quantiles, None, rng)
+            if self.subspace is None:
+                return found
+            noise = np.exp(self.subspace.log_noise(self._prepared(self._read(X))))
+            return Density(found.mean * noise, found.quantiles * noise)
         places = [place_of(name, self._feature_names, "columns") for name in columns]
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(places):
@@ -511,17 +526,21 @@ class Mixture:
         """With the columns that were left out."""
         return rows if self.restored is None else self.restored.points(rows)
 
-    def groups(self, X: Any, method: str = "dip", cut: float | None = None) -> Groups:
+    def groups(
+        self, X: Any, method: str = "separation", cut: float | None = None, *, seen: Seen | None = None
+    ) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D)
             Rows with the columns of the fit; of a table they are found by name.
-        method : {"dip", "demp", "entropy"}, default="dip"
-            Which two are joined next, as in `DPMM.groups`.
+        method : {"separation", "dip", "demp", "entropy"}, default="separation"
+            Which two are joined next, as in `DPMM.groups`; without fits to half of the rows.
         cut : float, default=None
             What the suggested cut joins, as in `DPMM.groups`.
+        seen : Seen, default=None
+            What else is known of the rows, by which "separation" tells clusters apart.
 
         Returns
         -------
@@ -529,8 +548,22 @@ class Mixture:
             The tree, and where to cut it.
         """
         from dpmmwrap.posterior.groups import group_components
+        from dpmmwrap.posterior.separation import Seen
 
-        return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut)
+        if method == "separation":
+            seen = (seen or Seen())._replace(shape=self._shape(X))
+        return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut, seen=seen)
+
+    def _shape(self, X: Any) -> Shape | None:
+        """Where rows and clusters lie, if clusters are Gaussian and no value is missing."""
+        from dpmmwrap.posterior.separation import Shape
+
+        points = self._points(X) if self.is_gaussian else np.full((1, 1), np.nan)
+        if not np.isfinite(points).all():
+            return None
+        own = slice(self.n_clusters)
+        covariances = np.asarray(self.posterior.mean_covariance())[own]
+        return Shape(np.asarray(points, np.float64), np.asarray(self.posterior.mean)[own], covariances)
 
     def save(self, path: str | Path) -> None:
         """Write the mixture, and the draws if there are any, as plain arrays: loading it cannot execute code.
@@ -546,6 +579,7 @@ class Mixture:
         arrays |= {} if self.columns is None else self.columns.arrays()
         arrays |= {} if self.feature_names is None else {"feature_names": np.array(self.feature_names, dtype=str)}
         arrays |= {} if self.preparation is None else self.preparation.arrays()
+        arrays |= {} if self.subspace is None else self.subspace.arrays()
         arrays |= {} if self.averaged is None else self.averaged.arrays()
         arrays |= {} if self.restored is None else dict(zip(RESTORED, self.restored, strict=True))
         arrays |= {} if self.draws is None else {f"draws_{name}": a for name, a in self.draws.arrays().items()}
@@ -603,7 +637,17 @@ def load(path: str | Path) -> Mixture:
         weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
         shift = float(arrays.get("size_shift", 0.0))
         mixture = Mixture(
-            head["counts"], posterior, weight, columns, averaged, draws, called, preparation, restored, shift
+            head["counts"],
+            posterior,
+            weight,
+            columns,
+            averaged,
+            draws,
+            called,
+            preparation,
+            restored,
+            shift,
+            Subspace.read(path),
         )
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)

@@ -106,8 +106,8 @@ def warm_up() -> None:
 def sweep_row(dim: int, clusters: int, spread: float) -> Row:
     data = generate(dim, clusters, 20_000, spread, 0)
     chain = settled_chain(data.X, data.y)
-    own = chain.context.data
-    tables = own.draw_parameters(chain.context.model, chain.state, np.uint64(0))
+    own = chain.problem.data
+    tables = own.draw_parameters(chain.state, np.uint64(0))
     floor, swept = fastest(
         whitening_product(data.X, clusters), lambda: own.sweep(chain.state, tables, np.uint64(1), False)
     )

@@ -122,6 +122,43 @@ CELLS = (
     Cell(40, 10, 10_000, "ellipsoid", 7),
     Cell(40, 20, 30_000, "axes", 7, "power"),
 )
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Clusters of one shape that is not Gaussian, of radius 1 and with gaps between them."""
+
+    shape: str
+    """square (a cube), disc (a ball), ring (a shell: two dimensions only), banana (two dimensions only) or mixed."""
+    dim: int
+    clusters: int
+    points: int
+
+    @property
+    def name(self) -> str:
+        return f"shapes_{self.shape}_d{self.dim}_k{self.clusters}_n{self.points}"
+
+
+SHAPES = (
+    Shapes("square", 2, 1, 1000),
+    Shapes("square", 2, 4, 1000),
+    Shapes("square", 2, 6, 3000),
+    Shapes("square", 3, 3, 1500),
+    Shapes("disc", 2, 1, 1000),
+    Shapes("disc", 2, 5, 1500),
+    Shapes("disc", 2, 4, 4000),
+    Shapes("disc", 5, 3, 1500),
+    Shapes("ring", 2, 1, 800),
+    Shapes("ring", 2, 3, 1500),
+    Shapes("ring", 2, 5, 4000),
+    Shapes("banana", 2, 1, 600),
+    Shapes("banana", 2, 4, 1200),
+    Shapes("banana", 2, 6, 3000),
+    Shapes("mixed", 2, 4, 1200),
+    Shapes("mixed", 2, 8, 4000),
+)
+CLOSEST = 2.8
+"""The distance between the centres of shapes of radius 1, at least."""
 GENERATE = ((2, 20, 50), (3, 40, 20), (5, 40, 10), (10, 20, 10))
 """Dimension, clusters and spread of the paper's sets."""
 GENERATE_POINTS, GENERATE_SEEDS = 20_000, (1, 2, 3)
@@ -132,7 +169,8 @@ def all_entries(data: Path) -> list[Entry]:
     whole = [*bundled(data), *public(data / "public"), *generated()]
     tenths = [small for entry in whole for small in tenth(entry, rows_of(entry, data))]
     cells = [Entry(cell.name, "cells", functools.partial(draw_cell, cell), repr(cell)) for cell in CELLS]
-    return [*cells, *hundreds(), *whole, *tenths]
+    shapes = [Entry(one.name, "shapes", functools.partial(draw_shapes, one), repr(one)) for one in SHAPES]
+    return [*cells, *shapes, *hundreds(), *whole, *tenths]
 
 
 def generated() -> Iterator[Entry]:
@@ -287,6 +325,50 @@ def log_densities(X: Any, means: Any, covariances: Any, tails: str) -> Any:
         shape = -0.5 * squares if tails == "normal" else -(3 + dim) / 2 * np.log1p(squares)
         found[:, k] = shape - np.log(np.diag(factor)).sum()
     return found
+
+
+def draw_shapes(shapes: Shapes) -> Drawn:
+    """Clusters in random places; those of kind "mixed" take turns."""
+    rng = np.random.default_rng(zlib.crc32(shapes.name.encode()))
+    y = rng.integers(shapes.clusters, size=shapes.points)
+    X = np.empty((shapes.points, shapes.dim))
+    placed: list[Any] = []
+    side = CLOSEST
+    while len(placed) < shapes.clusters:
+        centre = rng.uniform(0, side, shapes.dim)
+        side *= 1.01
+        if all(np.linalg.norm(centre - other) >= CLOSEST for other in placed):
+            members = y == len(placed)
+            kind = sorted(FILLED)[len(placed) % len(FILLED)] if shapes.shape == "mixed" else shapes.shape
+            X[members] = centre + FILLED[kind](int(members.sum()), shapes.dim, rng)
+            placed.append(centre)
+    return Drawn(X, y, 1.0)
+
+
+def filled_square(count: int, dim: int, rng: np.random.Generator) -> Any:
+    """Of diameter 2, turned at random."""
+    turn = special_ortho_group.rvs(dim, random_state=rng)
+    return rng.uniform(-1, 1, (count, dim)) @ turn / np.sqrt(dim)
+
+
+def filled_disc(count: int, dim: int, rng: np.random.Generator) -> Any:
+    steps = rng.standard_normal((count, dim))
+    return steps / np.linalg.norm(steps, axis=1)[:, None] * rng.random((count, 1)) ** (1 / dim)
+
+
+def filled_ring(count: int, dim: int, rng: np.random.Generator) -> Any:
+    """A circle with noise."""
+    angles = rng.uniform(0, 2 * np.pi, count)
+    return rng.normal(0.9, 0.05, (count, 1)) * np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+def filled_banana(count: int, dim: int, rng: np.random.Generator) -> Any:
+    """Two thirds of a circle with noise, turned at random."""
+    angles = rng.uniform(0, 4 / 3 * np.pi, count) + rng.uniform(0, 2 * np.pi)
+    return rng.normal(0.8, 0.08, (count, 1)) * np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+FILLED = {"square": filled_square, "disc": filled_disc, "ring": filled_ring, "banana": filled_banana}
 
 
 def draw_curve() -> Drawn:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +22,14 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.moves import single_points, split_merge
-from dpmmwrap.sampler.partition import partition_of
+from dpmmwrap.sampler.proposals import SequentialAllocation
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
 
 POINTS = 20_000
 KINDS = {"2,20,50": (2, 20, 50.0), "2,40,50": (2, 40, 50.0), "10,20,10": (10, 20, 10.0)}
-PROPOSALS = {"sequential allocation": split_merge.SequentialAllocation}
+PROPOSALS = {"sequential allocation": SequentialAllocation}
 
 
 class Mixed(NamedTuple):
@@ -58,19 +58,17 @@ def searched(X: Any) -> Chain:
 
 
 def mix(chain: Chain, proposal: Any, iterations: int) -> Mixed:
-    context, state = chain.context, chain.state
-    partition = partition_of(context, state.partition_prior, state.labels.copy(), state.known.clusters)
-    founders = single_points.likely_founders(next_key(chain.rng), partition, context)
-    tools = chain.tools._replace(proposal=proposal).with_founders(founders, context, chain.embed)
+    problem, state = replace(chain.problem, proposal=proposal), replace(chain.state, labels=chain.state.labels.copy())
+    sampling.begin(state, problem)
     moves, seen = np.zeros(4, np.int64), np.empty((2, iterations))
     begun = 0.0
     for iteration in range(-iterations // 10, iterations):
         if iteration == 0:
             begun = time.perf_counter()
-        partition, done = sampling.step(next_key(chain.rng), partition, context, tools, founders)
+        state, done = sampling.step(next_key(state.rng), state, problem)
         if iteration >= 0:
             moves += done
-            seen[:, iteration] = partition.n_clusters, sampling.look(partition, context).log_posterior
+            seen[:, iteration] = state.n_clusters, sampling.look(state, problem).log_posterior
     seconds = time.perf_counter() - begun
     ess = [float(array_stats.ess(values[None])) / seconds for values in seen]
     return Mixed(1e3 * seconds / iterations, float(seen[0].mean()), *ess, moves)

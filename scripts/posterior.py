@@ -36,7 +36,7 @@ from exactness import enumeration as exact
 from exactness import joint
 from exactness.broken import BREAKAGES
 from exactness.gibbs import plain_gibbs
-from exactness.running import ALONE, Apart, apart, context_of, few_of_each, run, uneven_founders
+from exactness.running import ALONE, Apart, apart, few_of_each, problem_of, run, uneven_cluster_seeds
 from exactness.sets import FAMILIES, eight_points, families, measured, prior_of_cells
 from exactness.summaries import agreement
 
@@ -68,13 +68,13 @@ def row(*cells: Any) -> None:
     print(f"| {' | '.join(str(cell) for cell in cells)} |", flush=True)
 
 
-def distance(context: Any, expected: exact.Expected, name: str, draws: int) -> Apart:
+def distance(problem: Any, expected: exact.Expected, name: str, draws: int) -> Apart:
     """Of draws by some moves from what enumeration says."""
-    moves, points = MOVES[name], context.data.n_rows
-    if moves is not None and context.settings.partition_prior.learned:
+    moves, points = MOVES[name], problem.data.n_rows
+    if moves is not None and problem.settings.partition_prior.learned:
         moves = (*moves, "alpha")
     with few_of_each():
-        seen = run(context, draws, moves, SEED, uneven_founders(points), thin=THIN.get(name, 1))
+        seen = run(problem, draws, moves, SEED, uneven_cluster_seeds(points), thin=THIN.get(name, 1))
     return apart(seen, expected)
 
 
@@ -93,9 +93,9 @@ def enumeration(arguments: argparse.Namespace) -> None:
         for alpha, strength in ((1.0, 0.1), (10.0, 1.0), ((2.0, 1.0), 0.1)):
             X, prior = eight_points(kind, strength)
             expected = exact.posterior(X, prior, alpha)
-            context = context_of(X, prior, alpha)
+            problem = problem_of(X, prior, alpha)
             cells = [
-                cell(distance(context, expected, name, arguments.draws), f"{kind}, {alpha}, {name}") for name in MOVES
+                cell(distance(problem, expected, name, arguments.draws), f"{kind}, {alpha}, {name}") for name in MOVES
             ]
             name = f"{alpha:g}" if isinstance(alpha, float) else "learned"
             row(kind, name, f"{expected.clusters @ np.arange(9):.2f}", *cells)
@@ -109,15 +109,15 @@ def every_family(arguments: argparse.Namespace) -> None:
     )
     for name in FAMILIES:
         X, prior = families()[name]
-        expected, context = exact.posterior(X, prior, 1.0), context_of(X, prior, 1.0)
-        cells = [cell(distance(context, expected, moves, arguments.draws), f"{name}, {moves}") for moves in MOVES]
+        expected, problem = exact.posterior(X, prior, 1.0), problem_of(X, prior, 1.0)
+        cells = [cell(distance(problem, expected, moves, arguments.draws), f"{name}, {moves}") for moves in MOVES]
         broad = prior.outliers(X)
-        context = context_of(X, prior, (2.0, 1.0), outlier_weight=0.2, outlier_prior=broad)
+        problem = problem_of(X, prior, (2.0, 1.0), outlier_weight=0.2, outlier_prior=broad)
         expected = exact.posterior(X, prior, (2.0, 1.0), outliers=(0.2, broad))
-        cells.append(cell(distance(context, expected, "all", arguments.draws), f"{name}, outliers"))
-        context = context_of(X, prior, 1.0, max_clusters=2)
+        cells.append(cell(distance(problem, expected, "all", arguments.draws), f"{name}, outliers"))
+        problem = problem_of(X, prior, 1.0, max_clusters=2)
         expected = exact.posterior(X, prior, 1.0, max_clusters=2)
-        cells.append(cell(distance(context, expected, "all", arguments.draws), f"{name}, max_clusters"))
+        cells.append(cell(distance(problem, expected, "all", arguments.draws), f"{name}, max_clusters"))
         row(name, *cells)
 
 
@@ -157,7 +157,7 @@ def plain(arguments: argparse.Namespace) -> None:
         prior = prior_of_cells(X, width)
         for alpha in (1.0, ALPHA_PRIOR):
             theirs = plain_gibbs(X, prior, alpha, arguments.draws // 10, thin=20, seed=SEED)
-            ours = run(context_of(X, prior, alpha), arguments.draws // 5, thin=20, seed=SEED)
+            ours = run(problem_of(X, prior, alpha), arguments.draws // 5, thin=20, seed=SEED)
             found = agreement(theirs, ours)
             where = f"plain {name} {width} {alpha}"
             row(
@@ -180,19 +180,19 @@ def broken(arguments: argparse.Namespace) -> None:
     )
     few = families()["full"]
     learned = (2.0, 1.0)
-    expected, context = exact.posterior(*few, learned), context_of(*few, learned)
+    expected, problem = exact.posterior(*few, learned), problem_of(*few, learned)
     iris = measured("iris")
     prior = prior_of_cells(iris, 0.7)
     theirs = plain_gibbs(iris, prior, 10.0, 4000, thin=5, seed=SEED)
     wrong: dict[str, Callable[[], Any]] = {"nothing": nullcontext, **BREAKAGES}
     for name, breaking in wrong.items():
         with breaking():
-            cells = [f"{distance(context, expected, moves, draws).clusters:.3f}" for moves in MOVES]
+            cells = [f"{distance(problem, expected, moves, draws).clusters:.3f}" for moves in MOVES]
             with few_of_each():
                 z = joint.geweke("full", 8, 4000, 4000, SEED)
             ranks = joint.calibrate("full", 100, 50, draws=49, thin=10, seed=SEED)
             p = min(joint.uniformity(own, 49, 10) for own in ranks.values())
-            ours = agreement(theirs, run(context_of(iris, prior, 10.0), 4000, thin=3, seed=SEED))
+            ours = agreement(theirs, run(problem_of(iris, prior, 10.0), 4000, thin=3, seed=SEED))
             row(name, *cells, f"{np.abs(z).max():.1f}", f"{p:.1g}", f"{ours.z:.1f} {ours.clusters:.2f}")
 
 

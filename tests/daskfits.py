@@ -70,7 +70,7 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
         "full": (X, {"covariance_type": "full"}),
         "diag": (X, {"covariance_type": "diag", "init": "kmeans"}),
         "spherical": (X, {"covariance_type": "spherical", "init": "random"}),
-        "missing values": (gaps, {"init": "kmeans"}),
+        "missing values": (gaps, {"init": "kmeans", "covariance_type": "diag"}),
         "useless columns": (np.column_stack([wide, np.full(ROWS, 3.0), 2 * wide[:, 0]]), {"covariance_type": "full"}),
         "few values": (np.column_stack([X, X[:, 0] > 0]).astype(np.float32), {"covariance_type": "diag"}),
         "outliers": (X, {"covariance_type": "full", "outlier_weight": 0.02}),

@@ -66,7 +66,7 @@ def test_the_move_changes_names_only(data: Any) -> None:
     chain = Chain(data.X, settings)
     chain.begin()
     before, labels = chain.log_posterior, chain.state.labels.copy()
-    state, info = skeleton("move")["step"](np.uint64(0), chain.state, chain.context)
+    state, info = skeleton("move")["step"](np.uint64(0), chain.state, chain.problem)
     assert info.moved > 0
     assert chain.log_posterior == pytest.approx(before)
     assert (np.diff(np.bincount(state.labels)) <= 0).all()

@@ -24,6 +24,10 @@ class Needs(NamedTuple):
     remote: bool = False
     """Whether the points are on the workers of a Dask cluster."""
     partition_prior: str = "dirichlet"
+    weights: bool = False
+    """Whether rows have weights."""
+    missing: bool = False
+    """Whether values are missing."""
 
 
 class BackendChoice(NamedTuple):
@@ -81,6 +85,10 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
         return "draws and several chains need the built-in sampler"
     if needs.partition_prior != "dirichlet":
         return f"the partition prior {needs.partition_prior} needs the built-in sampler or Dask"
+    if needs.missing:
+        return "missing values need the built-in sampler"
+    if needs.weights:
+        return "weights of rows need the built-in sampler"
     if ratio == "printed":
         return "the ratio printed needs the built-in sampler"
     if not needs.julia:

@@ -36,7 +36,7 @@ class NativeBackend:
             try:
                 return chain.run(interrupt)
             finally:
-                chain.context.data.close()
+                chain.problem.data.close()
                 tell_end(own.progress, number)
 
         with Interrupt() as interrupt:

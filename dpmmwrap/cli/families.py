@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dpmmwrap.files.reading import Kind
 
 
+FILE_OPTIONS = ("columns", "drop", "id_column", "labels", "sample_weight")
+"""What is asked of the columns of files."""
+
+
 def settle(ctx: click.Context, options: dict[str, Any]) -> None:
     """Fill in the family, and refuse what makes no sense, before anything is read."""
     for name, wanted in (("categorical", family_for(mixes=True)), ("exposure", family_for(exposure=True))):
@@ -46,10 +50,11 @@ def problems(options: dict[str, Any]) -> list[str]:
             f"--example is of points in the plane, not for --family {name}.",
         ),
         (
-            options["example"] and any(options[name] for name in ("columns", "drop", "id_column", "labels")),
-            "--columns, --drop, --id and --labels are for files, not for --example.",
+            options["example"] and any(options[name] for name in FILE_OPTIONS),
+            "--columns, --drop, --id, --labels and --sample-weight are for files, not for --example.",
         ),
         (options["scale"] and counts, f"--scale is for numbers, not for the counts of {name}."),
+        (options["normalize"] and family.input != "numbers", f"--normalize is for --family gaussian, not {name}."),
         (bool(options["log"]) and counts, f"--log is for numbers, not for the counts of {name}."),
         (
             options["device"].startswith("cuda") and not with_network(options),
@@ -62,6 +67,11 @@ def problems(options: dict[str, Any]) -> list[str]:
         (
             covariance not in family.covariance_types,
             f"--covariance {covariance} is for --family gaussian, not {name}.",
+        ),
+        (
+            isinstance(options["subspace"], int)
+            and (not family.reference or covariance not in ("auto", family.kinds[0]) or options["prior"] != "data"),
+            "--subspace N is for --family gaussian with full covariances and the default prior.",
         ),
         (
             init == "splitnet" and not family.network,
@@ -97,6 +107,10 @@ def problems(options: dict[str, Any]) -> list[str]:
             "--sensitivity is about the default prior of numeric columns: leave out "
             f"{'--prior' if family.learned else f'--family {name}'}.",
         ),
+        (
+            options["sample_weight"] is not None and (julia or options["backend"] == "dask"),
+            "--sample-weight needs the built-in sampler: use --backend native.",
+        ),
         (julia and not family.julia, f"Julia's sampler is for --family {of_julia}, not {name}."),
         (
             julia and covariance not in ("auto", *family.julia),
@@ -123,7 +137,7 @@ def kind_of_file(options: dict[str, Any]) -> Kind:
 
 
 def gaps_allowed(options: dict[str, Any], prior: Any) -> bool:
-    """Whether missing values can be clustered with: not with full covariances, nor in counts."""
+    """Whether missing values can be clustered with: not in counts."""
     return not why_no_gaps(options, prior)
 
 
@@ -134,12 +148,8 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
     leaving_out = "--skip-missing, which leaves out rows with missing values"
     if family.mixes:
         return ""
-    if options["covariance"] in family.kinds and family.prior_class(options["covariance"]).needs_all_values:
-        return f"use --covariance diag, or {leaving_out}"
     if options["pca"]:
         return f"principal components need every value: use {leaving_out}"
-    if prior == "reference" or (family.learned and getattr(prior, "needs_all_values", False)):
-        return f"that prior is for full covariances, which need every value: use another one, or {leaving_out}"
     if julia:
         return f"Julia's sampler needs every value: use --backend native, or {leaving_out}"
     return f"use {leaving_out}" if family.input == "counts" else ""

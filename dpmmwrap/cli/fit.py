@@ -25,7 +25,7 @@ from dpmmwrap.cli.fit_options import (
     check_dask,
     check_draws,
 )
-from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare
+from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.results import FitResult
@@ -44,8 +44,8 @@ BYTES = 64
 @all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv (also .gz), .parquet, .feather or .xlsx;
-    or - for standard input.
+    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv, .txt, .dat (also .gz), .parquet, .feather
+    or .xlsx; or - for standard input.
 
     Each row is a point, each column a feature; several files, or a pattern such as '*.csv', are taken one after the
     other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as
@@ -98,6 +98,8 @@ class Task(NamedTuple):
     """The columns of the files as text, where they are to stand beside the labels."""
     classes: tuple[str, ...] = ()
     """What the true labels are called, by their numbers."""
+    weights: Any = None
+    """Of the rows; None where all weigh 1."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -145,16 +147,18 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     gaps = options["skip_missing"] or gaps_allowed(options, prior)
     kind, words = kind_of_file(options), options["categorical"] or ()
     try:
-        data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=selection_of(options, labels.column))
+        wanted = with_weights(selection_of(options, labels.column), options["sample_weight"])
+        data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=wanted)
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options, prior)}") from error
     truth, classes = (data.y, data.classes) if labels.file is None else read_classes(labels.file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")
+    data, weights = without_weights(data, options["sample_weight"], source_of(files))
     notes = (*data.notes, *column_notes(data, logged_columns(options, data)))
     columns = read_as_text(files, format_of(options)) if options["with_data"] else None
     source = called(source_of(files), files)
-    return Task(replace(data, notes=notes), truth, prior, source, columns=columns, classes=classes)
+    return Task(replace(data, notes=notes), truth, prior, source, columns=columns, classes=classes, weights=weights)
 
 
 def check_truth(task: Task) -> None:
@@ -185,11 +189,12 @@ def skip_missing(task: Task) -> Task:
     if len(kept) < 2:
         message = f"{task.source} should hold at least 2 points without missing values, but it holds {len(kept)}"
         raise InputError(message)
-    truth = None if task.truth is None else task.truth[kept]
+    truth, weights = (None if values is None else values[kept] for values in (task.truth, task.weights))
     columns = None if task.columns is None else {name: column[kept] for name, column in task.columns.items()}
     return task._replace(
-        data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept), columns=columns
-    )
+        data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept), columns=columns,
+        weights=weights,
+    )  # fmt: skip
 
 
 def check_places(options: dict[str, Any], n: int, dim: int) -> None:
@@ -224,7 +229,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
         heard_warnings() as heard,
         progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
-        model.fit(task.data.X, truth=task.truth, progress=progress, on_interrupt="return")
+        model.fit(task.data.X, sample_weight=task.weights, truth=task.truth, progress=progress, on_interrupt="return")
     seconds = time.perf_counter() - start - model.startup_seconds_
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
@@ -261,6 +266,7 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "n_draws": options["draws"],
         "prior": with_numbers(task.prior, options),
         "random_state": options["seed"],
+        "subspace": options["subspace"],
     }
     given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
     if options["alpha_prior"] != (1.0, 1.0):

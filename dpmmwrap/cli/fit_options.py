@@ -79,6 +79,11 @@ def shape_and_rate(ctx: click.Context, option: click.Parameter, value: str) -> t
     return ABOVE_ZERO(parts[0], option, ctx), ABOVE_ZERO(parts[1], option, ctx)
 
 
+def subspace_size(ctx: click.Context, option: click.Parameter, value: str) -> int | str | None:
+    """auto, none, or a number above zero."""
+    return None if value == "none" else auto_or_number(ctx, option, value)
+
+
 def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str:
     if value not in ("auto", "cpu", "cuda") and not (value.startswith("cuda:") and value[5:].isdecimal()):
         raise click.BadParameter(f"{value!r} is not one of 'auto', 'cpu', 'cuda'.", ctx, option)
@@ -94,6 +99,8 @@ OPTIONS: tuple[Option, ...] = (
     *data_options(files, section("How files are written")),
     files("--log", callback=column_list, metavar="COLS",
         help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices."),
+    files("--normalize", is_flag=True,
+        help="Scale each row to length 1 first, for embeddings in which only the direction matters."),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
     files("--with-data", is_flag=True, help="Let labels.csv have the columns of DATA, too."),
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
@@ -104,12 +111,18 @@ OPTIONS: tuple[Option, ...] = (
     model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
         help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
         "data most probable. Missing values need diag or spherical, and auto knows that."),
+    model("--subspace", callback=subspace_size, metavar="auto|none|N", default="auto", show_default=True,
+        help="Let clusters differ in a subspace of N dimensions only, for embeddings with hundreds of columns. auto: "
+        "where that makes data of more than 30 columns most probable, with as many dimensions as do so."),
     model("--categorical", callback=column_list, metavar="COLS",
         help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
         "it, those that hold words or few different whole numbers."),
     model("--exposure", metavar="COL",
         help="The column of event counts, by name or by number from 1, that says for how long, or for how many, the "
         "events of a row were counted: --family poisson."),
+    model("--sample-weight", metavar="COL",
+        help="The column, by name or by number from 1, that says how many equal rows each row stands for; it is not "
+        "clustered by."),
     model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
         help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with mean, "
         "mean_strength, scale and degrees_of_freedom (of counts: concentration; of "
@@ -205,7 +218,19 @@ OPTIONS: tuple[Option, ...] = (
 all_options = with_options(*OPTIONS)
 
 ONE_PLACE = (
-    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "categorical", "weights"),
+    *(
+        "example",
+        "columns",
+        "drop",
+        "id_column",
+        "skip_missing",
+        "scale",
+        "pca",
+        "log",
+        "normalize",
+        "categorical",
+        "weights",
+    ),
     *("with_data", "missing", "workers", "machines"),
 )
 """Options that need all data in one place, or another backend."""
@@ -225,6 +250,8 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
             option = "--id" if name == "id_column" else f"--{name.replace('_', '-')}"
             problem = f"{option} needs one machine: with --backend dask DATA holds the points as they are clustered."
             raise click.UsageError(problem, ctx)
+    if isinstance(options["subspace"], int):
+        raise click.UsageError("--subspace N needs one machine: project the data first.", ctx)
     if not family_named(options["family"]).dask:
         others = " or ".join(name for name in FAMILIES if family_named(name).dask)
         problem = f"--family {options['family']} needs one machine: with --backend dask it is {others}."

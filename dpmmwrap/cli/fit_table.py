@@ -60,6 +60,7 @@ def backend(summary: dict[str, Any]) -> str:
 def preparation(summary: dict[str, Any]) -> str:
     """What was done to the features first."""
     done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
+    done += ["rows of length 1"] if summary["normalized"] else []
     done += ["standardised"] if summary["scaled"] else []
     done += [counted(summary["components"], "principal component")] if summary["components"] else []
     return ", ".join(done)

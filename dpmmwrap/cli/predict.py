@@ -14,12 +14,14 @@ from dpmmwrap.cli.common import A_PATH, say_note, with_options
 from dpmmwrap.cli.data_options import (
     by_its_name,
     column_options,
+    format_of,
     left_out_note,
     piped,
     selection_of,
     skip_option,
     way_by_format,
 )
+from dpmmwrap.cli.preparing import repeated_ids_note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,12 +44,13 @@ Examples:
 @click.argument("data", type=A_PATH, nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="FILE", help="Write a .npy or .csv file instead of printing.")
 @click.option("--proba", is_flag=True, help="The probability of every cluster, not the likeliest cluster.")
+@click.option("--with-data", is_flag=True, help="Let the .csv file of --out have the columns of DATA, too.")
 @with_options(*column_options(click.option), skip_option(click.option))
 @click.pass_context
 def command(
     ctx: click.Context, /, model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any
 ) -> None:
-    """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote.
+    """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote, or its folder.
 
     Printed is one line per point: the number of its cluster, or its probability in each cluster. A .csv file has a
     header: row (or id), cluster, probability, outlier; rows that are left out are not in it. DATA is of the same kind
@@ -56,7 +59,7 @@ def command(
     """
 
     from dpmmwrap.describe.wording import counted
-    from dpmmwrap.files import InputError, check_writable, write_atomically
+    from dpmmwrap.files import InputError, check_writable, files_of, read_as_text, write_atomically
     from dpmmwrap.mixture import load
     from dpmmwrap.model.empty_rows import absent_note, with_values
 
@@ -64,23 +67,27 @@ def command(
         if out.suffix.lower() not in (".npy", ".csv"):
             raise InputError(f"--out should be a .npy or .csv file, not {out}")
         check_writable(out)
-    mixture = load(model)
+    if options["with_data"] and (out is None or out.suffix.lower() != ".csv" or proba):
+        raise InputError("--with-data is about the labels in a .csv file: it needs --out FILE.csv, without --proba")
+    mixture = load(model / "model.npz" if (model / "model.npz").is_file() else model)
     data = piped(ctx, data)
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
-    for note in points.notes:
+        columns = read_as_text(files_of(data), format_of(options)) if options["with_data"] else {}
+    for note in (*points.notes, *repeated_ids_note(points.ids, "the .csv file")):
         say_note(note)
     answer = mixture.predict_proba if proba else mixture.predict
     numbers = None
     if options["skip_missing"]:
         points, numbers = without_gaps(points)
+        columns = {name: column[numbers] for name, column in columns.items()}
     without = sum(int((~with_values(mixture._points(rows))).sum()) for rows in answers(lambda rows: rows, points))
     if without:
         say_note(absent_note(without))
     if out is None:
         write_text(sys.stdout.buffer, answers(answer, points))
     elif out.suffix.lower() == ".csv":
-        write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers))
+        write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers, columns))
     else:
         found = answers(answer, points)
         write_atomically(out, lambda file: write_npy_pieces(file, found, len(points)))
@@ -139,7 +146,7 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
         wanted = asked if names is None else replace(asked, columns=names, drop=())
         words = word_columns(mixture, names or asked.columns)
         data = read_data(files, at_least=1, kind=posterior.file_input, gaps=gaps, words=words, wanted=wanted)
-        if (whole or posterior.needs_all_values) and not skipping and data.dim == mixture.n_inputs:
+        if whole and not skipping and data.dim == mixture.n_inputs:
             check_whole_rows(data.X, source, data.names, wanted=used_columns(mixture))
     except MissingValues as error:
         needing = "principal components need" if whole else f"a model of the family {family} needs"
@@ -193,15 +200,21 @@ def answers(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterat
 
 
 def write_table(
-    file: IO[bytes], mixture: Mixture, data: Data, proba: bool, numbers: np.ndarray[Any, Any] | None = None
+    file: IO[bytes],
+    mixture: Mixture,
+    data: Data,
+    proba: bool,
+    numbers: np.ndarray[Any, Any] | None,
+    columns: dict[str, Any],
 ) -> None:
-    """A header, and a line for each point; `numbers` are those of the rows, where some were left out."""
+    """A header, and a line for each point; `numbers` are those of the rows, where some were left out. `columns` stand
+    beside the labels."""
     names = row_names(len(data), data.ids, numbers)
     if proba:
         found = answers(mixture.predict_proba, data)
         write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)
     else:
-        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))))
+        write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))), data=columns)
 
 
 def write_text(file: IO[bytes], pieces: Iterator[np.ndarray[Any, Any]]) -> None:

@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dpmmwrap.cli.fit import Task
-    from dpmmwrap.files import Data
+    from dpmmwrap.files import Data, Selection
 
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
-    """What is to be said of columns that count the rows, hold codes for missing values or are skewed, and of ids that
-    repeat."""
+    """What is to be said of columns that number the rows, hold dates or codes for missing values or are skewed, and of
+    ids that repeat."""
     from dpmmwrap.files.looks import strange_columns
 
-    coded, skewed = strange_columns(numeric_columns(data))
+    coded, skewed, dated = strange_columns(numeric_columns(data))
     notes = counting_notes(data)
+    notes += [
+        f"the column {name!r} holds dates written as numbers, such as 20240131, in which a new month is a jump: use "
+        f"the days since some date, or --drop {named([name])}"
+        for name in dated
+    ]
     notes += [
         f"the column {name!r} holds {code:g} far from all its other values: if that stands for a missing value, use "
         f"--missing {code:g}"
@@ -35,15 +40,20 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
             f"{which} so skewed that Gaussian clusters would cut {'it' if one else 'them'} into pieces: try "
             f"{'its logarithm' if one else 'their logarithms'}, --log {named(skewed)}"
         )
-    if data.ids is not None and len(set(data.ids.tolist())) < len(data.ids):
-        notes.append("some rows have the same name: labels.csv has the rows' numbers, too")
-    return notes
+    return notes + repeated_ids_note(data.ids, "labels.csv")
+
+
+def repeated_ids_note(ids: Any, file: str) -> list[str]:
+    """What is to be said of rows that have the same name."""
+    if ids is None or len(set(ids.tolist())) == len(ids):
+        return []
+    return [f"some rows have the same name: {file} has the rows' numbers, too"]
 
 
 def counting_notes(data: Data) -> list[str]:
-    """What is to be said of columns that count the rows."""
+    """What is to be said of columns that number the rows."""
     return [
-        f"the column {name!r} counts the rows, as an id does, and is clustered by like the others: "
+        f"the column {name!r} numbers the rows, as an id does, and is clustered by like the others: "
         f"--drop {named([name])} leaves it out, --id {named([name])} names the rows by it"
         for name in data.counting
     ]
@@ -75,7 +85,7 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
 
     data, table = task.data, isinstance(task.data.X, dict)
     components = 0 if table or (options["pca"] or 0) >= data.dim else options["pca"] or 0
-    if not (options["scale"] or components or options["log"]):
+    if not (options["scale"] or components or options["log"] or options["normalize"]):
         return task
     logged = logged_columns(options, data)
     names: Sequence[str] = data.names or numbered(data.dim)
@@ -85,12 +95,45 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
             return task
     X = np.column_stack([data.X[name] for name in names]) if table else data.X
     logs = np.array([list(names).index(name) for name in logged], np.int64) if logged else None
-    preparation = Preparation.learn(X, options["scale"], components, tuple(names) if table else data.names, logs)
+    called = tuple(names) if table else data.names
+    preparation = Preparation.learn(X, options["scale"], components, called, logs, options["normalize"])
     if table:
         data = replace(data, X=data.X | dict(zip(names, preparation(X).T, strict=True)))
     else:
         data = replace(data, X=preparation(X), names=preparation.names_out)
     return task._replace(data=data, preparation=preparation)
+
+
+def with_weights(wanted: Selection, column: str | None) -> Selection:
+    """The columns that are wanted, and that of the weights."""
+    if column is None or wanted.columns is None or column in wanted.columns:
+        return wanted
+    return replace(wanted, columns=(*wanted.columns, column))
+
+
+def without_weights(data: Data, column: str | None, source: str) -> tuple[Data, Any]:
+    """The data without the column of weights, and the weights; None if there are none."""
+    import numpy as np
+
+    from dpmmwrap.files import InputError, find_columns
+    from dpmmwrap.files.selection import numbered
+
+    if column is None:
+        return data, None
+    table = isinstance(data.X, dict)
+    names = tuple(data.X) if table else data.names or numbered(data.dim)
+    (name,) = find_columns([column], names, source)
+    if len(names) < 2:
+        raise InputError(f"{source} should have columns to cluster by beside the weights")
+    kept = [place for place, other in enumerate(names) if other != name]
+    weights = data.X[name] if table else data.X[:, names.index(name)]
+    if hasattr(weights, "toarray"):
+        weights = weights.toarray().ravel()
+    if np.asarray(weights).dtype.kind not in "fiu":
+        raise InputError(f"--sample-weight is for numbers, and the column {name!r} holds words")
+    X = {other: data.X[other] for other in names if other != name} if table else data.X[:, kept]
+    own = None if data.names is None else tuple(other for other in data.names if other != name)
+    return replace(data, X=X, names=own, counting=tuple(set(data.counting) - {name})), np.array(weights)
 
 
 def is_numeric(column: Any, name: str, task: Task, options: dict[str, Any]) -> bool:

@@ -119,6 +119,7 @@ def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
         "scaled": preparation is not None and preparation.scales,
         "components": preparation.width if preparation is not None and projected else None,
         "logged": [] if preparation is None else preparation.logged,
+        "normalized": preparation is not None and preparation.unit,
         "notes": list(fitted.notes),
         "version": __version__,
     }

@@ -30,13 +30,14 @@ def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = Non
     present = model._present
     rows = len(model.labels_)
     there = slice(None) if present is None else present.rows
-    with_values = rows if present is None else len(present.rows)
+    with_values = rows if present is None else len(present.rows) + present.weightless
     component_groups = np.arange(len(sizes)) if groups is None else groups.of_points(np.arange(len(sizes)))
     return {
         "n_clusters": int(model.n_clusters_),
         **facts_of_draws(model),
-        "groups": 1 if groups is None else groups.suggested,
+        "groups": int(model.n_clusters_) if groups is None else groups.suggested,
         "groups_reason": "" if groups is None else groups.reason,
+        "groups_by_confusion": None if groups is None else groups.second_opinion,
         "log_posterior": float(model.log_posterior_),
         "startup_seconds": round(model.startup_seconds_, 3),
         "iterations": int(model.n_iter_),
@@ -90,6 +91,7 @@ def facts_of_family(model: Any) -> dict[str, Any]:
         "family": model.family,
         "covariance_type": None if counts else str(getattr(posterior, "numeric_kind", model.covariance_type_)),
         "covariance_reason": None if counts else model.covariance_reason_,
+        "subspace": model.subspace_,
         "dimensions": int(model.n_features_in_) if columns is None else len(columns.names),
         "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],
         "converted_from": model.trace_.converted_from if posterior.input == "numbers" else None,
@@ -139,11 +141,19 @@ def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
 
 
 def told_clusters(found: Facts) -> str:
-    """How many there are, and how sure that is."""
+    """How many there are, in which subspace, and how sure that is."""
     around = [told_interval(found)] if found["n_clusters_interval"] is not None else []
     if "true_clusters" in found:
         around.append(f"the truth has {found['true_clusters']}")
-    return f"{found['n_clusters']}" + (f" ({'; '.join(around)})" if around else "")
+    groups = found.get("groups", found["n_clusters"])
+    joined = f", in {counted(groups, 'group')}" if groups < found["n_clusters"] else ""
+    return f"{found['n_clusters']}{told_subspace(found)}{joined}" + (f" ({'; '.join(around)})" if around else "")
+
+
+def told_subspace(found: Facts) -> str:
+    """Where clusters differ, if that is not everywhere."""
+    size = found.get("subspace")
+    return "" if size is None else f" in a subspace of {size:,} of {counted(found['dimensions'], 'dimension')}"
 
 
 def told_interval(found: Facts) -> str:
@@ -159,13 +169,13 @@ def told_sizes(counts: Sequence[int]) -> str:
 
 
 def told_groups(found: Facts) -> str:
-    """What is left when clusters that overlap are joined."""
+    """What is left when clusters that overlap are joined, why, and what confusion alone would join."""
+    others = found.get("groups_by_confusion")
+    second = f"; by confusion alone there would be {others}" if others not in (None, found["groups"]) else ""
+    reason = f": {found['groups_reason']}" if found.get("groups_reason") else ""
     if found["groups"] == found["n_clusters"]:
-        reason = found.get("groups_reason")
-        told = f"no clusters are joined; {reason}" if reason else "no two clusters overlap enough to be joined"
-        return f"{found['groups']}: {told}"
-    joined = f"{counted(found['n_clusters'], 'component')} in {counted(found['groups'], 'group')}"
-    return f"{joined} ({told_sizes(found['group_sizes'])})"
+        return f"{found['groups']}{reason or ': no two clusters overlap enough to be joined'}{second}"
+    return f"{found['groups']} ({told_sizes(found['group_sizes'])}){reason}{second}"
 
 
 def told_confidence(found: Facts) -> str:

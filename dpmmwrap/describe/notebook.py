@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +19,9 @@ from dpmmwrap.model.empty_rows import truth_labels, with_values
 from dpmmwrap.model.rows import all_columns
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.answer import sample_of
+
+if TYPE_CHECKING:
+    from dpmmwrap.describe.differences import Difference
 
 
 class NotebookMixin:
@@ -155,6 +158,28 @@ class NotebookMixin:
             draw_n_clusters(axes, draws, own_figure=ax is None)
             return axes
 
+    def explain_difference(self, a: Any, b: Any, X: Any, *, names: Sequence[str] | None = None) -> Difference:
+        """Which clusters one of two clusterings divides and the other does not, and what sets the parts apart.
+
+        Parameters
+        ----------
+        a, b : array of int, shape (N,)
+            Two clusterings of the rows, such as two of the `answers()`, or `labels_` and `groups_`; -1 for outliers.
+        X : array, sparse matrix or table, shape (N, D)
+            The rows.
+        names : list of str, default=None
+            What the features are called; None for what the table or the model says.
+
+        Returns
+        -------
+        Difference
+            `splits`; `print` puts them into words.
+        """
+        check_is_fitted(self)
+        from dpmmwrap.describe.differences import difference_between
+
+        return difference_between(self, all_columns(self, X), a, b, names_of(self, X, names))
+
     def write_report(
         self,
         path: str | Path,
@@ -255,6 +280,7 @@ def rows_of(found: Facts, model: Any) -> list[tuple[str, str]]:
         ("number of clusters", facts.told_interval(found) if found["n_clusters_interval"] is not None else ""),
         ("confidence", facts.told_confidence(found) if found["confidence"] is not None else ""),
         ("family", facts.told_family(found)),
+        ("clusters differ", facts.told_subspace(found).strip()),
         ("prior over partitions", facts.told_partition_prior(model)),
         ("log posterior", facts.told_log_posterior(found)),
         ("search", facts.told_search(found) + (", interrupted" if found["interrupted"] else "")),

@@ -30,7 +30,7 @@ def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter")
         doubts.append(no_split(mixture.posterior.other))
     largest = int(mixture.counts.max())
     per_cluster = mixture.posterior.n_parameters(mixture.dim)
-    if mixture.posterior.needs_all_values and largest < per_cluster:
+    if mixture.posterior.correlated and largest < per_cluster:
         doubts.append(
             f"every cluster has fewer points (the largest {largest:,}) than a full covariance has numbers "
             f"({per_cluster:,}): covariance_type='diag' needs fewer"

@@ -13,6 +13,8 @@ from dpmmwrap.families.tables import Columns, TablePoints
 from dpmmwrap.model.rows import names_for
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
+ROUNDING = 1e-6
+"""Means and spreads below this share of a column's deviation are zero: squares keep half of the digits of a double."""
 CHUNK = 1 << 15
 """Rows looked at in one go."""
 NUMBERS = 100_000_000
@@ -178,7 +180,12 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
         whole = sums.sum(axis=0) / present.sum(axis=0)
         deviation = np.sqrt(np.maximum(squares.sum(axis=0) / present.sum(axis=0) - whole**2, 0.0))
         apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
-    tables = [table[:n_clusters] for table in (here + centre, elsewhere + centre, spread, apart)]
+        # What rounding leaves of zeros.
+        spread = np.where(spread < ROUNDING * deviation, 0.0, spread)
+        here, elsewhere = (
+            np.where(np.abs(means) < ROUNDING * deviation, 0.0, means) for means in (here + centre, elsewhere + centre)
+        )
+    tables = [table[:n_clusters] for table in (here, elsewhere, spread, apart)]
     return profiles_from(features, [*tables, np.abs(tables[-1])], len(labels))
 
 

@@ -17,7 +17,8 @@ def share(value: float) -> str:
     if 0.999 < value < 1:
         return ">99.9%"
     percent = 100 * value
-    return f"{percent:.1f}%" if percent < 10 and percent != round(percent) else f"{percent:.0f}%"
+    exact = percent < 10 or percent > 99
+    return f"{percent:.1f}%" if exact and percent != round(percent) else f"{percent:.0f}%"
 
 
 def number(value: float, digits: int = 4) -> str:

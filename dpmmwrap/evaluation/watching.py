@@ -49,8 +49,8 @@ class AriRunner:
             contingency(truth, chain.state.labels, table)
             self.ari.append(ari_of_table(table))
 
-        chain.context = chain.context._replace(settings=replace(settings, progress=watch))
+        chain.problem = replace(chain.problem, settings=replace(settings, progress=watch))
         try:
             return result_of([chain.run()])
         finally:
-            chain.context.data.close()
+            chain.problem.data.close()

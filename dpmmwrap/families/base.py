@@ -90,8 +90,8 @@ class Facts:
     input: ClassVar[Input] = "numbers"
     covariances: ClassVar[str] = ""
     """What its covariances are called, as in "full covariances"; nothing if it has none."""
-    needs_all_values: ClassVar[bool] = False
-    """Whether no value may be missing in a row that has any."""
+    correlated: ClassVar[bool] = False
+    """Whether columns may be correlated within a cluster."""
     profile: ClassVar[Input] = "numbers"
     """By what its clusters are told apart in reports: means of numbers, shares of counts."""
     coordinates: ClassVar[str] = "standardised features"
@@ -118,7 +118,7 @@ class Facts:
 
     @staticmethod
     def is_costly(dim: int) -> bool:
-        """Whether an iteration takes long in so many dimensions."""
+        """Whether an iteration takes long in this many dimensions."""
         return False
 
     @staticmethod
@@ -131,6 +131,11 @@ class Facts:
         """Whether there are so few rows for each column that halves of all rows say little: then a chain begins with
         many clusters."""
         return False
+
+    def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]:
+        """Of a batch of posteriors: rows with their missing values drawn given what is observed and their cluster, and
+        the log density of these; the rows themselves where statistics do with what is observed."""
+        return X, 0.0
 
     def estimates(self) -> dict[str, Float64Array]:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
@@ -146,7 +151,7 @@ class Prior(Protocol):
     """The hyperparameters' names: all that a file needs to hold."""
     input: ClassVar[Input]
     covariances: ClassVar[str]
-    needs_all_values: ClassVar[bool]
+    correlated: ClassVar[bool]
     profile: ClassVar[Input]
     coordinates: ClassVar[str]
     other: ClassVar[str]
@@ -163,6 +168,8 @@ class Prior(Protocol):
     @staticmethod
     def is_wide(X: Points) -> bool: ...
 
+    def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]: ...
+
     def estimates(self) -> dict[str, Float64Array]: ...
 
     @property
@@ -172,9 +179,12 @@ class Prior(Protocol):
     def dim(self) -> int:
         """Features of a point."""
 
-    def points(self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+    def points(
+        self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
+    ) -> Any:
         """Points with the family's loops over them (`families.points.FamilyPoints`). Where they are only some of the
-        rows, `stretch` says which, and `missing` whether values are missing in any row."""
+        rows, `stretch` says which, and `missing` whether values are missing in any row. With weights, a row of weight w
+        is w equal rows that stay together."""
 
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
@@ -194,8 +204,11 @@ class Prior(Protocol):
     def sample(self, components: IntArray, rng: Generator) -> Any:
         """A new point from the predictive of each of these distributions of the batch."""
 
-    def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
-        """Of rows grouped by label (negative labels are left out); of one cluster without labels."""
+    def statistics(
+        self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> Statistics:
+        """The statistics of rows grouped by label (negative labels are left out); of one cluster without labels. A row
+        counts as often as its weight says."""
 
     def origin(self, X: Points) -> Any:
         """About which `plain_sums` are taken; None where it does not matter."""
@@ -216,7 +229,7 @@ class Prior(Protocol):
         """From rows of the data to coordinates (dense or sparse) in which k-means makes sense."""
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Any:
-        """A broad prior for a component that collects outliers; of so many rows X is a sample, if it is one."""
+        """A broad prior for a component that collects outliers; X may be a sample of `n_rows` rows."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +296,7 @@ class LearnedPrior(Protocol):
     def summary(self, prior: Any) -> Summary: ...
 
     def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        """The same prior with another "kappa" or "width", so many times what it is."""
+        """The same prior with its "kappa" or "width" multiplied by a factor."""
 
     def log_density(self, prior: Any) -> float: ...
 
@@ -292,6 +305,17 @@ class LearnedPrior(Protocol):
 
     def climb(self, prior: Any, statistics: Any, steps: int = ...) -> Any:
         """A prior that is at least as probable given clusters with these statistics."""
+
+    def relearned(self, prior: Any, X: Points) -> Start:
+        """Where a fit to other points of the same kind begins, with the same hyperparameters fixed."""
+
+
+class Start(NamedTuple):
+    """A prior to begin with, its distribution, and the number of k-means cells that it comes from, if there are any."""
+
+    prior: Any
+    hyperprior: LearnedPrior
+    n_cells: int | None
 
 
 class Moments(NamedTuple):
@@ -314,7 +338,7 @@ def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
 
 
 def nothing_like(statistics: SomeStatistics, count: int) -> SomeStatistics:
-    """The statistics of so many clusters without points."""
+    """The statistics of `count` clusters without points."""
     return type(statistics)(*(np.zeros((count, *array.shape[1:])) for array in statistics))
 
 
@@ -327,6 +351,19 @@ def put(statistics: tuple[Any, ...], rows: Any, others: tuple[Any, ...]) -> None
     """Overwrite the rows of some clusters."""
     for own, other in zip(statistics, others, strict=True):
         own[rows] = other
+
+
+def grouped(labels: IntArray | None, rows: int, n_clusters: int | None) -> tuple[IntArray, int]:
+    """Labels of all rows and how many clusters they name; one cluster without labels."""
+    if labels is None:
+        return np.zeros(rows, np.int32), 1
+    return labels, int(labels.max(initial=-1)) + 1 if n_clusters is None else n_clusters
+
+
+def counts_of(labels: IntArray, count: int, weights: Any = None) -> Float64Array:
+    """How many rows each label has, or how much they weigh; negative labels are left out."""
+    kept = labels >= 0
+    return np.bincount(labels[kept], None if weights is None else weights[kept], count).astype(np.float64)
 
 
 def put_rows(values: Any, rows: IntArray, others: Any) -> Any:

@@ -5,6 +5,9 @@ clusters that are not born yet; an empty one is the prior, and so is the last. T
 families to their callers, and numba chooses by the bundle's type: a move is written once. A family registers the loops
 of its bundle where the bundle is defined. `prepare` works out what the predictive of a cluster needs beside the point;
 whoever changes a cluster calls it again before `log_predictive`. `counts` are the caller's.
+
+Rows may have weights (`WeightedRows`): a row of weight w is w equal rows that stay together, for any w above zero. Its
+predictive is the ratio of the marginal likelihoods with and without them.
 """
 
 from __future__ import annotations
@@ -19,6 +22,18 @@ from numba.extending import overload
 from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64
 
 
+class WeightedRows(NamedTuple):
+    """Rows with a weight each."""
+
+    points: Any
+    weights: Any
+
+
+def weight_of(X: Any, row: int) -> float:
+    """The weight of a row: 1 unless rows have weights."""
+    raise NotImplementedError
+
+
 def prepare(clusters: Any, k: int) -> None:
     """Work out what `log_predictive` needs of cluster k."""
     raise NotImplementedError
@@ -29,8 +44,13 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int) -> float:
     raise NotImplementedError
 
 
+def log_predictive_by_weight(clusters: Any, k: int, X: Any, row: int, weight: float) -> float:
+    """The same of so many equal rows at once."""
+    raise NotImplementedError
+
+
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: float) -> None:
-    """Add a row to cluster k, or take it out (sign -1)."""
+    """Add a row to cluster k, or take it out (sign -1); other numbers than 1 and -1 add so many equal rows."""
     raise NotImplementedError
 
 
@@ -85,9 +105,9 @@ def _nothing(clusters: Any, k: Any) -> None:
 
 
 def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
-    for place in range(len(rows)):
-        if sides[place] == side:
-            add_point(clusters, k, X, rows[place], 1.0)
+    for i in range(len(rows)):
+        if sides[i] == side:
+            add_point(clusters, k, X, rows[i], 1.0)
 
 
 # Bundles that are given by sums alone.
@@ -129,7 +149,7 @@ def register(
     add_rows: Callable[..., Any] = _add_rows_one_by_one,
 ) -> None:
     """Make a kind of bundle known: its loops, and the fields that a cluster is given by beside `counts`, from which all
-    else is worked out. By default these are `sums` (C, F)."""
+    else is worked out: by default `sums` (C, F). `log_predictive` takes a weight, as `log_predictive_by_weight`."""
     GIVEN_BY[kind] = fields
     LOOPS[kind] = ClusterLoops(
         log_predictive, add_point, log_marginal, add_cluster, copy_cluster, clear, prepare, add_rows
@@ -176,8 +196,9 @@ def _prepare_both(clusters: Any, k: Any) -> None:
     prepare(clusters.two, k)
 
 
-def _log_predictive_of_both(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    return log_predictive(clusters.one, k, X.one, row) + log_predictive(clusters.two, k, X.two, row)
+def _log_predictive_of_both(clusters: Any, k: Any, X: Any, row: Any, weight: Any) -> Any:
+    one = log_predictive_by_weight(clusters.one, k, X.one, row, weight)
+    return one + log_predictive_by_weight(clusters.two, k, X.two, row, weight)
 
 
 def _add_point_to_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
@@ -225,6 +246,35 @@ def _choose(bundle: Any, name: str) -> Any:
     return getattr(_loops_of(bundle), name, None)
 
 
+def _is_weighted(rows: Any) -> bool:
+    return getattr(rows, "instance_class", None) is WeightedRows
+
+
+def _one(X: Any, row: Any) -> Any:
+    return 1.0
+
+
+def _own_weight(X: Any, row: Any) -> Any:
+    return X.weights[row]
+
+
+@overload(weight_of, jit_options=POINTWISE, strict=False)
+def _weight_of(X: Any, row: Any) -> Any:
+    return _own_weight if _is_weighted(X) else _one
+
+
+def _log_predictive_of_row(clusters: Any, k: Any, X: Any, row: Any) -> Any:
+    return log_predictive_by_weight(clusters, k, X, row, 1.0)
+
+
+def _log_predictive_of_weighted(clusters: Any, k: Any, X: Any, row: Any) -> Any:
+    return log_predictive_by_weight(clusters, k, X.points, row, X.weights[row])
+
+
+def _add_weighted_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
+    add_point(clusters, k, X.points, row, sign * X.weights[row])
+
+
 @overload(prepare, jit_options=POINTWISE, strict=False)
 def _prepare(clusters: Any, k: Any) -> Any:
     return _choose(clusters, "prepare")
@@ -232,17 +282,22 @@ def _prepare(clusters: Any, k: Any) -> Any:
 
 @overload(log_predictive, jit_options=POINTWISE, strict=False)
 def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
+    return _log_predictive_of_weighted if _is_weighted(X) else _log_predictive_of_row
+
+
+@overload(log_predictive_by_weight, jit_options=POINTWISE, strict=False)
+def _log_predictive_by_weight(clusters: Any, k: Any, X: Any, row: Any, weight: Any) -> Any:
     return _choose(clusters, "log_predictive")
 
 
 @overload(add_point, jit_options=POINTWISE, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
-    return _choose(clusters, "add_point")
+    return _add_weighted_point if _is_weighted(X) else _choose(clusters, "add_point")
 
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
-    return _choose(clusters, "add_rows")
+    return _add_rows_one_by_one if _is_weighted(X) else _choose(clusters, "add_rows")
 
 
 @overload(add_cluster, jit_options=JIT, strict=False)

@@ -16,10 +16,13 @@ from dpmmwrap.families import collapsed
 from dpmmwrap.families.base import ClusterPosteriors, Model, Points, Statistics, concatenate, take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Chunks
+from dpmmwrap.numerics.digests import digest
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes
 from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import MergeRule
+
+NO_WEIGHTS: Float64Array = np.empty(0)
 
 
 class Merges(NamedTuple):
@@ -42,11 +45,27 @@ class FamilyPoints(ABC):
     chunks: Chunks
     exact: bool = True
     """Whether exact moves can be made: whether `collapsed` knows the family."""
+    weights: Float64Array = NO_WEIGHTS
+    """Of the rows; none where all weigh 1."""
 
     @property
     @abstractmethod
+    def plain_points(self) -> Any:
+        """The points as compiled loops take them, without weights."""
+
+    @property
     def loop_points(self) -> Any:
         """The points as compiled loops take them."""
+        points = self.plain_points
+        return collapsed.WeightedRows(points, self.weights) if len(self.weights) else points
+
+    def weights_digest(self) -> list[str]:
+        """What tells data with other weights apart."""
+        return [digest(self.weights)] if len(self.weights) else []
+
+    def weight_of(self, row: int) -> float:
+        """The weight of a row."""
+        return float(self.weights[row]) if len(self.weights) else 1.0
 
     @abstractmethod
     def digest(self) -> str:
@@ -55,6 +74,32 @@ class FamilyPoints(ABC):
     def take(self, rows: IntArray) -> Points:
         """Some points as the family stores them."""
         return self.X[rows]
+
+    def begin(self, labels: IntArray) -> None:  # noqa: B027
+        """Hear of the labels that a chain begins with."""
+
+    @property
+    def imputes(self) -> bool:
+        """Whether missing values are drawn, and belong to the chain."""
+        return False
+
+    @property
+    def imputed(self) -> Any:
+        """These values as they stand."""
+        raise NotImplementedError
+
+    @imputed.setter
+    def imputed(self, values: Any) -> None:
+        raise NotImplementedError
+
+    def log_missing(self, posterior: Any, labels: IntArray) -> float:
+        """log density of these given what is observed, the labels and the posteriors of the clusters."""
+        return 0.0
+
+    def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Any, key: Any) -> None:
+        """Put a row that may not leave its cluster back from the one where it would have gone."""
+        self.add_to_statistics(statistics, wanted, row, -1)
+        self.add_to_statistics(statistics, stays, row, 1)
 
     def nothing(self, model: Model) -> Statistics:
         """The statistics of no cluster at all."""
@@ -67,6 +112,7 @@ class FamilyPoints(ABC):
         every = model.prior.with_unions(subclusters)
         posterior, log_marginal = model.prior.compute(every)
         clusters = take(every, slice(0, len(subclusters.counts) // 2))
+        subclusters = take(every, slice(len(clusters.counts), None))
         if model.outlier_prior is not None:
             rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
             outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
@@ -158,12 +204,12 @@ class FamilyPoints(ABC):
     # Clusters with their parameters integrated out (`collapsed`), and single points.
 
     @abstractmethod
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        """So many empty clusters."""
+    def empty_clusters(self, model: Model, capacity: int) -> Any:
+        """Empty clusters, this many."""
 
     @abstractmethod
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
-        """Clusters from their statistics, and empty ones up to so many."""
+    def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> Any:
+        """Clusters from their statistics, and empty ones up to this capacity."""
 
     @abstractmethod
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
@@ -177,7 +223,7 @@ class FamilyPoints(ABC):
         return found
 
     def outlier_log_marginal(self, model: Model, bundle: Any) -> float:
-        """Of the outlier component, which is the first cluster, by its own prior."""
+        """The log marginal likelihood of the outlier component, which is the first cluster."""
         assert model.outlier_prior is not None
         return float(model.outlier_prior.log_marginal_likelihood(self.statistics_of(model, bundle, 1))[0])
 

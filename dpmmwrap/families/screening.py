@@ -21,7 +21,7 @@ NEGLIGIBLE = 50.0
 PAIR_VALUES = 1 << 15
 """Values of pairs of rows and clusters that are worked on at a time: they stay in the cache."""
 FEW = 30
-"""Rows for which a call of its own is not worth it."""
+"""Fewer rows than this are not worth another call."""
 ONE_DRAW = np.zeros(1, np.int64)
 
 

@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from dpmmwrap.files.looks import holds_dates, names_rows
+from dpmmwrap.files.looks import holds_dates, is_date, names_rows
 from dpmmwrap.files.numbers import GAPS, has_decimal_comma, is_number
-from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, WordsInstead
+from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, PathLike, WordsInstead
 from dpmmwrap.files.tables import LOOKED_AT, Layout, called
 from dpmmwrap.files.text import open_text, rows_of
 
@@ -95,7 +95,7 @@ def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = "."
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 
-def dates_in(path: Path, name: str, fields: Sequence[str]) -> DatesInstead:
-    came = next(field for field in fields if field not in GAPS)
+def dates_in(path: PathLike, name: str, fields: Sequence[str]) -> DatesInstead:
+    came = next(filter(is_date, fields))
     message = f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}"
     return DatesInstead(message, name)

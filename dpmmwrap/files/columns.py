@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from dpmmwrap.files.checks import check_size, overflows
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.looks import FEW_ROWS, holds_dates, names_rows
 from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
-from dpmmwrap.files.problems import DecimalCommas, InputError, WordsInstead, name_of
+from dpmmwrap.files.problems import DecimalCommas, InputError, PathLike, WordsInstead, name_of
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
 from dpmmwrap.files.tables import (
     Layout,
@@ -23,12 +24,15 @@ from dpmmwrap.files.tables import (
     as_classes,
     counted_rows,
     layout_of,
-    units_note,
+    other_lines_notes,
     unnamed_note,
 )
 
 LONGEST_WORD = 1000
 """The largest length of a word: longer texts are no categories, and would fill the memory."""
+
+ID = re.compile(r"(?i:(^|[\W_])(u|uu|gu)?id$)|[a-z]I[dD]$")
+"""How names of columns end that hold ids."""
 
 Column = np.ndarray[Any, Any]
 
@@ -42,6 +46,8 @@ class ColumnTable(NamedTuple):
     """None where the file has none."""
     notes: tuple[str, ...] = ()
     rows: Rows = Rows()
+    source: str = ""
+    """Where in the file they are, if that is to be said."""
 
 
 def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> ColumnTable:
@@ -53,7 +59,9 @@ def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted:
     return columns_of(path, layout, counted_rows(path, layout), words, wanted)
 
 
-def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> ColumnTable:
+def columns_of(
+    path: PathLike, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection
+) -> ColumnTable:
     """The columns that are wanted of rows of text."""
     chosen = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
@@ -66,7 +74,7 @@ def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[
         lines.append(row.line)
         for place, column in fields.items():
             column.append(row.fields[place])
-    columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *units_note(layout)]
+    columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     readers: dict[str, Reader] = {}
     for place in chosen.features:
         name, column = layout.known[place], fields[layout.start + place]
@@ -88,7 +96,7 @@ def columns_of(path: Path, layout: Layout, rows: Iterable[Row], words: Sequence[
 
 
 def column_of(
-    fields: Sequence[str], name: str, path: Path, reader: Reader | None = None, format: Format = PLAIN
+    fields: Sequence[str], name: str, path: PathLike, reader: Reader | None = None, format: Format = PLAIN
 ) -> Column:
     """A column of numbers if all fields are numbers or gaps, else one of words."""
     reader = reader or Reader(format)
@@ -107,7 +115,7 @@ def column_of(
         return word_column(fields, name, path, format)
 
 
-def word_column(fields: Sequence[str], name: str, path: Path, format: Format = PLAIN) -> Column:
+def word_column(fields: Sequence[str], name: str, path: PathLike, format: Format = PLAIN) -> Column:
     longest = max(map(len, fields), default=0)
     if longest > LONGEST_WORD:
         held = f"texts of up to {longest:,} letters"
@@ -132,17 +140,20 @@ def as_numbers(table: ColumnTable, path: Path) -> Numbers:
     if words:
         column = table.columns[words[0]].tolist()
         came = next((word for word in column if word), "")
-        message = f"{path} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
+        where = table.source or path
+        message = f"{where} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
         distinct = [name for name in words if names_rows(table.columns[name].tolist())]
         raise WordsInstead(message, words, distinct)
     return Numbers(np.column_stack([*table.columns.values()]), table.names, table.rows, table.notes)
 
 
-def counting(column: Column) -> bool:
-    """Whether a column counts the rows, as an id or an index does."""
+def numbers_rows(name: str, column: Column) -> bool:
+    """Whether a column counts the rows, or is called an id and has another whole number in each."""
     if len(column) < FEW_ROWS or column.dtype.kind not in "fiu":
         return False
-    return all(bool((np.diff(part) == 1).all()) for part in (column[:FEW_ROWS], column))
+    if all(bool((np.diff(part) == 1).all()) for part in (column[:FEW_ROWS], column)):
+        return True
+    return bool(ID.search(name) and (column == np.round(column)).all() and len(np.unique(column)) == len(column))
 
 
 def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> None:

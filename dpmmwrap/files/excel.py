@@ -12,13 +12,15 @@ from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.numbers import has_decimal_comma
 from dpmmwrap.files.problems import InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, has_column, listed
-from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_units, names_columns
+from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_units, names_columns, title_lines, title_of
 
 
 class Sheet(NamedTuple):
     """The rows of a sheet that say something, as text."""
 
     rows: list[Row]
+    source: str
+    """The file, and the sheet if nobody chose one of several."""
     notes: tuple[str, ...] = ()
 
 
@@ -26,8 +28,8 @@ def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -
     """The columns of one sheet: numbers where all cells are numbers or gaps, else words."""
     sheet = open_sheet(path, wanted.format)
     layout = layout_of(path, sheet)
-    table = columns_of(path, layout, sheet.rows[layout.skipped :], words, wanted)
-    return table._replace(notes=(*sheet.notes, *table.notes))
+    table = columns_of(sheet.source, layout, sheet.rows[layout.skipped :], words, wanted)
+    return table._replace(notes=(*sheet.notes, *table.notes), source=sheet.source)
 
 
 def sheet_names(path: Path, format: Format = PLAIN) -> Names | None:
@@ -36,12 +38,15 @@ def sheet_names(path: Path, format: Format = PLAIN) -> Names | None:
 
 def layout_of(path: Path, sheet: Sheet) -> Layout:
     if not sheet.rows:
-        raise InputError(f"{path} should hold points, but its sheet is empty")
-    first, *following = [row.fields for row in sheet.rows[: LOOKED_AT + 1]]
+        raise InputError(f"{sheet.source} should hold points, but it is empty")
+    rows = [row.fields for row in sheet.rows[: LOOKED_AT + 1]]
+    title = title_lines(rows, ".")
+    first, *following = rows[title:]
     named = names_columns(first, following)
     units = named and has_units(following, ".")
     told = tuple(unit for unit in following[0] if unit) if units else ()
-    return arranged(first, named, path)._replace(skipped=int(named) + int(units), units=told)
+    skipped = title + int(named) + int(units)
+    return arranged(first, named, path)._replace(skipped=skipped, units=told, title=title_of(rows[:title]))
 
 
 def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
@@ -65,9 +70,10 @@ def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
         raise InputError(f"{path} should be an Excel file (.xlsx), but it is damaged or something else") from error
     width = max((place + 1 for row in cells for place, cell in enumerate(row) if cell), default=0)
     rows = [Row(number, padded(row, width)) for number, row in enumerate(cells, start=1) if any(row)]
-    several = len(names) > 1 and format.sheet is None
-    notes = (f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read",) if several else ()
-    return Sheet(rows, notes)
+    if len(names) == 1 or format.sheet is not None:
+        return Sheet(rows, str(path))
+    note = f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read; --sheet reads another"
+    return Sheet(rows, f"{path} (its first sheet, {names[0]!r}; --sheet reads another)", (note,))
 
 
 def sheet_number(names: Sequence[str], asked: str | None, path: Path) -> int:

@@ -17,10 +17,17 @@ LOOKED_AT = 1000
 """The number of values that are checked for dates."""
 MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
 """The number of rows, and of values in them, that show the distribution of a column."""
-DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
-TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+MONTH = (
+    "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|"
+    r"dec(ember)?)\.?"
+)
+DAY = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(19|20)\d{2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
+    rf"|(\d{{1,2}}\.?[-/. ]?)?{MONTH}[-/. ]?(\d{{4}}|\d{{2}})|{MONTH} \d{{1,2}},? \d{{4}}"
+)
+TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]m)?"
 ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
-DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}")
+DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}", re.IGNORECASE)
 MOST_WHOLE = 10
 """The largest number of different whole numbers that count as categories."""
 ROWS_PER_LEVEL = 5
@@ -36,17 +43,21 @@ class ColumnHints(NamedTuple):
     """With the number that may stand for a missing value."""
     skewed: list[str]
     """Those whose logarithm would be better."""
+    dated: list[str]
+    """Those that hold dates as numbers, such as 20240131."""
 
 
 def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> ColumnHints:
-    coded, skewed = dict[str, float](), []
+    hints = ColumnHints({}, [], [])
     for name, column in columns:
         code = missing_code(column)
         if code is not None:
-            coded[name] = code
+            hints.coded[name] = code
         elif wants_logarithm(column):
-            skewed.append(name)
-    return ColumnHints(coded, skewed)
+            hints.skewed.append(name)
+        elif holds_date_numbers(column):
+            hints.dated.append(name)
+    return hints
 
 
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
@@ -55,9 +66,22 @@ def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
 
 
 def holds_dates(fields: Sequence[str]) -> bool:
-    """Whether all words that are there are dates or times of day."""
+    """Whether most of the words that are there are dates or times of day."""
     held = [field for field in fields if field not in GAPS][:LOOKED_AT]
-    return bool(held) and all(DATE.fullmatch(field) for field in held)
+    return 2 * sum(map(is_date, held)) > len(held)
+
+
+def is_date(field: str) -> bool:
+    return DATE.fullmatch(field) is not None
+
+
+def holds_date_numbers(column: np.ndarray[Any, Any]) -> bool:
+    """Whether all numbers are days of a calendar written in eight digits, as 20240131 is."""
+    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    if len(held) < FEW_ROWS or held.min() < 1900_01_01 or held.max() > 2100_12_31:
+        return False
+    months, days = held // 100 % 100, held % 100
+    return bool(((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31) & (held == np.round(held))).all())
 
 
 def names_rows(fields: Sequence[Any]) -> bool:

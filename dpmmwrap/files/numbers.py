@@ -118,8 +118,13 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
     examples = {(mark.sign, mark.thousands): mark for mark in reversed(marks)}
     if not examples:
         return ()
-    told = ", ".join(f"{mark.text!r} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
+    told = ", ".join(f"{quoted(mark.text)} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
     return (f"numbers are read without the marks in them: {told}",)
+
+
+def quoted(text: str) -> str:
+    """As Python shows it, but with the blanks that it has: some are narrow, or break no line."""
+    return repr(text.replace("\u202f", " ").replace("\u00a0", " "))
 
 
 def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator: str) -> None:

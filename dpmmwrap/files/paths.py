@@ -10,7 +10,7 @@ from pathlib import Path
 from dpmmwrap.files.problems import InputError, PathLike
 
 ARRAYS = (".npy", ".npz")
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+TEXT = (".csv", ".tsv", ".txt", ".dat", ".csv.gz", ".tsv.gz", ".txt.gz", ".dat.gz")
 ARROW = (".parquet", ".feather")
 EXCEL = (".xlsx",)
 

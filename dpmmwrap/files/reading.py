@@ -20,7 +20,15 @@ from dpmmwrap.files.checks import (
     class_names,
     empty_columns,
 )
-from dpmmwrap.files.columns import ColumnTable, as_numbers, check_columns, columns_of, counting, gaps_in, read_columns
+from dpmmwrap.files.columns import (
+    ColumnTable,
+    as_numbers,
+    check_columns,
+    columns_of,
+    gaps_in,
+    numbers_rows,
+    read_columns,
+)
 from dpmmwrap.files.excel import read_sheet, sheet_names
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
@@ -53,7 +61,7 @@ class Data:
     ids: AnyArray | None = None
     """The names of the rows, if the file has them."""
     counting: tuple[str, ...] = ()
-    """ColumnTable, by name or number, that count the rows."""
+    """Columns, by name or number, that number the rows."""
     classes: tuple[str, ...] = ()
     """The original labels, by their numbers in `y`."""
 
@@ -155,13 +163,13 @@ def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray
 
 
 def counting_columns(data: Data) -> tuple[str, ...]:
-    """The columns that count the rows."""
+    """The columns that number the rows."""
     if hasattr(data.X, "indptr"):
         return ()
     if isinstance(data.X, dict):
-        return tuple(name for name, column in data.X.items() if counting(column))
+        return tuple(name for name, column in data.X.items() if numbers_rows(name, column))
     names = data.names or numbered(data.dim)
-    return tuple(name for place, name in enumerate(names) if counting(data.X[:, place]))
+    return tuple(name for place, name in enumerate(names) if numbers_rows(name, data.X[:, place]))
 
 
 def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
 from dpmmwrap.files.numbers import GAPS, Reader, is_number, marks_note
-from dpmmwrap.files.problems import InputError
+from dpmmwrap.files.problems import DecimalCommas, InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
 
@@ -57,6 +57,8 @@ class Layout(NamedTuple):
     format: Format = PLAIN
     units: tuple[str, ...] = ()
     """The line of units under the names, if there is one."""
+    title: str = ""
+    """What stands in the lines above the names, if there are any."""
 
     @property
     def decimal(self) -> str:
@@ -77,7 +79,7 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     chosen = wanted.of(layout.known, path)
     places = [layout.start + place for place in chosen.features]
     whole = len(places) == layout.width and not wanted.narrows
-    notes = [*unnamed_note(layout, wanted), *units_note(layout)]
+    notes = [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     try:
         X = load_plain(path, layout, None if whole else places)
     except UnicodeError:
@@ -97,6 +99,10 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
         notes += marks_note(named, path, wanted.format, layout.delimiter)
     names = None if layout.names is None else tuple(layout.names[place] for place in chosen.features)
     if whole:
+        if X.size and X.shape[1] != layout.width:
+            commas = layout.width == 1 and layout.delimiter == ","
+            message = f"{path} should hold {layout.width} fields per line, one for each name, but it holds {X.shape[1]}"
+            raise DecimalCommas(message) if commas else InputError(message)
         return Numbers(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it reads only some of them.
     own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
@@ -112,11 +118,12 @@ def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
         raise ValueError("a value is missing")
 
 
-def units_note(layout: Layout) -> tuple[str, ...]:
-    if not layout.units:
-        return ()
+def other_lines_notes(layout: Layout) -> list[str]:
+    """What is said of lines above and below the names of the columns."""
     shown = ", ".join(repr(unit) for unit in layout.units[:3])
-    return (f"the line under the names of the columns ({shown}) is taken for units and left out",)
+    title = f"what stands above the names of the columns ({layout.title!r}) is taken for a title and left out"
+    units = f"the line under the names of the columns ({shown}) is taken for units and left out"
+    return [note for note, there in ((title, layout.title), (units, layout.units)) if there]
 
 
 def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
@@ -205,18 +212,46 @@ def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Forma
         if not first:
             raise InputError(f"{path} should hold points, but it is empty")
         lines = [first, *islice(file, LOOKED_AT)]
+    if format.decimal == "," and not any('"' in line for line in lines):
+        # Then no comma stands between fields.
+        delimiters = delimiters.replace(",", "")
     delimiter = format.separator or delimiter_of(lines[:COUNTED], delimiters)
-    fields = next((row for _, row in rows_of([first], delimiter)), [""])
-    following = [*rows_of(lines[1:] if words else lines[1:COUNTED], delimiter)]
-    rows = [row for _, row in following]
-    named = names_columns(fields, rows, format.decimal) if words else is_header(fields)
-    units = named and has_units(rows, format.decimal)
+    numbered_rows = [*rows_of(lines if words else lines[:COUNTED], delimiter)]
+    ends, rows = [before + number for number, _ in numbered_rows], [row for _, row in numbered_rows]
+    title = title_lines(rows, format.decimal)
+    following = rows[title + 1 :]
+    fields = completed(rows[title], following) if rows else [""]
+    named = names_columns(fields, following, format.decimal) if words else is_header(fields)
+    units = named and has_units(following, format.decimal)
     return arranged(fields, named, path)._replace(
         delimiter=delimiter,
-        skipped=before + (1 + following[0][0] if units else int(named)),
+        skipped=ends[title + int(units)] if named else before,
         format=format,
-        units=tuple(unit for unit in rows[0] if unit) if units else (),
+        units=tuple(unit for unit in following[0] if unit) if units else (),
+        title=title_of(rows[:title]),
     )
+
+
+def title_lines(rows: Sequence[Sequence[str]], decimal: str) -> int:
+    """How many rows are a title: they have one field each, and below them are names of columns of numbers."""
+    wide = next((place for place, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
+    names, below = rows[wide] if rows else (), rows[wide + 1 :]
+    return wide if above_numbers(names, below, decimal) or (is_header(names) and has_units(below, decimal)) else 0
+
+
+def title_of(rows: Sequence[Sequence[str]]) -> str:
+    return next((field for row in rows for field in row if field), "")
+
+
+def completed(fields: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first line, with an empty name if it has names and each row below has one field more.
+
+    That name is the last if the rows end in nothing, else the first: R writes the names of rows there. Below a single
+    name there may be decimal commas instead.
+    """
+    if not rows or len(fields) == 1 or not is_header(fields) or any(len(row) != len(fields) + 1 for row in rows):
+        return fields
+    return [*fields, ""] if not any(row[-1] for row in rows) else ["", *fields]
 
 
 def has_units(rows: Sequence[Sequence[str]], decimal: str) -> bool:
@@ -250,18 +285,26 @@ def delimiter_of(lines: Sequence[str], marks: str) -> str:
     words.
     """
     for mark in sorted(marks, key="\t|;,".index):
-        widths = {len(row) for _, row in rows_of(lines, mark)}
-        if len(widths) == 1 and widths.pop() > 1:
+        # Titles have none.
+        widths = {*dropwhile((1).__eq__, (len(row) for _, row in rows_of(lines, mark)))}
+        if len(widths) == 1:
             return mark
     found = next((mark for mark in marks if mark in lines[0]), None)
     return found or (BLANKS if has_blanks(lines) else marks[0])
 
 
 def has_blanks(lines: Sequence[str]) -> bool:
-    """Whether all lines but the first, which may hold names, are several numbers with blanks between them."""
+    """Whether all lines but the first, which may hold names, are several numbers with blanks between them; a name of
+    the row may stand before them that has no name itself."""
     rows = [row for _, row in rows_of(lines, BLANKS)]
-    below = rows[1:] or rows
-    return len({len(row) for row in rows}) == 1 and len(rows[0]) > 1 and all(is_number(f) for row in below for f in row)
+    below, widths = rows[1:] or rows, {len(row) for row in rows[1:] or rows}
+    more = max(widths) - len(rows[0])
+    return (
+        len(widths) == 1
+        and widths.pop() > 1
+        and more in (0, 1)
+        and all(is_number(field) for row in below for field in row[more:])
+    )
 
 
 def is_header(fields: Sequence[str]) -> bool:
@@ -282,12 +325,19 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], dec
     """
     if not is_header(fields):
         return False
+    named = [field for field in fields if field]
+    return above_numbers(fields, following, decimal) or (
+        len(set(named)) == len(named) and not any(is_number(field) for field in named)
+    )
+
+
+def above_numbers(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Whether some field is a name above a column of numbers."""
     for place, field in enumerate(fields):
         below = [row[place] for row in following if place < len(row) and row[place] not in GAPS]
         if is_name(field) and below and all(is_number(value, decimal) for value in below):
             return True
-    named = [field for field in fields if field]
-    return len(set(named)) == len(named) and not any(is_number(field) for field in named)
+    return False
 
 
 def column_names(fields: Sequence[str], path: Path) -> Names:

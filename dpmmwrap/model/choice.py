@@ -16,9 +16,12 @@ from dpmmwrap.families.base import Family, LearnedPrior, Points
 from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
+from dpmmwrap.model.directions import Clustering, Found, find_subspace
 from dpmmwrap.model.inputs import Read
-from dpmmwrap.numerics.arrays import FloatArray
-from dpmmwrap.numerics.cells import is_remote, kmeans_bins
+from dpmmwrap.model.subspace import Subspace
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.cells import is_remote, kmeans_cells
+from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
@@ -29,6 +32,10 @@ CLUSTERS = 20
 """In many dimensions full covariances are tried only where so many clusters would have more points than dimensions."""
 LARGEST_FULL_DIM = 200
 """Beyond, they are not tried at all: an iteration would take seconds."""
+
+
+WEIGHTED_SAMPLE = 10_000
+"""Rows, each as often as its weight says, from which the default prior of counts is made."""
 
 
 class Choice(NamedTuple):
@@ -45,6 +52,10 @@ class Choice(NamedTuple):
     """k-means cells that chains may begin with; None where they are not known."""
     cells_are_better: Callable[[], bool] = lambda: False
     """Whether a short chain that begins with them finds more than one from a single cluster; it is run when asked."""
+    subspace: Subspace | None = None
+    """What the points were projected on."""
+    log_noise: float = 0.0
+    """The mean log density of what that leaves out."""
 
 
 class ModelOptions(NamedTuple):
@@ -56,6 +67,8 @@ class ModelOptions(NamedTuple):
     partition_prior: PartitionPrior = DirichletProcess()
     exposure: int | None = None
     """The place of the column of exposures."""
+    subspace: int | str | None = "auto"
+    """Dimensions of the subspace that clusters share; "auto" for what evidence says, None for none."""
 
     @property
     def fixed(self) -> defaults.Fixed:
@@ -72,6 +85,7 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
     prior, family = options.prior, family_named(options.family)
+    check_subspace(options, family, read)
     if isinstance(prior, DataPrior) and not family.learned:
         raise ValueError(f"a DataPrior is for numeric columns, and the family {family.name} has counts")
     if is_given(prior):
@@ -86,10 +100,32 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
         return Choice(read, reference, "the reference prior has full covariances")
     if not family.learned:
         exposure = {} if options.exposure is None else {"exposure": options.exposure}
-        return Choice(read, family.prior_class().from_data(read.points, **exposure), family.reason)
+        points = read.points if read.weights is None else read.points[rows_by_weight(read.weights, WEIGHTED_SAMPLE)]
+        return Choice(read, family.prior_class().from_data(points, **exposure), family.reason)
     if family.mixes:
         return table_model(read, family, options)
     return numeric_model(read, family, options, only_full)
+
+
+def check_subspace(options: ModelOptions, family: Family, read: Read) -> None:
+    """Refuse a number of dimensions where there can be no subspace."""
+    size = options.subspace
+    if size is None or isinstance(size, str):
+        return
+    if (
+        not family.reference
+        or not is_default(options.prior)
+        or options.covariance_type not in ("auto", family.kinds[0])
+    ):
+        raise ValueError("a subspace is for Gaussian clusters with full covariances and the default prior")
+    if is_remote(read.points):
+        raise ValueError("a subspace needs the data on one machine: project them first, or leave subspace out")
+    if read.n_missing:
+        raise ValueError("a subspace needs every value: leave out the rows with gaps, or leave subspace out")
+    if read.weights is not None:
+        raise ValueError("a subspace takes no weights: leave out sample_weight, or leave subspace out")
+    if size > read.points.shape[1]:
+        raise ValueError(f"a subspace of {size} dimensions needs as many features, not {read.points.shape[1]}")
 
 
 def own_prior(prior: Any, family: Family, options: ModelOptions, points: Any) -> Any:
@@ -111,7 +147,7 @@ def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
     made = family.prior_class()
     if not read.points.numeric.shape[1]:
         return Choice(read, made.of_columns(read.columns, None), family.reason)
-    numeric, scale, notes = without_ties(read.points.numeric)
+    numeric, scale, notes = without_ties(read.points.numeric, read.weights)
     read = read._replace(points=type(read.points)(numeric, read.points.codes))
     choice = learned(read, scale, made.numeric_kind, options, family.reason, notes)
     assert choice.hyperprior is not None
@@ -121,20 +157,33 @@ def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
 
 
 def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: bool) -> Choice:
-    points, scale, notes = without_ties(read.points)
+    points, scale, notes = without_ties(read.points, read.weights)
     read = read._replace(points=points)
-    if only_full:
+    if isinstance(options.subspace, int):
+        found = subspace_of(read, family.kinds[0], options, options.subspace)
+        chosen = in_subspace(found, family.kinds[0], "a subspace was asked for")
+    elif only_full:
         return learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
-    if options.covariance_type != "auto":
+    elif options.covariance_type != "auto":
         chosen = Covariances(options.covariance_type, "it was asked for")
     else:
-        chosen = choose_covariances(points, scale, read.n_missing, family, options)
+        chosen = choose_covariances(read, scale, family, options)
+    log_noise = 0.0
+    if chosen.subspace is not None:
+        log_noise = chosen.subspace.mean_log_noise(points)
+        read = read._replace(points=chosen.subspace.points(points))
+        scale = defaults.DataScale(read.points)
 
     def cells_are_better() -> bool:
-        return (chosen.run or short_run(points, scale, chosen.kind, options)).cells_were_better
+        return (chosen.run or short_run(read, scale, chosen.kind, options)).cells_were_better
 
     choice = learned(read, scale, chosen.kind, options, chosen.reason, notes)
-    return choice._replace(n_cells=scale.start(chosen.kind, options.fixed).n_cells, cells_are_better=cells_are_better)
+    return choice._replace(
+        n_cells=scale.start(chosen.kind, options.fixed).n_cells,
+        cells_are_better=cells_are_better,
+        subspace=chosen.subspace,
+        log_noise=log_noise,
+    )
 
 
 def learned(
@@ -145,18 +194,18 @@ def learned(
     return Choice(read, prior, reason, notes, hyperprior)
 
 
-def without_ties(points: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
+def without_ties(points: Any, weights: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
     """The points, with columns of few values spread over their steps; their scale; and what was done."""
-    scale, steps = defaults.DataScale(points), tied_steps(points)
+    scale, steps = defaults.DataScale(points, weights), tied_steps(points)
     steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
     if not steps.any():
         return points, scale, ()
     points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
-        f"{(steps > 0).sum()} of {len(steps)} columns take few values: noise of half a step was added to them, "
-        "so that no cluster has a width of zero"
+        f"{(steps > 0).sum()} of the {len(steps)} columns in use take few values: noise of half a step was added to "
+        "them, so that no cluster has a width of zero"
     )
-    return points, defaults.DataScale(points), (note,)
+    return points, defaults.DataScale(points, weights), (note,)
 
 
 class Covariances(NamedTuple):
@@ -166,26 +215,58 @@ class Covariances(NamedTuple):
     reason: str
     run: ShortRun | None = None
     """None where there was nothing to compare."""
+    subspace: Subspace | None = None
 
 
-def choose_covariances(
-    points: FloatArray, scale: defaults.DataScale, n_missing: int, family: Family, options: ModelOptions
-) -> Covariances:
-    """Full, diagonal or spherical covariances, by the evidence of what short chains find, and why."""
+def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, options: ModelOptions) -> Covariances:
+    """Full, diagonal or spherical covariances, or full ones in a subspace, by the evidence of what short chains find,
+    and why."""
+    points = read.points
     (full, diagonal, *simpler), dim = family.kinds, scale.dim
     many = family.prior_class(full).is_costly(dim)
-    if n_missing:
-        return Covariances(diagonal, "values are missing, which full covariances do not allow")
+    if read.n_missing and (is_remote(points) or read.weights is not None):
+        where = "on Dask" if is_remote(points) else "with weights"
+        return Covariances(diagonal, f"values are missing, which full covariances do not allow {where}")
     if dim == 1:
         return Covariances(full, "with one feature all are the same")
-    if dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS):
+    simple = not (read.n_missing or is_remote(points) or read.weights is not None)
+    projects = many and options.subspace == "auto" and simple
+    too_many = dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS)
+    if too_many and not projects:
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return Covariances(diagonal, f"with {dim} features {few} for full covariances")
-    kinds = (full, diagonal) if many else (full, diagonal, *simpler)
-    runs = [short_run(points, scale, kind, options) for kind in kinds]
-    best, second, *_ = sorted(runs, key=lambda run: -run.log_evidence)
-    gain = f"{best.log_evidence - second.log_evidence:,.0f} nats in short chains"
-    return Covariances(best.kind, f"they make the data more probable than {second.kind} ones, by {gain}", best)
+    kinds = (diagonal,) if too_many else (full, diagonal) if many else (full, diagonal, *simpler)
+    runs = [short_run(read, scale, kind, options) for kind in kinds]
+    best, *others = sorted(runs, key=lambda run: -run.log_evidence)
+    if projects:
+        found = subspace_of(read, full, options)
+        if found.log_evidence > best.log_evidence:
+            than = told_gain(f"{best.kind} ones", found.log_evidence - best.log_evidence)
+            return in_subspace(found, full, f"in a subspace {than}")
+        others.append(ShortRun(f"{full} ones in a subspace", found.log_evidence, False, found.labels))
+    second = max(others, key=lambda run: run.log_evidence)
+    than = second.kind if second.kind.endswith("subspace") else f"{second.kind} ones"
+    return Covariances(best.kind, told_gain(than, best.log_evidence - second.log_evidence), best)
+
+
+def told_gain(others: str, gain: float) -> str:
+    told = "less than a nat" if gain < 1 else f"{gain:,.0f} nats" if gain >= 10 else f"{gain:.1f} nats"
+    return f"they make the data more probable than {others}, by {told} in short chains"
+
+
+def in_subspace(found: Found, kind: str, reason: str) -> Covariances:
+    run = ShortRun(kind, found.log_evidence, found.cells_were_better, found.labels)
+    return Covariances(kind, reason, run, found.subspace)
+
+
+def subspace_of(read: Read, kind: str, options: ModelOptions, size: int | None = None) -> Found:
+    """The subspace of so many dimensions, or of as many as evidence says."""
+
+    def cluster(projected: FloatArray) -> Clustering:
+        run = short_run(read._replace(points=projected), defaults.DataScale(projected), kind, options)
+        return Clustering(run.labels, run.log_evidence, run.cells_were_better)
+
+    return find_subspace(compared(read).points.astype(np.float64), cluster, size)
 
 
 class ShortRun(NamedTuple):
@@ -194,30 +275,45 @@ class ShortRun(NamedTuple):
     kind: str
     log_evidence: float
     cells_were_better: bool
+    labels: IntArray
 
 
-def short_run(points: FloatArray, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
+class Compared(NamedTuple):
+    """The points by which kinds of covariances are compared."""
+
+    points: FloatArray
+    weights: Float64Array | None
+
+
+def compared(read: Read) -> Compared:
+    points, weights = read.points, read.weights
+    if len(points) > SHORT_SAMPLE:
+        rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
+        points = np.ascontiguousarray(points[rows])
+        weights = None if weights is None else weights[rows]
+    elif is_remote(points):
+        points = points[np.arange(len(points))]
+    # Where values recur a density has no bound, and one kind of covariances may be closer to that than another.
+    return Compared(np.asarray(spread_ties(points, tied_steps(points))), weights)
+
+
+def short_run(read: Read, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
     """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
     with makes it, each under the prior that is most probable for its own clusters."""
     from dpmmwrap.sampler.evidence import log_evidence_of
 
-    if len(points) > SHORT_SAMPLE:
-        rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))
-        points = np.ascontiguousarray(points[rows])
-    elif is_remote(points):
-        points = points[np.arange(len(points))]
-    # Where values recur a density has no bound, and one kind of covariances may be closer to that than another.
-    points = spread_ties(points, tied_steps(points))
+    points, weights = compared(read)
     prior, hyperprior, n_cells = scale.start(kind, options.fixed)
     settings = Settings(
         options.partition_prior, prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
         n_chains=1 if prior.is_costly(scale.dim) else 2,
-        other_starts=(kmeans_bins(points, n_cells, seed=0),),
+        other_starts=(kmeans_cells(points, n_cells or 1, seed=0),), weights=weights,
     )  # fmt: skip
     result = short_chains(points, settings)
     evidences = [log_evidence_of(one, points, settings) for one in result.candidates]
-    return ShortRun(kind, max(evidences), bool(np.argmax(evidences) == 1))
+    best = int(np.argmax(evidences))
+    return ShortRun(kind, evidences[best], best == 1, result.candidates[best].labels)
 
 
 def short_chains(points: Points, settings: Settings) -> Result:

@@ -44,7 +44,7 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
 
 
 def refuse_dates(table: Mapping[str, Any]) -> None:
-    """Dates are neither numbers nor categories: every day would be a level of its own."""
+    """Dates are neither numbers nor categories: every day would be another level."""
     for name, column in table.items():
         if is_numeric(column):
             continue
@@ -60,11 +60,16 @@ def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
     """What is to be said of columns of numbers that may not be what they look like."""
     some = X[some_rows(*X.shape)]
     called = [f"number {place + 1}" if names is None else repr(str(names[place])) for place in range(X.shape[1])]
-    coded, skewed = strange_columns((name, some[:, place]) for place, name in enumerate(called))
+    coded, skewed, dated = strange_columns((name, some[:, place]) for place, name in enumerate(called))
     notes = [
         f"the column {name} holds {code:g} far from all its other values: if that stands for a missing value, put NaN "
         "in its place"
         for name, code in coded.items()
+    ]
+    notes += [
+        f"the column {name} holds dates written as numbers, such as 20240131, in which a new month is a jump: use the "
+        "days since some date"
+        for name in dated
     ]
     if skewed:
         one = len(skewed) == 1

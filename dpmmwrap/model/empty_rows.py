@@ -33,10 +33,12 @@ def absent_note(rows: int) -> str:
 
 
 class Present(NamedTuple):
-    """The numbers of the rows that have values, of so many."""
+    """The numbers of the rows that have values, and a weight if there are weights, among `total` rows."""
 
     rows: IntArray
     total: int
+    weightless: int = 0
+    """Rows that have values, and are left out because they weigh nothing."""
 
     @classmethod
     def among(cls, points: Any) -> Present | None:
@@ -53,7 +55,7 @@ class Present(NamedTuple):
         return absent_note(self.total - len(self.rows))
 
     def labels(self, labels: Any, name: str) -> IntArray:
-        """Of labels of all rows those of these, as whole numbers from 0 without gaps."""
+        """The labels of these rows, from labels of all rows, as whole numbers from 0 without gaps."""
         return truth_labels(truth_labels(labels, self.total, name)[self.rows], len(self.rows), name)
 
     def spread(self, values: Any, fill: Any) -> Any:

@@ -10,21 +10,17 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from dpmmwrap.families import family_named
-from dpmmwrap.families.base import Family, Points
+from dpmmwrap.families.base import Points
 from dpmmwrap.families.tables import Columns, place_of, table_of
 from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
-from dpmmwrap.model.empty_rows import Present, truth_labels, with_values
+from dpmmwrap.model.empty_rows import Present, truth_labels
 from dpmmwrap.model.frames import by_name, is_table, word_columns
 from dpmmwrap.model.redundant import Extremes, Restored, find_redundant, sentence, without
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import has_missing, sample_rows
 
 CHUNK = 1 << 16
-NO_GAPS = (
-    "Input X contains NaN, and full covariances cannot do with missing values: use covariance_type='diag', "
-    "or leave out the rows (--skip-missing on the command line)"
-)
 TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
 
 
@@ -35,19 +31,41 @@ class Read(NamedTuple):
     offset: Float64Array
     """What was taken off the numeric features first, so that float64 data keep their digits in single precision."""
     columns: Columns | None = None
-    """Of a mixed table: its columns."""
+    """The columns of a mixed table."""
     n_missing: int = 0
     restored: Restored | None = None
     """How to get all columns back, where some were left out."""
     notes: tuple[str, ...] = ()
     present: Present | None = None
-    """The rows that these points are, where others have no values."""
+    """The rows that these points are, where others have no values or no weight."""
+    weights: Float64Array | None = None
+    """Of these points; None where all weigh 1."""
 
     def labels(self, labels: Any, name: str) -> IntArray:
         """What labels of all rows are for these points."""
         if self.present is not None:
             return self.present.labels(labels, name)
         return truth_labels(labels, int(self.points.shape[0]), name)
+
+    def weighted(self, weights: Float64Array | None) -> Read:
+        """With the weights of all rows, and without those that weigh nothing."""
+        if weights is None:
+            return self
+        rows = np.arange(len(weights)) if self.present is None else self.present.rows
+        kept = weights[rows] > 0
+        if kept.sum() < 2:
+            raise ValueError("sample_weight should be above zero in at least 2 rows that have values")
+        notes, own = self.notes, weights[rows[kept]]
+        if own.sum() < len(own):
+            notes = (
+                *notes,
+                f"the weights sum to {own.sum():,.6g}, less than the {len(own):,} rows: the fit takes these for so few "
+                "points; multiply the weights if they stand for more",
+            )
+        if kept.all() and self.present is None:
+            return self._replace(weights=own, notes=notes)
+        present = Present(rows[kept], len(weights), int((~kept).sum()))
+        return self._replace(points=self.points[kept], present=present, weights=own, notes=notes)
 
 
 def read_points(estimator: Any, X: Any) -> Read:
@@ -61,7 +79,7 @@ def read_points(estimator: Any, X: Any) -> Read:
         # An exposure need not be whole.
         whole = counts if place is None else np.delete(counts, place, axis=1)
         return Read(counts, np.zeros(1), notes=fraction_notes(whole))
-    return read_numeric(estimator, X, estimator.covariance_type, estimator.prior)
+    return read_numeric(estimator, X, estimator.prior)
 
 
 def new_rows(estimator: Any, X: Any) -> Any:
@@ -71,20 +89,13 @@ def new_rows(estimator: Any, X: Any) -> Any:
         return table_rows(estimator, X)
     if mixture.posterior.input == "counts":
         return read_counts(estimator, X, reset=False)
-    rows = validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
-    if mixture.posterior.needs_all_values:
-        # A row without any value has no cluster; one with some cannot be told.
-        inside = mixture._useful(rows)
-        if np.isnan(inside[with_values(inside)]).any():
-            raise ValueError(NO_GAPS)
-    return rows
+    return validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
 
 
-def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Read:
-    """Rows of numbers. NaN is a missing value where covariances are diagonal."""
+def read_numeric(estimator: Any, X: Any, prior: Any) -> Read:
+    """Rows of numbers. NaN is a missing value."""
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
-    full = needs_all_values(family_named(estimator.family), covariance_type, prior)
     try:
         X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
     except (TypeError, ValueError) as error:
@@ -97,11 +108,9 @@ def read_numeric(estimator: Any, X: Any, covariance_type: str, prior: Any) -> Re
     if present is not None:
         X = X[present.rows]
     missing = missing and has_missing(X)
-    if missing and full:
-        raise ValueError(NO_GAPS)
     points, offset = as_float32(X)
     count = int(np.isnan(points).sum()) if missing else 0
-    notes = (*strange, *notes, *gaps_notes(count, estimator, X.shape[1]))
+    notes = (*strange, *notes)
     return Read(points, offset, None, count, restored, with_note(present, notes), present)
 
 
@@ -109,27 +118,10 @@ def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...
     return notes if present is None else (present.note, *notes)
 
 
-def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
-    """That missing values alone have decided about the covariances, where they have."""
-    if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
-        return ()
-    count = "1 value is" if missing == 1 else f"{missing:,} values are"
-    return (
-        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: without the rows with "
-        "gaps (--skip-missing on the command line) they may have any direction, which often takes fewer clusters",
-    )
-
-
 def called(estimator: Any) -> Any:
     """What the columns are called, by the table or by who has read them from a file and told of them; None for
     nothing."""
     return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
-
-
-def needs_all_values(family: Family, covariance_type: str, prior: Any) -> bool:
-    """Whether a prior was asked for that allows no missing values."""
-    kind = getattr(prior, "family", covariance_type)
-    return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).needs_all_values))
 
 
 class Useful(NamedTuple):

@@ -1,5 +1,5 @@
-"""What is done to features before a fit, and to new rows before a prediction: logarithms, standardised, principal
-components."""
+"""What is done to features before a fit, and to new rows before a prediction: logarithms, unit length, standardised,
+principal components."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ PREFIX = "prepared_"
 
 @dataclass(frozen=True)
 class Preparation:
-    """Rows, of some columns the logarithm, less `shift`, times `factor`, projected on `components` if there are any."""
+    """Rows, of some columns the logarithm, of length 1 if `unit`, less `shift`, times `factor`, projected on
+    `components` if there are any."""
 
     shift: Float64Array
     factor: Float64Array
     components: Float64Array | None = None
     """(features, components)"""
     names: tuple[str, ...] | None = None
-    """Of the features that come in."""
+    """The names of the features that come in."""
     logs: IntArray | None = None
     """The places of the columns whose logarithm is taken."""
+    unit: bool = False
+    """Whether rows are divided by their lengths."""
 
     @classmethod
     def learn(
@@ -37,22 +40,23 @@ class Preparation:
         components: int,
         names: tuple[str, ...] | None = None,
         logs: IntArray | None = None,
+        unit: bool = False,
     ) -> Preparation:
-        """Logarithms of some columns, then to mean 0 and variance 1 if that is asked for (values may be missing), and
-        then to so many principal components; 0 for none."""
-        nothing = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), None, names, logs)
+        """Logarithms of some columns, then rows of length 1 and columns of mean 0 and variance 1 if that is asked for
+        (values may be missing), and then this many principal components; 0 for none."""
+        nothing = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), None, names, logs, unit)
         if not (scale or components):
             return nothing
         from sklearn.preprocessing import StandardScaler
 
-        values = nothing.logarithms(X)
+        values = nothing.rows(X)
         empty = np.isnan(values).all(axis=0)
         known = StandardScaler(with_std=scale).fit(values[:, ~empty])
         shift, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
         shift[~empty], factor[~empty] = known.mean_, 1 / known.scale_ if scale else 1.0
         # What never has a value is a zero like any other.
         factor[empty] = 0.0
-        first = cls(shift, factor, None, names, logs)
+        first = cls(shift, factor, None, names, logs, unit)
         if not components:
             return first
         if len(X) < components:
@@ -63,7 +67,7 @@ class Preparation:
         prepared[:, empty] = 0.0
         # The exact solver: the same components whatever the seed.
         found = PCA(components, svd_solver="full").fit(prepared[~np.isnan(prepared).any(axis=1)])
-        return cls(shift, factor, found.components_.T, names, logs)
+        return cls(shift, factor, found.components_.T, names, logs, unit)
 
     def logarithms(self, X: Any) -> Float64Array:
         """In double precision, with the logarithms of some columns in their place."""
@@ -76,11 +80,19 @@ class Preparation:
             rows[:, place] = np.log(rows[:, place])
         return rows
 
+    def rows(self, X: Any) -> Float64Array:
+        """With logarithms, and of length 1 if that was asked for: of values that are missing, as if they were zero."""
+        rows = self.logarithms(X)
+        if not self.unit:
+            return rows
+        lengths = np.sqrt(np.nansum(rows**2, axis=1, keepdims=True))
+        return rows / np.where(lengths > 0, lengths, 1.0)
+
     def __call__(self, X: Any) -> Any:
         """In single precision, which the sampler works in."""
         prepared = np.empty((len(X), self.width), dtype=np.float32)
         for begin in range(0, len(X), CHUNK):
-            rows = (self.logarithms(X[begin : begin + CHUNK]) - self.shift) * self.factor
+            rows = (self.rows(X[begin : begin + CHUNK]) - self.shift) * self.factor
             if self.components is not None:
                 rows[:, self.factor == 0] = 0.0
             prepared[begin : begin + CHUNK] = rows if self.components is None else rows @ self.components
@@ -120,16 +132,17 @@ class Preparation:
         found |= {} if self.components is None else {"components": self.components}
         found |= {} if self.names is None else {"names": np.array(self.names, dtype=str)}
         found |= {} if self.logs is None else {"logs": self.logs}
+        found |= {"unit": np.array(True)} if self.unit else {}
         return {PREFIX + name: array for name, array in found.items()}
 
     @classmethod
     def read(cls, path: str | Path) -> Preparation | None:
         """From a file that holds `arrays`, or None from one that does not."""
-        names = ("shift", "factor", "components", "names", "logs")
+        names = ("shift", "factor", "components", "names", "logs", "unit")
         found = read_arrays(path, required=(), optional=tuple(PREFIX + name for name in names))
         if not found:
             return None
-        shift, factor, components, own, logs = (found.get(PREFIX + name) for name in names)
+        shift, factor, components, own, logs, unit = (found.get(PREFIX + name) for name in names)
         if shift is None or factor is None or shift.shape != factor.shape or shift.ndim != 1:
             raise ValueError("what was done to the features is not whole")
         if components is not None and (components.ndim != 2 or len(components) != len(shift)):
@@ -138,4 +151,5 @@ class Preparation:
             raise ValueError("it names another number of features")
         if logs is not None and not np.isin(logs, np.arange(len(shift))).all():
             raise ValueError("it takes logarithms of features that it does not have")
-        return cls(shift, factor, components, None if own is None else tuple(str(name) for name in own), logs)
+        called = None if own is None else tuple(str(name) for name in own)
+        return cls(shift, factor, components, called, logs, unit is not None and bool(unit))

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import drawn_in, sample_rows
+from dpmmwrap.numerics.cells import sample_rows, winsorized
 
 CONSTANT = 3.0
-"""A column is constant if its values are no further apart than so many of their last digits."""
+"""A column is constant if its values are no further apart than this many of their last digits."""
 UNEXPLAINED = 1e-4
 """A column is a combination of others if they leave less than this share of its variance, a deviation of 1%."""
 ROWS_PER_COLUMN = 5
@@ -92,7 +92,7 @@ def is_constant(lowest: Any, highest: Any, dtype: Any) -> Any:
 
 def usual_rows(sample: Float64Array) -> Float64Array:
     """Rows without gaps in which no value is far out: one that is would pass for what columns have in common."""
-    return np.asarray(sample[(drawn_in(sample) == sample).all(axis=1)])
+    return np.asarray(sample[(winsorized(sample) == sample).all(axis=1)])
 
 
 def combinations_among(rows: Float64Array) -> list[int]:

@@ -31,6 +31,8 @@ def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Te
     if isinstance(points, TablePoints):
         numeric = points.numeric if restored is None else points.numeric[:, restored.kept]
         return Telling(TablePoints(numeric, points.codes), ())
+    if mixture.subspace is not None:
+        return Telling(mixture._points(points), tuple(f"direction {k + 1}" for k in range(mixture.dim)))
     called = names_for(names, points.shape[1])
     if restored is None:
         return Telling(points, called)

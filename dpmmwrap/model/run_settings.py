@@ -15,7 +15,7 @@ from dpmmwrap.model.data_prior import is_default, learned_names
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics.cells import is_remote, kmeans_bins, many_clusters, sample_rows
+from dpmmwrap.numerics.cells import is_remote, kmeans_cells, many_clusters, sample_rows
 from dpmmwrap.partitions import PartitionPrior, partition_prior
 from dpmmwrap.sampler.settings import FULL_RATIOS, Progress, Settings, chain_count, search_length
 from dpmmwrap.starts import Initializer, NetworkUnavailable, check_torch, make_initializer
@@ -31,12 +31,14 @@ these are its defaults."""
 def needs_of(model: DPMM, read: Read) -> Needs:
     """What is asked of a backend."""
     return Needs(
-        **likelihood(model, read.n_missing > 0),
+        **likelihood(model),
         sparse=issparse(read.points),
         sampling=model.n_draws > 0 or model.n_chains not in ("auto", 1),
         to_learn=what_to_learn(model, read),
         remote=is_remote(read.points),
         partition_prior=partition_prior(model.partition_prior, model.alpha).name,
+        weights=read.weights is not None,
+        missing=read.n_missing > 0,
     )
 
 
@@ -52,12 +54,10 @@ def what_to_learn(model: DPMM, read: Read) -> str | None:
     return None
 
 
-def likelihood(model: DPMM, missing: bool) -> dict[str, Any]:
-    """The family, or the kind of it that data or user want, and whether Julia knows it."""
+def likelihood(model: DPMM) -> dict[str, Any]:
+    """The family, or the kind of it that the user wants, and whether Julia knows it."""
     family, kind = family_named(model.family), getattr(model.prior, "family", model.covariance_type)
-    if kind not in family.kinds:
-        whole = (one for one in family.kinds if not (missing and family.prior_class(one).needs_all_values))
-        kind = next(whole)
+    kind = kind if kind in family.kinds else family.kinds[0]
     known = kind in family.julia
     return {"family": family.name if known or len(family.kinds) == 1 else kind, "julia": known}
 
@@ -102,6 +102,7 @@ def run_settings(
         n_draws=int(model.n_draws),
         thin=int(model.thin),
         keep_labels=bool(model.keep_labels),
+        weights=choice.read.weights,
         truth=None if truth is None else choice.read.labels(truth, "truth"),
         progress=progress,
         **backend.settings(),
@@ -149,7 +150,7 @@ def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str
     several = n_chains_of(model, choice, backend) > 1
     if not several and not choice.cells_are_better():
         return {"init_clusters": first}
-    cells = kmeans_bins(points, choice.n_cells, seed=0)
+    cells = kmeans_cells(points, choice.n_cells, seed=0)
     if not several:
         return {"init_clusters": cells}
     return {"init_clusters": first, "other_starts": (cells, small_cells(choice, seed))}

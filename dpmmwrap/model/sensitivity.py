@@ -18,7 +18,7 @@ from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Of the number in question. 1 tells what a short chain on a sample finds with the prior as it is."""
+"""Factors of the number in question. 1 tells what a short chain on a sample finds with the prior as it is."""
 SETTINGS = ("width", "kappa", "alpha")
 ITERATIONS, MOST_POINTS = 50, 4000
 
@@ -38,12 +38,14 @@ class FittedPrior(NamedTuple):
 
     points: Points
     labels: IntArray
-    """Of each of the points; -1 for outliers."""
+    """The label of each point; -1 for outliers."""
     prior: Prior
     hyperprior: LearnedPrior
     partition_prior: PartitionPrior
     outlier_weight: float = 0.0
     outlier_prior: Any = None
+    weights: Any = None
+    """Of the points; None where all weigh 1."""
 
 
 def sensitivity_of(fitted: FittedPrior, seed: int = 0) -> list[AtSetting]:
@@ -51,16 +53,17 @@ def sensitivity_of(fitted: FittedPrior, seed: int = 0) -> list[AtSetting]:
     # Outliers of the fit are left out: as clusters to begin with they would stay.
     inside = np.flatnonzero(fitted.labels >= 0)
     rows = inside[evenly_spaced(len(inside), MOST_POINTS)]
-    points, labels = fitted.points[rows], fitted.labels[rows]
+    weights = None if fitted.weights is None else fitted.weights[rows]
+    some = fitted._replace(points=fitted.points[rows], labels=fitted.labels[rows], weights=weights)
     return [
-        AtSetting(setting, factor, clusters_at(fitted, points, labels, setting, factor, seed))
+        AtSetting(setting, factor, clusters_at(some, setting, factor, seed))
         for setting in SETTINGS
         for factor in FACTORS
     ]
 
 
-def clusters_at(fitted: FittedPrior, points: Points, labels: IntArray, setting: str, factor: float, seed: int) -> int:
-    """The number of clusters that a short chain finds if a setting is so many times what it is."""
+def clusters_at(fitted: FittedPrior, setting: str, factor: float, seed: int) -> int:
+    """The number of clusters that a short chain finds if a setting is multiplied by a factor."""
     is_alpha = setting == "alpha"
     settings = Settings(
         partition_prior=fitted.partition_prior.scaled(factor if is_alpha else 1.0),
@@ -69,10 +72,11 @@ def clusters_at(fitted: FittedPrior, points: Points, labels: IntArray, setting: 
         max_iter=ITERATIONS,
         min_cluster_age=3,
         seed=seed,
-        init_clusters=labels,
+        init_clusters=fitted.labels,
+        weights=fitted.weights,
         outlier_weight=fitted.outlier_weight,
         outlier_prior=fitted.outlier_prior,
         restart_after=10,
     )
-    found = short_chains(points, settings).labels
+    found = short_chains(fitted.points, settings).labels
     return len(np.unique(found[found >= 0]))

@@ -15,7 +15,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while is_inside(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    # In a thread of its own there is nobody outside.
+    # In another thread there is no caller outside.
     warnings.warn(message, category, stacklevel=2 if is_inside(frame) else level)
 
 

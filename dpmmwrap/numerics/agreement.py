@@ -13,8 +13,6 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 AGREEMENT = 0.8
 """Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
 again."""
-SAME = 0.9
-"""From this one on, they have found the same but for points in doubt."""
 
 
 def ari_of_table(table: IntArray) -> float:

@@ -22,8 +22,8 @@ ones, but slowly."""
 STEPS = 8
 """Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
 FAR_OUT = 8.0
-"""Values further from a column's median than so many robust deviations count as if they were there: a typing error or a
-heavy tail does not decide how wide a column is."""
+"""Robust deviations from a column's median: values further out count as if they were there. A typing error or a heavy
+tail does not decide how wide a column is."""
 CHUNK = 1 << 13
 ROWS_AT_A_TIME = 1 << 14
 
@@ -34,7 +34,7 @@ Embedder = Callable[[Any], Any]
 def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> Any:
     """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
     rows, features = X.shape
-    return kmeans_bins(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
+    return kmeans_cells(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
 
 
 def sample_rows(rows: int, seed: int) -> IntArray:
@@ -44,14 +44,14 @@ def sample_rows(rows: int, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE, replace=False))
 
 
-def kmeans_bins(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
+def kmeans_cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation; of points that are
     elsewhere, the rule that gives it."""
-    return nested_bins(X, [count], seed, embed)[0]
+    return nested_cells(X, [count], seed, embed)[0]
 
 
-def nested_bins(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[Any]:
-    """The same for several numbers of bins: the first centres of k-means++ for many are those for few."""
+def nested_cells(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[Any]:
+    """The same for several numbers of cells: the first centres of k-means++ for many are those for few."""
     if max(counts) < 2:
         return [1 if is_remote(X) else np.zeros(X.shape[0], np.int32)] * len(counts)
     from sklearn.cluster import KMeans, kmeans_plusplus
@@ -62,18 +62,18 @@ def nested_bins(X: Any, counts: list[int], seed: int, embed: Embedder | None = N
     points = embed(some_rows)
     shuffled = np.random.default_rng(seed).permutation(points.shape[0])
     some = points[shuffled[: max(SEEDING * max(counts), 1000)]]
-    steps, found = STEPS * max(1, SAMPLE // points.shape[0]), []
+    steps, labels = STEPS * max(1, SAMPLE // points.shape[0]), []
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
-        # Fewer different points than bins: then some bins are empty, and that is fine.
+        # Fewer different points than cells: then some cells are empty, and that is fine.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, max(counts), random_state=seed % 2**32)
         for count in counts:
             model = KMeans(count, init=centres[:count], n_init=1, max_iter=steps).fit(points)
             rule = NearestCentre(model.cluster_centers_.astype(np.float32), embed)
             # Points that are elsewhere are labelled there.
-            found.append(rule if is_remote(X) else rule(X))
-    return found
+            labels.append(rule if is_remote(X) else rule(X))
+    return labels
 
 
 def is_remote(X: Any) -> bool:
@@ -91,8 +91,8 @@ class NearestCentre(NamedTuple):
         return nearest(X, self.centres, self.embed)
 
 
-def drawn_in(values: Float64Array) -> Float64Array:
-    """The values of each column, those that are far out drawn in to FAR_OUT robust deviations from its median.
+def winsorized(values: Float64Array) -> Float64Array:
+    """The values of each column, winsorized: those that are far out become FAR_OUT robust deviations from its median.
 
     A robust deviation is from the middle half of a column; if that is one value, from the middle nine tenths. A column
     in which even these are one value stays as it is.
@@ -112,7 +112,7 @@ def drawn_in(values: Float64Array) -> Float64Array:
 def standardiser(sample: Any) -> Embedder:
     """Each feature from its mean, by its deviation, both without regard to values far out; where a value is missing,
     the mean stands for it."""
-    values = drawn_in(np.asarray(sample, dtype=np.float64))
+    values = winsorized(np.asarray(sample, dtype=np.float64))
     with warnings.catch_warnings():
         # A column without any value.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -129,7 +129,7 @@ def standardised(rows: Any, shift: Float64Array, deviations: Float64Array) -> Fl
 
 @lru_cache(maxsize=1)
 def thread_pools() -> Any:
-    """The thread pools of this process's libraries; found once, as it takes longer than the steps that they do."""
+    """The thread pools of this process's libraries; looked up once, which takes longer than the steps that they do."""
     return find_thread_pools()
 
 

@@ -66,7 +66,7 @@ class Chunks:
             self.pool.shutdown()
 
     def run(self, task: Callable[[int, int], None], length: int, parts: int) -> None:
-        """Do task(begin, end) for so many parts of a length, on all threads; with one thread, all of it at once."""
+        """Do task(begin, end) for parts of a length, on all threads; with one thread, all of it at once."""
         if self.pool is None or length < 2:
             task(0, length)
         else:
@@ -75,7 +75,7 @@ class Chunks:
                 pass
 
     def sum_groups(self, task: Callable[[int, int], tuple[Any, ...]], numbers: int) -> Nodes:
-        """What task(begin, end) sums for the groups begin to end (arrays with a leading axis, so many numbers a group),
+        """What task(begin, end) sums for the groups begin to end (arrays with a leading axis, `numbers` a group),
         on all threads."""
         edges = self.blocks(numbers)
         nodes: Nodes = {}
@@ -84,10 +84,10 @@ class Chunks:
             return self.reduced(begin, task(begin, end))
 
         if self.pool is None or len(edges) < 3:
-            found = [reduced(begin, end) for begin, end in itertools.pairwise(edges)]
+            nodes_found = [reduced(begin, end) for begin, end in itertools.pairwise(edges)]
         else:
-            found = list(self.pool.map(reduced, edges[:-1], edges[1:]))
-        for its_nodes in found:
+            nodes_found = list(self.pool.map(reduced, edges[:-1], edges[1:]))
+        for its_nodes in nodes_found:
             nodes.update(its_nodes)
         return nodes
 
@@ -97,21 +97,21 @@ class Chunks:
         blocks = list(itertools.pairwise(self.blocks(numbers)))
         # Clusters differ in size: many parts, so that no thread waits long for another.
         tasks = [(cluster, *block) for cluster in range(clusters) for block in blocks]
-        found: list[list[Nodes]] = [[] for _ in range(clusters)]
+        nodes_found: list[list[Nodes]] = [[] for _ in range(clusters)]
 
         def start(first: int, last: int) -> None:
             for cluster, begin, end in tasks[first:last]:
-                found[cluster].append(self.reduced(begin, task(cluster, begin, end)))
+                nodes_found[cluster].append(self.reduced(begin, task(cluster, begin, end)))
 
         self.run(start, len(tasks), len(tasks))
-        return side_by_side(found)
+        return side_by_side(nodes_found)
 
     def reduced(self, begin: int, sums: tuple[Any, ...]) -> Nodes:
         """The nodes of the tree of sums that groups from `begin` on fill."""
         return reduce_groups(self.stretch.first_group + begin, sums)
 
     def blocks(self, numbers: int) -> list[int]:
-        """Edges of blocks of groups whose sums, so many numbers a group, can be kept at once."""
+        """Edges of blocks of groups whose sums, `numbers` a group, can be kept at once."""
         first, count = self.stretch.first_group, len(self.stretch.groups) - 1
         most = min(
             SUMS_AT_ONCE // (8 * numbers * self.n_jobs), count if self.pool is None else count // (4 * self.n_jobs)
@@ -125,7 +125,7 @@ class Chunks:
 
     @property
     def row_type(self) -> Any:
-        """Of row numbers: loops over them are compiled once."""
+        """The type of row numbers: loops over them are compiled once."""
         return np.int32 if self.n_rows < 2**31 else np.int64
 
     def sort(self, labels: IntArray, count: int) -> LabelOrder:
@@ -148,10 +148,10 @@ class Chunks:
         return [rows[begin:end] for begin, end in itertools.pairwise(ends.tolist())]
 
 
-def side_by_side(found: list[list[Nodes]]) -> Nodes:
+def side_by_side(clusters: list[list[Nodes]]) -> Nodes:
     """The sums of several clusters, each in pieces, as sums of all of them."""
-    every = [{node: sums for piece in pieces for node, sums in piece.items()} for pieces in found]
-    return {node: tuple(map(np.concatenate, zip(*(own[node] for own in every), strict=True))) for node in every[0]}
+    every = [{node: sums for piece in pieces for node, sums in piece.items()} for pieces in clusters]
+    return {node: tuple(map(np.concatenate, zip(*(nodes[node] for nodes in every), strict=True))) for node in every[0]}
 
 
 def chunk_bounds(rows: int, bytes_per_row: int) -> IntArray:
@@ -163,5 +163,5 @@ def chunk_bounds(rows: int, bytes_per_row: int) -> IntArray:
 
 
 def even_edges(length: int, parts: int) -> IntArray:
-    """Where each of so many nearly equal parts begins, and where the last one ends."""
+    """Where each of some nearly equal parts begins, and where the last one ends."""
     return np.arange(parts + 1) * length // parts

@@ -28,7 +28,7 @@ def task_names(kinds: Iterable[str], draws: bool = False) -> list[str]:
     from dpmmwrap.sampler.tiny_runs import KINDS
 
     more = ("draws",) if draws else ()
-    # A family of somebody's own is compiled when it is used.
+    # A family that a user has added is compiled when it is used.
     return [f"{kind} {task}" for kind in kinds if kind in KINDS for task in (*KINDS[kind], *more)]
 
 
@@ -36,16 +36,16 @@ def missing(names: Iterable[str]) -> list[str]:
     """The tasks that have not been done on this machine."""
     from dpmmwrap.numerics.kernel_cache import folder
 
-    own = folder()
-    return [] if own is None else [name for name in names if not mark(own, name).exists()]
+    cache = folder()
+    return [] if cache is None else [name for name in names if not mark(cache, name).exists()]
 
 
 def any_done() -> bool:
     """Whether any task has been done on this machine."""
     from dpmmwrap.numerics.kernel_cache import COMPILED, folder
 
-    own = folder()
-    return own is not None and any(own.glob(f"*{COMPILED}"))
+    cache = folder()
+    return cache is not None and any(cache.glob(f"*{COMPILED}"))
 
 
 def mark(folder: Path, name: str) -> Path:
@@ -70,12 +70,12 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
         print(MORE if any_done() else SENTENCE, file=sys.stderr, flush=True)
     # A second process waits here for the first, and then finds everything done.
     with contextlib.suppress(OSError), alone("compiling"):
-        todo, own = missing(wanted), folder()
+        todo, cache = missing(wanted), folder()
         share_out(todo)
         for name in todo:
             # Also where a child has failed: it would fail again.
-            if own is not None:
-                mark(own, name).touch()
+            if cache is not None:
+                mark(cache, name).touch()
         return todo
     return []
 
@@ -115,8 +115,8 @@ def share_out(names: list[str]) -> None:
 
 def python_path() -> str:
     """Where children find this package and what it needs, wherever this process has it from."""
-    own = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join(dict.fromkeys([own, *(path for path in sys.path if path)]))
+    cache = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(dict.fromkeys([cache, *(path for path in sys.path if path)]))
 
 
 def usable_cores() -> int:

@@ -1,6 +1,6 @@
 """Where compiled loops are kept on disk: a folder for the sources as they are, so that nothing in it is out of date.
 
-numba's own cache looks at the file that a function stands in, not at the files that it calls into. Here the folder's
+numba's cache looks at the file that a function stands in, not at the files that it calls into. Here the folder's
 name has a digest of all sources with compiled loops, of numba's and Python's versions and of the processor. It is in
 NUMBA_CACHE_DIR if that is set, else in the package's `__pycache__`, in the user's cache, or in a temporary folder:
 the first that can be written to, or that somebody whom we trust has filled (`dpmmwrap warm-up`).
@@ -41,18 +41,18 @@ KEPT = 5
 @cache
 def digest() -> str:
     """A word for everything that compiled code depends on."""
-    found = hashlib.sha256(f"{numba.__version__} {sys.version} {get_host_cpu_name()}".encode())
+    sources = hashlib.sha256(f"{numba.__version__} {sys.version} {get_host_cpu_name()}".encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_bytes()
         if HAS_LOOPS.search(text):
-            found.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + text)
-    return found.hexdigest()[:16]
+            sources.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + text)
+    return sources.hexdigest()[:16]
 
 
 @cache
 def folder() -> Path | None:
-    """Where compiled loops are kept; None if there is no place to write to."""
-    for parent in places():
+    """Where compiled loops are kept; None if no folder can be written to."""
+    for parent in possible_folders():
         path = parent / f"dpmmwrap-{digest()}"
         with contextlib.suppress(OSError):
             new = not path.exists()
@@ -64,7 +64,7 @@ def folder() -> Path | None:
     return None
 
 
-def places() -> Iterator[Path]:
+def possible_folders() -> Iterator[Path]:
     given: Any = getattr(numba.config, "CACHE_DIR", "")
     if given:
         yield Path(given)
@@ -91,8 +91,8 @@ def is_writable(path: Path) -> bool:
     return False
 
 
-def remove_old(parent: Path, own: Path) -> None:
-    others = [path for path in parent.glob("dpmmwrap-*") if path != own and path.is_dir()]
+def remove_old(parent: Path, ours: Path) -> None:
+    others = [path for path in parent.glob("dpmmwrap-*") if path != ours and path.is_dir()]
     for path in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -172,12 +172,12 @@ def kept(jit: Any) -> Callable[[Function], Function]:
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Of all processes that use the folder, one at a time; where files cannot be locked, all at once."""
-    own = folder()
-    if own is None:
+    """One at a time of all processes that use the folder; where files cannot be locked, all at once."""
+    ours = folder()
+    if ours is None:
         yield
         return
-    with (own / f"{name}.lock").open("a") as file:
+    with (ours / f"{name}.lock").open("a") as file:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 

@@ -24,7 +24,7 @@ class LabelOrder(NamedTuple):
 
 @compiled
 def sort_by_label(labels: Any, starts: Any, order: Any) -> None:
-    """Counting sort of a chunk: order holds rows, starts[k] the place of cluster k's first. O(n + K)."""
+    """Counting sort of a chunk: order holds rows, starts[k] the index of cluster k's first. O(n + K)."""
     for k in range(len(starts)):
         starts[k] = 0
     for row in range(len(labels)):
@@ -70,14 +70,14 @@ def collect_members(order: Any, starts: Any, bounds: Any, clusters: Any, ends: A
 
     From each chunk's rows in order of their labels, as the sweep keeps them.
     """
-    place = 0
+    at = 0
     for number in range(len(clusters)):
         c = clusters[number]
         for chunk in range(len(bounds) - 1):
             for member in range(bounds[chunk] + starts[chunk, c], bounds[chunk] + starts[chunk, c + 1]):
-                rows[place] = bounds[chunk] + order[member]
-                place += 1
-        ends[number] = place
+                rows[at] = bounds[chunk] + order[member]
+                at += 1
+        ends[number] = at
 
 
 @compiled

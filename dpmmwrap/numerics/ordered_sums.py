@@ -1,7 +1,7 @@
 """Sums over the points in an order that depends on the data's shape alone: not on threads, nor on machines.
 
 Chunks of points are put into groups, whose number is a power of two. A group's chunks are summed one after the other,
-and groups as the leaves of a binary tree: whoever has some groups of their own sums what is below the nodes that these
+and groups as the leaves of a binary tree: whoever has some of the groups sums what is below the nodes that these
 fill, and only nodes travel.
 """
 
@@ -41,6 +41,9 @@ def reduce_groups(first: int, sums: tuple[Any, ...]) -> Nodes:
     """The nodes that consecutive groups fill, from their sums: arrays with a leading axis of groups."""
     nodes: Nodes = {}
     level, index = 0, first
+    if len(sums[0]) == 1:
+        # Small data: the usual way through the loop below, which takes longer.
+        return {(0, first): tuple(array[0] for array in sums)}
     while len(sums[0]):
         if len(sums[0]) == 1 or index % 2:
             nodes[level, index] = tuple(array[0] for array in sums)
@@ -53,19 +56,21 @@ def reduce_groups(first: int, sums: tuple[Any, ...]) -> Nodes:
     return nodes
 
 
-def merge_nodes(nodes: Nodes) -> Nodes:
-    """The same sums in as few nodes as can be."""
+def merge_nodes(nodes: Nodes, overwrite: bool = False) -> Nodes:
+    """The same sums in as few nodes as can be. Of wide data sums are large, and may be overwritten."""
     merged, level = dict(nodes), 0
     while any(its_level >= level for its_level, _ in merged):
         for its_level, index in sorted(merged):
             if its_level == level and index % 2 == 0 and (level, index + 1) in merged:
                 left, right = merged.pop((level, index)), merged.pop((level, index + 1))
-                merged[level + 1, index // 2] = tuple(one + other for one, other in zip(left, right, strict=True))
+                merged[level + 1, index // 2] = tuple(
+                    np.add(one, other, out=one if overwrite else None) for one, other in zip(left, right, strict=True)
+                )
         level += 1
     return merged
 
 
-def total_of(nodes: Nodes) -> tuple[Any, ...]:
+def total_of(nodes: Nodes, overwrite: bool = False) -> tuple[Any, ...]:
     """The sums over all groups, whose nodes these are."""
-    (total,) = merge_nodes(nodes).values() if len(nodes) > 1 else nodes.values()
+    (total,) = merge_nodes(nodes, overwrite).values() if len(nodes) > 1 else nodes.values()
     return total

@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     first_row: int = 0
     """The number that the first row of X has in all data."""
     sublabels: UInt8Array | None = None
-    """Of all rows of X, as they are."""
+    """All rows of X, as they are."""
     before: IntArray | None = None
     """Labels of all rows of X, as they were before a move."""
 
@@ -167,6 +167,6 @@ def sides_by(rule: Rule, at: Rows) -> UInt8Array:
 def rules_of(initializer: Any, members: list[Any], rng: Generator) -> list[Rule]:
     """What a start proposes for some clusters, whose rows (or a stand-in for these) are given."""
     if hasattr(initializer, "rules"):
-        found: list[Rule] = initializer.rules(members, rng)
-        return found
+        rules: list[Rule] = initializer.rules(members, rng)
+        return rules
     return [Given(np.asarray(sides, np.uint8)) for sides in initializer(members, rng)]

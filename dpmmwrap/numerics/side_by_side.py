@@ -10,7 +10,7 @@ from dpmmwrap.numerics.compiling import usable_cores
 
 
 def for_each(work: Callable[[int], None], begins: Sequence[int]) -> None:
-    """Call it for each, side by side if there are several: products have threads of their own, what is beside them has
+    """Call it for each, side by side if there are several: products have threads already, what is beside them has
     not."""
     if len(begins) < 2:
         for begin in begins:

@@ -1,8 +1,8 @@
-"""Random numbers, compiled by numba: many at a time, each from a key and its own place.
+"""Random numbers, compiled by numba: many at a time, each from a key and an index.
 
 NumPy draws one number after the other, with branches that no vector unit can take: a normal variable takes it 7
 nanoseconds and a gamma variable 60, the functions here one and ten. That is a third of what an iteration of the
-built-in sampler costs apart from its sweep. A number depends on nothing but its key and its place, so threads may draw
+built-in sampler costs apart from its sweep. A number depends on nothing but its key and its index, so threads may draw
 theirs in any order.
 """
 
@@ -29,7 +29,7 @@ def key_from(key: Any, index: Any) -> Any:
 
 @inner
 def random_bits(key: Any, index: Any) -> Any:
-    """64 random bits for a place: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
+    """64 random bits: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
     z = key_from(key, np.uint64(index) + np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -46,8 +46,8 @@ def uniform(bits: Any) -> Any:
 def standard_exponentials(key: Any, count: Any) -> Any:
     """So many standard exponential variables, float64, none above 17.4."""
     drawn = np.empty(count)
-    for place in range(count):
-        drawn[place] = -log_float32(uniform(random_bits(key, place)))
+    for index in range(count):
+        drawn[index] = -log_float32(uniform(random_bits(key, index)))
     return drawn
 
 
@@ -61,8 +61,8 @@ def standard_normals(key: Any, count: Any) -> Any:
     half = (count + 1) // 2
     # Two arrays, which the compiler can tell do not overlap; then one.
     first, second = np.empty(2 * half, np.float32), np.empty(half, np.float32)
-    for place in range(half):
-        bits = random_bits(key, place)
+    for index in range(half):
+        bits = random_bits(key, index)
         radius = np.sqrt(np.float32(-2) * log_float32(uniform(bits >> np.uint64(40))))
         radius = radius if bits & np.uint64(1) else -radius
         angle = (uniform(bits >> np.uint64(16)) - np.float32(0.5)) * np.float32(math.pi / 2)
@@ -72,10 +72,10 @@ def standard_normals(key: Any, count: Any) -> Any:
         cosine = (np.float32(1 / 40320) * a2 + np.float32(-1 / 720)) * a2 + np.float32(1 / 24)
         cosine = np.float32(1) + a2 * (np.float32(-0.5) + a2 * cosine)
         turned = bits & np.uint64(2)
-        first[place] = radius * (sine if turned else cosine)
-        second[place] = radius * (cosine if turned else sine)
-    for place in range(half):
-        first[half + place] = second[place]
+        first[index] = radius * (sine if turned else cosine)
+        second[index] = radius * (cosine if turned else sine)
+    for index in range(half):
+        first[half + index] = second[index]
     return first[:count]
 
 
@@ -89,31 +89,31 @@ def standard_gammas(key: Any, shapes: Any) -> Any:
     count = len(shapes)
     normals, drawn, doubtful = standard_normals(key, count), np.empty(count), np.empty(count, np.bool_)
     key = key_from(key, count)
-    for place in range(count):
-        d = shapes[place] + (2 / 3 if shapes[place] < 1.0 else -1 / 3)
-        x = np.float64(normals[place])
+    for index in range(count):
+        d = shapes[index] + (2 / 3 if shapes[index] < 1.0 else -1 / 3)
+        x = np.float64(normals[index])
         v = 1.0 + x / np.sqrt(9.0 * d)
         v = v * v * v
-        drawn[place] = d * v
-        doubtful[place] = (v <= 0.0) | (uniform(random_bits(key, place)) >= 1.0 - 0.0331 * x * x * x * x)
-    for place in range(count):
-        if doubtful[place]:
-            d = shapes[place] + (2 / 3 if shapes[place] < 1.0 else -1 / 3)
-            drawn[place] = d * _cube(key, place, count, d, np.float64(normals[place]))
-    for place in range(count):
-        if shapes[place] < 1.0:
-            u = uniform(random_bits(key, place) >> np.uint64(32))
-            drawn[place] *= math.exp(math.log(u) / shapes[place])
+        drawn[index] = d * v
+        doubtful[index] = (v <= 0.0) | (uniform(random_bits(key, index)) >= 1.0 - 0.0331 * x * x * x * x)
+    for index in range(count):
+        if doubtful[index]:
+            d = shapes[index] + (2 / 3 if shapes[index] < 1.0 else -1 / 3)
+            drawn[index] = d * _cube(key, index, count, d, np.float64(normals[index]))
+    for index in range(count):
+        if shapes[index] < 1.0:
+            u = uniform(random_bits(key, index) >> np.uint64(32))
+            drawn[index] *= math.exp(math.log(u) / shapes[index])
     return drawn
 
 
 @inner
-def _cube(key: Any, place: Any, step: Any, d: Any, x: Any) -> Any:
+def _cube(key: Any, index: Any, step: Any, d: Any, x: Any) -> Any:
     """The first cube (1 + x / sqrt(9 d))^3 that Marsaglia and Tsang's exact test accepts, from the given x on."""
     while True:
         v = 1.0 + x / math.sqrt(9.0 * d)
         v = v * v * v
-        if v > 0.0 and math.log(uniform(random_bits(key, place))) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+        if v > 0.0 and math.log(uniform(random_bits(key, index))) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
             return v
-        x = np.float64(standard_normals(key_from(key, place + step), np.int64(1))[0])
-        place += 2 * step
+        x = np.float64(standard_normals(key_from(key, index + step), np.int64(1))[0])
+        index += 2 * step

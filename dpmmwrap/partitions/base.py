@@ -52,15 +52,15 @@ class PartitionPrior(ABC):
         """What is added to the sizes of the two subclusters when their weights are drawn."""
 
     @abstractmethod
-    def log_new(self, points: int, clusters: int) -> Float64Array:
-        """log weights of a new cluster where there are 0, ..., `clusters` - 1 others, among so many points in all."""
+    def log_new(self, points: float, clusters: int) -> Float64Array:
+        """log weights of a new cluster where there are 0, ..., `clusters` - 1 others, among `points` in all."""
 
     @abstractmethod
-    def log_one_cluster(self, points: int) -> float:
+    def log_one_cluster(self, points: float) -> float:
         """log V(N, 1)."""
 
     @abstractmethod
-    def rest(self, key: Any, points: int, clusters: int) -> float:
+    def rest(self, key: Any, points: float, clusters: int) -> float:
         """Shape of the gamma variable behind the weight of all that is in no cluster; drawn if it is random."""
 
     def log_density(self) -> float:
@@ -81,7 +81,7 @@ class PartitionPrior(ABC):
         return self.values[0]
 
     def scaled(self, factor: float) -> Self:
-        """With so many times the first parameter."""
+        """With the first parameter multiplied by a factor."""
         return self.fixed().at((factor * self.values[0], *self.values[1:]))
 
     def fixed(self) -> Self:
@@ -90,32 +90,44 @@ class PartitionPrior(ABC):
         return replace(self, **changes)  # type: ignore[type-var]
 
     def for_moves(self, counts: Float64Array, births: int = 0) -> GibbsType:
-        """What moves ask that begin with clusters of these sizes and found up to so many more."""
-        points, clusters = int(counts.sum()), int(np.count_nonzero(counts))
-        return self._compiled(self.log_new(max(points, 1), clusters + births + 2), 0.0)
+        """The prior for moves that begin with clusters of these sizes, and start up to `births` more."""
+        points, clusters = sizes(counts)
+        return self._compiled(self.log_new(points or 1.0, clusters + births + 2), 0.0)
 
     def for_weights(self, key: Any, counts: Float64Array) -> GibbsType:
-        """What the weights of clusters of these sizes are drawn by."""
-        return self._compiled(NO_NUMBERS, self.rest(key, int(counts.sum()), int(np.count_nonzero(counts))))
+        """The prior by which the weights of clusters of these sizes are drawn."""
+        return self._compiled(NO_NUMBERS, self.rest(key, *sizes(counts)))
+
+    def _with(self, **values: Any) -> Self:
+        """A copy with other values of some fields, which need no check."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **values)
+        return other
 
     def _compiled(self, log_new: Float64Array, rest: float) -> GibbsType:
         return GibbsType(log_new, self.shift, math.lgamma(1.0 + self.shift), float(rest), self.side)
 
     def log_partition(self, counts: Float64Array) -> float:
         """log probability of a partition into clusters of these sizes; those without points do not count."""
-        points = int(counts.sum())
+        points, clusters = sizes(counts)
         if not points:
             return 0.0
-        return self.log_one_cluster(points) + float(log_size_terms(self.for_moves(counts), counts))
+        prior = self._compiled(self.log_new(points, clusters + 2), 0.0)
+        return self.log_one_cluster(points) + float(log_size_terms(prior, counts))
 
     def log_joint(self, counts: Float64Array, log_marginal: Float64Array) -> float:
         """log probability of a partition, and of the data of its clusters: of these the first log marginals are."""
-        return self.log_partition(counts) + float(np.sum(log_marginal[: len(counts)]))
+        return self.log_partition(counts) + float(np.add.reduce(log_marginal[: len(counts)]))
 
     def predictive_weights(self, counts: Float64Array) -> Float64Array:
         """The weights of the clusters for a next point that joins one of them."""
         sizes = np.maximum(counts + self.shift, 0.0) * (counts > 0)
         return np.asarray(sizes / sizes.sum())
+
+
+def sizes(counts: Float64Array) -> tuple[float, int]:
+    """How many points there are, by weight, and how many clusters have any."""
+    return float(np.add.reduce(counts)), int(np.count_nonzero(counts))
 
 
 def log_joint_with_outliers(

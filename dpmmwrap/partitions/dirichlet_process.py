@@ -11,7 +11,7 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas, uniform
-from dpmmwrap.partitions.base import PartitionPrior, check_parameter, is_auto, log_gamma_density
+from dpmmwrap.partitions.base import PartitionPrior, check_parameter, is_auto, log_gamma_density, sizes
 from dpmmwrap.partitions.growth import FEW, NODES, grown, shares
 
 ALPHA_PRIOR = (1.0, 1.0)
@@ -62,7 +62,7 @@ class DirichletProcess(PartitionPrior):
 
     def at(self, values: tuple[float, ...]) -> DirichletProcess:
         if is_auto(self.concentration):
-            return replace(self, now=float(values[0]))
+            return self._with(now=float(values[0]))
         return replace(self, concentration=float(values[0]))
 
     @property
@@ -77,20 +77,22 @@ class DirichletProcess(PartitionPrior):
     def side(self) -> float:
         return 0.5 * self.now
 
-    def log_new(self, points: int, clusters: int) -> Float64Array:
-        return np.full(clusters, math.log(self.now))
+    def log_new(self, points: float, clusters: int) -> Float64Array:
+        found = np.empty(clusters)
+        found.fill(math.log(self.now))
+        return found
 
-    def log_one_cluster(self, points: int) -> float:
+    def log_one_cluster(self, points: float) -> float:
         return math.lgamma(self.now + 1.0) - math.lgamma(self.now + points) + math.lgamma(1.0)
 
-    def rest(self, key: Any, points: int, clusters: int) -> float:
+    def rest(self, key: Any, points: float, clusters: int) -> float:
         return self.now
 
     def log_density(self) -> float:
         return log_gamma_density(self.now, self.prior) if self.learned else 0.0
 
     def draw(self, key: Any, counts: Float64Array) -> DirichletProcess:
-        points, clusters = int(counts.sum()), int(np.count_nonzero(counts))
+        points, clusters = sizes(counts)
         if not (self.learned and points):
             return self
         return self.at((draw_concentration(key, self.now, clusters, points, self.prior),))

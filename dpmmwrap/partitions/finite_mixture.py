@@ -68,18 +68,18 @@ class FiniteMixture(PartitionPrior):
     def side(self) -> float:
         return self.gamma
 
-    def log_new(self, points: int, clusters: int) -> Float64Array:
+    def log_new(self, points: float, clusters: int) -> Float64Array:
         found = np.zeros(clusters)
         # The first cluster of all costs nothing.
         found[1:] = np.diff(self._log_v(points, clusters)) + math.log(self.gamma)
         return found
 
-    def log_one_cluster(self, points: int) -> float:
+    def log_one_cluster(self, points: float) -> float:
         return float(self._log_v(points, 1)[0]) + math.log(self.gamma)
 
-    def rest(self, key: Any, points: int, clusters: int) -> float:
+    def rest(self, key: Any, points: float, clusters: int) -> float:
         """gamma for each component without points, whose number is drawn given the partition."""
-        terms = log_terms(self.gamma, self.rate, max(points, 1), np.arange(clusters, clusters + 1))[0]
+        terms = log_terms(self.gamma, self.rate, points or 1.0, np.arange(clusters, clusters + 1))[0]
         cumulative = np.cumsum(np.exp(terms - terms.max()))
         drawn = Generator(SFC64(int(key))).random() * cumulative[-1]
         return self.gamma * int(np.searchsorted(cumulative, drawn, side="right"))
@@ -106,12 +106,12 @@ class FiniteMixture(PartitionPrior):
         weights = stats.poisson(self.rate).pmf(np.arange(most))
         return np.asarray(weights / weights.sum() @ found)
 
-    def _log_v(self, points: int, clusters: int) -> Float64Array:
+    def _log_v(self, points: float, clusters: int) -> Float64Array:
         return log_v(self.gamma, self.rate, points, 1 << max(clusters - 1, 1).bit_length())[:clusters]
 
 
 @lru_cache(maxsize=64)
-def log_v(gamma: float, rate: float, points: int, clusters: int) -> Float64Array:
+def log_v(gamma: float, rate: float, points: float, clusters: int) -> Float64Array:
     """log V_N(t) for t = 1, ..., `clusters` (Miller and Harrison 2018, equation 3.2).
 
     V_N(t) is the sum over the number k of components of p(k) k! / (k - t)! Gamma(gamma k) / Gamma(gamma k + N). With
@@ -124,7 +124,7 @@ def log_v(gamma: float, rate: float, points: int, clusters: int) -> Float64Array
     return np.asarray(found)
 
 
-def log_terms(gamma: float, rate: float, points: int, clusters: Any) -> Float64Array:
+def log_terms(gamma: float, rate: float, points: float, clusters: Any) -> Float64Array:
     """log of the terms of V_N(t), times Gamma(N), for these numbers t of clusters and 0, 1, ... components without
     points."""
     from scipy.special import betaln, gammaln

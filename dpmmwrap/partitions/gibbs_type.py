@@ -37,7 +37,7 @@ class GibbsType(NamedTuple):
 
 @compiled
 def log_prior_of_split(prior: Any, clusters: Any, left: Any, right: Any) -> Any:
-    """log prior ratio of splitting one of so many clusters into two of these sizes."""
+    """log prior ratio of splitting one of `clusters` into two of these sizes."""
     sizes = log_gamma(left + prior.shift) + log_gamma(right + prior.shift) - log_gamma(left + right + prior.shift)
     return prior.log_new[clusters] + sizes - prior.log_one
 

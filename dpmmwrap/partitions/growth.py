@@ -10,7 +10,7 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array
 
 FEW = 500
-"""Up to so many points, probabilities are exact; beyond, each prior has an approximation of its own."""
+"""Up to this many points, probabilities are exact; beyond, each prior has its approximation."""
 NODES = 200
 """Values of its parameters that stand for a prior that learns them."""
 

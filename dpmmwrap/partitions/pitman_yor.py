@@ -91,17 +91,17 @@ class PitmanYor(PartitionPrior):
     def side(self) -> float:
         return 0.5 * (self.now[0] + self.now[1])
 
-    def log_new(self, points: int, clusters: int) -> Float64Array:
+    def log_new(self, points: float, clusters: int) -> Float64Array:
         concentration, discount = self.now
         found = np.zeros(clusters)
         # The first cluster of all costs nothing.
         found[1:] = np.log(concentration + discount * np.arange(1, clusters))
         return found
 
-    def log_one_cluster(self, points: int) -> float:
+    def log_one_cluster(self, points: float) -> float:
         return math.lgamma(self.now[0] + 1.0) - math.lgamma(self.now[0] + points)
 
-    def rest(self, key: Any, points: int, clusters: int) -> float:
+    def rest(self, key: Any, points: float, clusters: int) -> float:
         """Given the partition, the weights are Dirichlet by n_k - discount, and by this for what is in no cluster
         (Pitman 1996, corollary 20)."""
         return max(self.now[0] + clusters * self.now[1], 0.0)
@@ -115,7 +115,7 @@ class PitmanYor(PartitionPrior):
             return self
         from scipy.special import gammaln
 
-        points, numbers, rng = int(counts.sum()), np.arange(1, len(counts)), Generator(SFC64(int(key)))
+        points, numbers, rng = float(counts.sum()), np.arange(1, len(counts)), Generator(SFC64(int(key)))
         concentration, discount = self.now
 
         def of_concentration(log_value: float) -> float:

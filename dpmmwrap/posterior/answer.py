@@ -11,11 +11,12 @@ from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, Summ
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
-from dpmmwrap.numerics.cells import is_remote
+from dpmmwrap.numerics.cells import has_missing, is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.matching import confidence, largest_first, order_by_size, renumbered
+from dpmmwrap.posterior.resampling import NOT_RESAMPLED, Resampling
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 LOSSES = ("vi", "binder")
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
 """Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
+
+
+SETTLE = 20
+"""Times that labels are looked for given what is observed, at most."""
 
 
 class Answer(NamedTuple):
@@ -41,24 +46,37 @@ class Answer(NamedTuple):
     """Sentences about possible problems with the draws."""
 
 
-def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None) -> Answer:
-    """The partition that represents the draws best; without their labels, the best of the search. The largest cluster
-    comes first."""
+def answer_of(
+    result: Result,
+    X: Points,
+    settings: Settings,
+    loss: str,
+    columns: Columns | None,
+    resampling: Resampling = NOT_RESAMPLED,
+) -> Answer:
+    """The partition that represents the draws, or fits to samples of the rows, best; without either, the best of the
+    search. The largest cluster comes first."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     draws, prior = result.draws, result.prior or settings.prior
     partition_prior = result.partition_prior or settings.partition_prior
     best, statistics = best_of_search(result, settings.outlier_prior is not None)
+    if prior.correlated and statistics is None and has_missing(X):
+        best = largest_first(labels_of_observed(X, best, prior, partition_prior, settings))
 
     def mixture_of_search() -> Mixture:
         if statistics is not None:
             own = Mixture.from_statistics(statistics, prior, *outliers, columns)
         else:
-            own = Mixture.from_labels(X, best, prior, *outliers, columns)
+            own = Mixture.from_labels(X, best, prior, *outliers, columns, settings.weights)
         return replace(own, size_shift=partition_prior.shift)
 
+    if draws is None and resampling.labels is not None:
+        return answer_of_samples(result, X, settings, loss, columns, resampling)
     if draws is None:
         mixture = mixture_of_search()
         log_posterior = float(result.log_posterior)
+        if best is not None and prior.correlated and statistics is None and has_missing(X):
+            log_posterior = log_posterior_of(X, best, settings, partition_prior, prior)
         if np.isnan(log_posterior):
             log_posterior = float(result.trace.log_posterior[-1])
         return Answer(best, mixture, log_posterior, partition_prior, prior)
@@ -80,13 +98,44 @@ def answer_of(result: Result, X: Points, settings: Settings, loss: str, columns:
         which = "1 row that is in no cluster" if rows == 1 else f"{rows:,} rows that are in no cluster"
         doubts = (*doubts, f"{which} in most draws joined the most probable one: confidence_ shows how unsure that is")
     shifts = partition_prior.shift if draws.discount is None else -draws.discount.ravel()
-    averaged = AveragedMixture.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts)
+    averaged = AveragedMixture.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts, settings.weights)
     prior = best_prior(X, labels, settings, prior)
-    mixture = Mixture.from_labels(X, labels, prior, *outliers, columns)
+    mixture = Mixture.from_labels(X, labels, prior, *outliers, columns, settings.weights)
     mixture = replace(mixture, averaged=averaged, size_shift=partition_prior.shift)
     log_posterior = log_posterior_of(X, labels, settings, partition_prior, prior)
     sure = confidence(draws.kept_labels, labels)
     return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, diagnostics, doubts)
+
+
+def answer_of_samples(
+    result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None, resampling: Resampling
+) -> Answer:
+    """The partition that represents fits to samples of the rows."""
+    from dpmmwrap.posterior.representative import representative
+
+    assert resampling.labels is not None
+    points = X.everything() if is_remote(X) else X
+    labels: Any = representative(resampling.labels, loss, settings.seed).labels  # type: ignore[arg-type]
+    partition_prior = result.partition_prior or settings.partition_prior
+    prior = best_prior(points, labels, settings, result.prior or settings.prior)
+    mixture = Mixture.from_labels(points, labels, prior, columns=columns, sample_weight=settings.weights)
+    mixture = replace(mixture, size_shift=partition_prior.shift)
+    log_posterior = log_posterior_of(points, labels, settings, partition_prior, prior)
+    if is_remote(X):
+        labels = X.in_chunks(labels, result.labels)
+    return Answer(
+        labels, mixture, log_posterior, partition_prior, prior, doubts=(reproduced(resampling, result, len(X)),)
+    )
+
+
+def reproduced(resampling: Resampling, result: Result, rows: int) -> str:
+    """What the clusters rest on, and why not on all rows."""
+    largest, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
+    return (
+        f"samples of {best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
+        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}), as happens if clusters "
+        "are not quite Gaussian: labels_ are what the smaller samples agree on; n_chains=1 takes what all rows give"
+    )
 
 
 def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
@@ -102,13 +151,29 @@ def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
     return ordered, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
 
 
-def learned_values(result: Result, hyperprior: LearnedPrior | None, first: Prior) -> Summary | None:
-    """The learned hyperparameters of a default prior: those of the labels, or the medians over draws; those of the
-    first prior if the backend does not learn."""
+def labels_of_observed(
+    X: Points, labels: IntArray, prior: Prior, partition_prior: PartitionPrior, settings: Settings
+) -> IntArray:
+    """The most probable label of each row given what is observed of it, and of all rows given these. A search ends with
+    labels that are most probable given drawn values where some are missing."""
+    outliers = (settings.outlier_weight, settings.outlier_prior)
+    for _ in range(SETTLE):
+        own = replace(Mixture.from_labels(X, labels, prior, *outliers), size_shift=partition_prior.shift)
+        found = own.predict(X)
+        kept, numbers = np.unique(found[found >= 0], return_inverse=True)
+        if not len(kept) or np.array_equal(found, labels):
+            break
+        labels = np.full(len(found), -1, np.int32)
+        labels[found >= 0] = numbers
+    return labels
+
+
+def learned_values(result: Result, hyperprior: LearnedPrior | None, prior: Prior) -> Summary | None:
+    """The learned hyperparameters of a default prior: those of the result's prior, or the medians over draws."""
     if hyperprior is None:
         return None
     if not result.draw_priors:
-        return hyperprior.summary(result.prior or first)
+        return hyperprior.summary(prior)
     return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
 
 
@@ -116,7 +181,7 @@ def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> 
     """The prior that is most probable given some labels."""
     if settings.hyperprior is None:
         return settings.prior
-    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels))
+    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels, None, settings.weights))
     return prior
 
 
@@ -131,12 +196,17 @@ def log_posterior_of(
 ) -> float:
     """log p(labels, parameters of both priors, X), up to a constant, of any labels."""
     outliers = int(settings.outlier_weight > 0)
-    statistics = prior.statistics(X, labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers)
+    count = int(labels.max(initial=-1)) + 1 + outliers
+    statistics = prior.statistics(X, labels + np.int32(outliers), count, settings.weights)
+    whole, log_missing = prior.posterior(statistics).filled(X, labels + np.int32(outliers), settings.seed)
+    if whole is not X:
+        statistics = prior.statistics(whole, labels + np.int32(outliers), count)
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
     of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
-    return of_prior + log_joint_with_outliers(partition_prior, statistics.counts, log_marginal, settings.outlier_weight)
+    found = log_joint_with_outliers(partition_prior, statistics.counts, log_marginal, settings.outlier_weight)
+    return float(of_prior + found - log_missing)
 
 
 def sample_of(points: Points) -> Points:

@@ -44,19 +44,20 @@ class AveragedMixture:
         outlier_weight: float,
         outlier_prior: Any,
         shifts: Any = 0.0,
+        row_weights: Any = None,
     ) -> AveragedMixture:
         """Of evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes of
         each draw's clusters in their weights."""
         from dpmmwrap.posterior.matching import match
 
-        chosen = np.unique(np.linspace(0, len(draws) - 1, min(DRAWS, len(draws))).astype(int))
+        chosen = draws_averaged(len(draws))
         statistics, clusters, weights, outliers = [], [], [], []
         shifts = np.broadcast_to(shifts, len(draws))
         for draw in chosen:
             own = np.asarray(draws[draw])
             count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
             # Outliers are one more component, after the others.
-            found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside)
+            found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside, row_weights)
             inside = found.counts[:count] + shifts[draw]
             statistics.append(found)
             clusters.append(np.append(match(own, labels), np.full(outside, -1)))
@@ -79,11 +80,11 @@ class AveragedMixture:
         return AveragedMixture(self.posterior.shifted(offset), self.weights, self.starts, self.clusters)
 
     @cached_property
-    def _columns(self) -> Float64Array:
-        """The contribution of each component to each cluster, outliers last (components, K + 1)."""
-        columns = np.zeros((len(self.clusters), int(self.clusters.max(initial=-1)) + 2))
-        columns[np.arange(len(self.clusters)), self.clusters] = 1 / len(self.starts)
-        return columns
+    def _by_cluster(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The components in the order of their clusters, where each cluster begins there, and which it is."""
+        order = np.argsort(self.clusters, kind="stable")
+        own, begins = np.unique(self.clusters[order], return_index=True)
+        return order, begins, own
 
     @cached_property
     def _sizes(self) -> IntArray:
@@ -109,12 +110,10 @@ class AveragedMixture:
     def predict_proba(self, points: Points, columns: int) -> Float64Array:
         """The mean over draws of each cluster's probability (rows, columns), outliers last if there are any."""
         shares, _ = self._shares(points)
-        means = shares @ self._columns
-        own = means.shape[1] - 1
-        found = np.zeros((len(means), columns))
-        found[:, :own] = means[:, :own]
-        if columns > own:
-            found[:, columns - 1] += means[:, own]
+        order, begins, own = self._by_cluster
+        found = np.zeros((len(shares), columns))
+        # Outliers are of cluster -1, the last column.
+        found[:, own] = np.add.reduceat(shares[:, order], begins, axis=1) / len(self.starts)
         return found
 
     def score_samples(self, points: Points) -> Float64Array:
@@ -143,3 +142,8 @@ class AveragedMixture:
         ):
             raise ValueError("its arrays do not belong together")
         return cls(prior_from_fields(family, values), weights, starts, clusters)
+
+
+def draws_averaged(n_draws: int) -> IntArray:
+    """The numbers of the draws that are averaged over."""
+    return np.unique(np.linspace(0, n_draws - 1, min(DRAWS, n_draws)).astype(int))

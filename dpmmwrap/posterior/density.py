@@ -78,6 +78,8 @@ def one_round(
     weights = own.outside + (1 - mixture.outlier_weight) * gammas / sums
     means, covariances = own.posterior.draw_gaussians(rng)
     if columns is not None:
+        if mixture.subspace is not None:
+            means, covariances = mixture.subspace.features(means), mixture.subspace.covariances(covariances)
         if mixture.restored is not None:
             means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
         means, covariances = means[:, columns], marginal(covariances, columns)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpmmwrap.backends.choosing import BackendChoice
 from dpmmwrap.model.choice import Choice
-from dpmmwrap.posterior.answer import answer_of, learned_values, sample_of
+from dpmmwrap.posterior.answer import answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.posterior.resampling import Resampling
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import stopped_by
 
@@ -15,27 +18,37 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
 
-def keep(model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice) -> tuple[str, ...]:
-    """Turn what a backend found into the attributes of the estimator; what may be wrong with the draws."""
+def keep(
+    model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice, resampling: Resampling
+) -> tuple[str, ...]:
+    """Turn what a backend and fits to samples found into the attributes of the estimator; what may be wrong with it."""
     read = choice.read
-    answer = answer_of(result, read.points, settings, model.loss, read.columns)
+    answer = answer_of(result, read.points, settings, model.loss, read.columns, resampling)
     names = getattr(model, "feature_names_in_", None)
     called = None if names is None else tuple(str(name) for name in names)
-    mixture = replace(answer.mixture.shifted(-read.offset), feature_names=called, restored=read.restored)
+    offset, subspace = read.offset, choice.subspace
+    if subspace is not None:
+        # The points are those of the subspace, which knows where it lies.
+        offset, subspace = np.zeros(subspace.dim), subspace.shifted(-offset)
+    mixture = answer.mixture.shifted(-offset)
+    mixture = replace(mixture, feature_names=called, restored=read.restored, subspace=subspace)
     model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
+    model.subspace_ = None if subspace is None else subspace.dim
     for name in mixture.posterior.estimates():
-        setattr(model, f"{name}_", mixture.estimate(name))
+        # Of hundreds of features covariances take hundreds of megabytes: they are computed when asked for.
+        if name != "covariances":
+            setattr(model, f"{name}_", mixture.estimate(name))
     model.covariance_type_, model.covariance_reason_ = mixture.family, choice.reason
     model.n_missing_ = read.n_missing
     model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)
-    model.chain_agreement_ = result.agreement
+    model.chain_agreement_, model.reproducibility_ = result.agreement, resampling.sizes
     ended_by = stopped_by(result.trace, settings.max_iter, settings.stop_when_flat)
     model.interrupted_, model.stopped_by_ = result.interrupted, "interrupt" if result.interrupted else ended_by
     model.backend_, model.backend_reason_ = backend.backend.name, backend.reason
     model.startup_seconds_ = result.startup_seconds
     model.log_posterior_ = answer.log_posterior
     model.partition_prior_, model.alpha_ = answer.partition_prior, answer.partition_prior.alpha
-    values = learned_values(result, choice.hyperprior, choice.prior)
+    values = learned_values(result, choice.hyperprior, answer.prior)
     model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
     model.labels_, model.sublabels_, model.draws_ = answer.labels, result.sublabels, result.draws
     model.confidence_, model.diagnostics_ = answer.confidence, answer.diagnostics
@@ -46,6 +59,8 @@ def keep(model: DPMM, result: Result, settings: Settings, backend: BackendChoice
         model.draws_ = present.spread_draws(model.draws_)
         # In every draw such a row is where it is in the result: nowhere.
         model.confidence_ = None if answer.confidence is None else present.spread(answer.confidence, 1.0)
-    model._offset, model._some_points = read.offset, sample_of(read.points)
+    model._offset, model._some_points = offset, sample_of(read.points)
+    model._some_weights = None if read.weights is None else read.weights[kept_rows(*read.points.shape)]
+    model._log_noise = choice.log_noise
     model._prior, model._hyperprior, model._outliers = answer.prior, choice.hyperprior, settings.outlier_prior
     return answer.doubts

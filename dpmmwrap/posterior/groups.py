@@ -2,11 +2,11 @@
 
 Hennig (2010), "Methods for merging Gaussian mixture components", joins the two that are confused most often ("demp"),
 or that have a single mode; Baudry et al. (2010), "Combining mixture components for clustering", the two whose
-union lowers the entropy most. Here all of them use only each point's probabilities of the components.
+union lowers the entropy most. They use only each point's probabilities of the components.
 
-The default combines the first two. Pieces of a cluster that is not Gaussian are confused with one another, but so
-are two clusters that overlap. The points themselves show the difference: along the log ratio of the two
-densities, which for equal covariances is the best line between them, the points of two clusters have two modes.
+Pieces of a cluster that is not Gaussian are confused with one another, but so are two clusters that overlap. "dip"
+combines the first two: along the log ratio of the two densities, which for equal covariances is the best line between
+them, the points of two clusters have two modes. "separation" looks at more than that (`separation.py`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from scipy.special import entr
 
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.merging import Step, merging_by
+from dpmmwrap.posterior.separation import Seen
 
-METHODS = ("dip", "demp", "entropy")
-CONFUSED = {"dip": 0.01, "demp": 0.025}
-"""Probability of confusion above which components are joined: for "demp" the default of R's fpc; less for "dip", which
-does not rely on it to separate two clusters."""
+METHODS = ("separation", "dip", "demp", "entropy")
+CONFUSED = {"separation": 0.01, "dip": 0.01, "demp": 0.025}
+"""Probability of confusion above which components are joined: for "demp" the default of R's fpc; less for those that do
+not rely on it to separate two clusters."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,23 @@ class Groups:
 
     merges: Float64Array
     """The steps (K - 1, 4) in the format of scipy's linkage: one, other, height, components in the union. Heights grow:
-    one minus the probability of confusion ("dip", "demp"), or the share of the entropy removed so far ("entropy")."""
+    one minus the probability of confusion, or the share of the entropy removed so far ("entropy")."""
     criterion: Float64Array
     """For each step, the probability of confusion, or the drop in entropy in nats per point; it need not decrease. With
-    "dip", components with two modes are joined last, with a criterion of at most the threshold."""
+    "separation" and "dip", what stays apart is joined last, with a criterion of at most the threshold."""
     method: str
     suggested: int
     """Groups at the suggested cut."""
     threshold: float | None = None
     """The criterion above which the suggested cut joins; None if it was chosen otherwise."""
     reason: str = ""
-    """Why it is cut there, if more was asked than the tree."""
+    """Why it is cut there, in words."""
+    second_opinion: int | None = None
+    """Groups at the cut that another method, "demp", suggests."""
+
+    def __repr__(self) -> str:
+        why = f"; {self.reason}" if self.reason else ""
+        return f"Groups({self.n_components} clusters in {self.suggested} groups by {self.method!r}{why})"
 
     @property
     def n_components(self) -> int:
@@ -68,6 +75,13 @@ class Groups:
     def component_groups(self) -> IntArray:
         """The group of each component at the suggested cut."""
         return self.labels_at(self.suggested)
+
+    @property
+    def path(self) -> list[tuple[float, int]]:
+        """The number of groups against the criterion: from each entry's criterion down to that of the next, a cut gives
+        the entry's number of groups."""
+        lowest = np.minimum.accumulate(np.append(np.inf, self.criterion))
+        return [(float(value), self.n_components - step) for step, value in enumerate(lowest)]
 
     def labels_at(self, n_groups: int) -> IntArray:
         """The group of each component at a given number of groups. O(K^2).
@@ -96,7 +110,7 @@ class Groups:
         Parameters
         ----------
         threshold : float
-            A probability of confusion ("dip", "demp"), or a drop in entropy in nats per point ("entropy").
+            A probability of confusion, or a drop in entropy in nats per point ("entropy").
 
         Returns
         -------
@@ -131,7 +145,11 @@ class Groups:
 
 
 def group_components(
-    tau: FloatArray, method: str = "dip", cut: float | None = None, weights: FloatArray | None = None
+    tau: FloatArray,
+    method: str = "separation",
+    cut: float | None = None,
+    weights: FloatArray | None = None,
+    seen: Seen | None = None,
 ) -> Groups:
     """Join the components of a mixture into groups, down to one.
 
@@ -139,15 +157,17 @@ def group_components(
     ----------
     tau : array (N, K)
         Each point's probability of each component. An outlier component, which belongs to no group, should be left out.
-    method : {"dip", "demp", "entropy"}, default="dip"
-        Join the two that are confused most often and whose points have one mode; the two that are confused most often;
-        or the two whose union lowers the entropy most.
+    method : {"separation", "dip", "demp", "entropy"}, default="separation"
+        Join the two that are confused most often, unless they are two clusters; unless their points have two modes; in
+        any case; or the two whose union lowers the entropy most.
     cut : float, default=None
         Join as long as the criterion is above this: the probability of confusion, or the drop in entropy in nats per
-        point. None is 0.01 for "dip" and 0.025 for "demp"; for "entropy" it is the break of a piecewise linear fit of
-        the entropy against the number of points in the unions.
+        point. None is 0.01 for "separation" and "dip" and 0.025 for "demp"; for "entropy" it is the break of a
+        piecewise linear fit of the entropy against the number of points in the unions.
     weights : array (N,), default=None
         The weight of each point; None is 1.
+    seen : Seen, default=None
+        What else "separation" knows of the points.
 
     O(N) per step, plus O(K) for each point that changes its group ("demp") or lies in the union ("entropy").
     """
@@ -159,7 +179,7 @@ def group_components(
     uncertainty = float(entr(columns).sum(axis=0) @ counts / counts.sum())
     if method != "entropy":
         cut = CONFUSED[method] if cut is None else cut
-    merging = merging_by(method, columns, counts, cut)
+    merging = merging_by(method, columns, counts, cut, (seen or Seen()) if method == "separation" else None)
     steps = [merging.step() for _ in range(len(columns) - 1)]
     criterion = np.array([step.criterion for step in steps])
     if method != "entropy":

@@ -1,4 +1,4 @@
-"""How components are joined, one pair at a time: by confusion, by confusion and one mode, by entropy."""
+"""How components are joined, one pair at a time: by confusion, alone or if they are one cluster, or by entropy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ from scipy.special import entr
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.modes import has_two_modes
+from dpmmwrap.posterior.separation import (
+    CLEAR,
+    FOUND_AGAIN,
+    SURELY_FOUND,
+    TINY,
+    WEAK,
+    Seen,
+    along_line,
+    boundary_in,
+    count_rows,
+    has_gap,
+)
 
-SMALLEST = 1e-300
-"""The least probability whose logarithm is taken."""
 NEGLIGIBLE = 1e-7
 """Smaller probabilities are left out of the entropy: the error of a drop is at most 2e-6 nats per point."""
 
@@ -148,13 +158,56 @@ class OneMode(Confusion):
 
     def has_two_modes(self, one: int, other: int) -> bool:
         """Whether the points of either have two modes along the log ratio of their densities."""
-        points = np.flatnonzero((self.best == one) | (self.best == other))
-        first, second = (np.log(np.maximum(self.columns[k, points], SMALLEST)) for k in (one, other))
-        return has_two_modes(first - second, self.counts[points])
+        points = self.points_of(one, other)
+        return has_two_modes(self.log_ratio(one, other, points), self.counts[points])
+
+    def points_of(self, one: int, other: int) -> IntArray:
+        return np.flatnonzero((self.best == one) | (self.best == other))
+
+    def log_ratio(self, one: int, other: int, points: IntArray) -> Float64Array:
+        first, second = (np.log(np.maximum(self.columns[k, points], TINY)) for k in (one, other))
+        return np.asarray(first - second)
 
     def join(self, kept: int, gone: int) -> None:
         super().join(kept, gone)
         self.apart[kept] = self.apart[:, kept] = False
+
+
+class OneCluster(OneMode):
+    """Confusion of components that neither a gap nor half samples tell apart (`separation.py`)."""
+
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: Seen) -> None:
+        super().__init__(columns, counts, cut)
+        self.seen = seen
+        self.first_best, self.first_scores = self.best.copy(), Confusion.scores(self)
+        self.members = [[k] for k in range(len(columns))]
+        self.tables = [count_rows(half, self.best, len(columns)) for half in seen.halves]
+
+    def has_two_modes(self, one: int, other: int) -> bool:
+        """Whether the two are two clusters."""
+        pair = self.meeting(one, other)
+        boundary = boundary_in(self.tables, *pair)
+        if boundary >= (FOUND_AGAIN if self.seen.fits else SURELY_FOUND):
+            return True
+        level = WEAK if boundary >= FOUND_AGAIN else CLEAR
+        points = self.points_of(one, other)
+        if not has_gap(self.log_ratio(one, other, points), self.counts[points], level):
+            return False
+        own = np.isin(self.first_best[points], pair)
+        if self.seen.shape is None or not own.any():
+            return True
+        values, points = along_line(self.seen.shape, points, own, *pair)
+        return has_gap(values, self.counts[points], level)
+
+    def meeting(self, one: int, other: int) -> tuple[int, int]:
+        """Where two unions meet: the two of their components that are confused most often."""
+        near = self.first_scores[np.ix_(self.members[one], self.members[other])]
+        i, j = np.unravel_index(int(near.argmax()), near.shape)
+        return self.members[one][i], self.members[other][j]
+
+    def join(self, kept: int, gone: int) -> None:
+        super().join(kept, gone)
+        self.members[kept] = self.members[kept] + self.members[gone]
 
 
 class Entropy(Merging):
@@ -194,8 +247,12 @@ class Entropy(Merging):
         self.drops[kept] = self.drops[:, kept] = self.drops_with(kept)
 
 
-def merging_by(method: str, columns: Float64Array, counts: Float64Array, cut: float | None) -> Merging:
-    if method == "dip":
-        assert cut is not None
-        return OneMode(columns, counts, cut)
-    return (Confusion if method == "demp" else Entropy)(columns, counts)
+def merging_by(
+    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: Seen | None
+) -> Merging:
+    if method == "entropy":
+        return Entropy(columns, counts)
+    if method == "demp":
+        return Confusion(columns, counts)
+    assert cut is not None
+    return OneMode(columns, counts, cut) if seen is None else OneCluster(columns, counts, cut, seen)

@@ -7,11 +7,12 @@ between the two distribution functions. One with a single mode is convex up to t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray
+from dpmmwrap.numerics.special import compiled_float64, inner_float64
 
 MOST = 2000
 """The number of values that are used, evenly spaced in order: among a million, the smallest irregularity would be
@@ -36,14 +37,6 @@ def evenly_spaced(values: Float64Array, weights: FloatArray | None) -> Float64Ar
     return np.asarray(values[order][np.searchsorted(reached, (np.arange(count) + 0.5) / max(count, 1) * total)])
 
 
-class Steps(NamedTuple):
-    """A distribution function: where it jumps, and its values before and after each jump, in points."""
-
-    positions: Float64Array
-    before: Float64Array
-    after: Float64Array
-
-
 def dip(values: FloatArray) -> float:
     """The largest difference from the nearest distribution function with one mode; 0 if all numbers are the same.
 
@@ -51,46 +44,71 @@ def dip(values: FloatArray) -> float:
     on the left and concave on the right, which determines the difference there; inside, the largest gap between the
     greatest convex minorant and the least concave majorant bounds it.
     """
-    steps = steps_of(values)
-    low, high, found = 0, len(steps.positions) - 1, 1.0
-    if high < 1:
-        return 0.0
-    while True:
-        x, before, after = (part[low : high + 1] for part in steps)
-        below, above = convex(x, before), convex(x, -after)
-        lower, upper = np.interp(x, x[below], before[below]), np.interp(x, x[above], after[above])
-        corners = np.union1d(below, above)
-        widest = int(corners[(upper - lower)[corners].argmax()])
-        if upper[widest] - lower[widest] <= found:
-            break
-        left, right = int(below[below <= widest].max()), int(above[above >= widest].min())
-        # Not at the ends: at the mode the function may jump as the numbers do.
-        found = max(
-            found,
-            float((after - lower)[:left].max(initial=0.0)),
-            float((upper - before)[right + 1 :].max(initial=0.0)),
-        )
-        if left == 0 and right == high - low:
-            break
-        low, high = low + left, low + right
-    return found / (2.0 * len(values))
-
-
-def steps_of(values: FloatArray) -> Steps:
     positions, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
+    if len(positions) < 2:
+        return 0.0
     after = np.cumsum(counts).astype(np.float64)
-    return Steps(np.asarray(positions, np.float64), after - counts, after)
+    return float(largest_difference(positions, after - counts, after)) / (2.0 * len(values))
 
 
-def convex(x: Float64Array, y: Float64Array) -> IntArray:
-    """The corners of the greatest convex function below the points, which are sorted by x. O(n)."""
-    xs, ys = x.tolist(), y.tolist()
-    corners: list[int] = []
-    for position in range(len(xs)):
-        while len(corners) > 1:
-            one, two = corners[-2:]
-            if (ys[two] - ys[one]) * (xs[position] - xs[one]) < (ys[position] - ys[one]) * (xs[two] - xs[one]):
+@compiled_float64
+def largest_difference(x: Any, before: Any, after: Any) -> Any:
+    """Twice the dip, in points, of a distribution function by its values before and after each jump."""
+    low, high, found = 0, len(x) - 1, 1.0
+    below, above = np.empty(len(x), np.int64), np.empty(len(x), np.int64)
+    lower, upper = np.empty(len(x)), np.empty(len(x))
+    while True:
+        n_below, n_above = corners(x, before, 1.0, low, high, below), corners(x, after, -1.0, low, high, above)
+        along(x, before, below[:n_below], lower)
+        along(x, after, above[:n_above], upper)
+        widest, gap = low, -1.0
+        for i in range(n_below):
+            if upper[below[i]] - lower[below[i]] > gap:
+                widest, gap = below[i], upper[below[i]] - lower[below[i]]
+        for i in range(n_above):
+            if upper[above[i]] - lower[above[i]] > gap:
+                widest, gap = above[i], upper[above[i]] - lower[above[i]]
+        if gap <= found:
+            return found
+        left, right = low, high
+        for i in range(n_below):
+            if below[i] <= widest:
+                left = below[i]
+        for i in range(n_above - 1, -1, -1):
+            if above[i] >= widest:
+                right = above[i]
+        # Not at the ends: at the mode the function may jump as the numbers do.
+        for i in range(low, left):
+            found = max(found, after[i] - lower[i])
+        for i in range(right + 1, high + 1):
+            found = max(found, upper[i] - before[i])
+        if left == low and right == high:
+            return found
+        low, high = left, right
+
+
+@inner_float64
+def corners(x: Any, y: Any, sign: Any, low: Any, high: Any, found: Any) -> Any:
+    """The corners from `low` to `high` of the greatest convex function below the points, which are sorted by x, or of
+    the least concave one above (sign -1); how many. O(n)."""
+    count = 0
+    for i in range(low, high + 1):
+        while count > 1:
+            one, two = found[count - 2], found[count - 1]
+            if sign * (y[two] - y[one]) * (x[i] - x[one]) < sign * (y[i] - y[one]) * (x[two] - x[one]):
                 break
-            corners.pop()
-        corners.append(position)
-    return np.array(corners)
+            count -= 1
+        found[count] = i
+        count += 1
+    return count
+
+
+@inner_float64
+def along(x: Any, y: Any, points: Any, found: Any) -> None:
+    """The values at all x of the lines between some points."""
+    for piece in range(len(points) - 1):
+        one, two = points[piece], points[piece + 1]
+        slope = (y[two] - y[one]) / (x[two] - x[one])
+        for i in range(one, two):
+            found[i] = y[one] + slope * (x[i] - x[one])
+    found[points[-1]] = y[points[-1]]

@@ -1,4 +1,4 @@
-"""Checkpoints: the chain's state in one file, written whole or not at all, and refused by any other run."""
+"""Checkpoints: the state of a chain in one file, written whole or not at all, and refused by any other run."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.numerics.cells import NearestCentre
 from dpmmwrap.numerics.digests import digest
 from dpmmwrap.sampler.draws import labels_file
-from dpmmwrap.sampler.moves.single_points import Founders
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.proposals import ClusterSeeds
 from dpmmwrap.sampler.record import Moves, Record, Sample
-from dpmmwrap.sampler.state import Best
+from dpmmwrap.sampler.state import Best, State
 from dpmmwrap.sampler.trace import COLUMNS, Iteration, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpmmwrap.sampler.chain import Chain
+    from dpmmwrap.sampler.problem import Problem
     from dpmmwrap.sampler.settings import Settings
 
 ARRAYS = ("labels", "sublabels", "records", "partition_values", "counters", "randomness", "identity")
@@ -33,12 +32,11 @@ BEST = ("best_labels", "best_sublabels", "best_numbers")
 CANDIDATES = ("candidate_labels", "candidate_sublabels", "candidate_numbers")
 SAMPLED = (
     "sampled",
-    "sampled_values",
     "samples",
     "sampled_weights",
     "sampled_moves",
-    "founders",
-    "founders_cumulative",
+    "cluster_seeds",
+    "cluster_seeds_cumulative",
 )
 
 
@@ -48,54 +46,53 @@ def path_of(settings: Settings, number: int) -> Path | None:
     return path if path is None or not number else path.with_name(f"{path.name}.chain{number + 1}")
 
 
-def save(chain: Chain) -> None:
-    """Write the chain to its checkpoint file."""
-    path, state = path_of(chain.context.settings, chain.number), chain.state
+def save(state: State, problem: Problem) -> None:
+    """Write the state to the chain's checkpoint file."""
+    path = path_of(problem.settings, problem.number)
     assert path is not None
-    data = chain.context.data
     arrays: dict[str, Any] = {
-        **data.saved_labels(state, chain.best, path),
+        **problem.data.saved_labels(state, path),
         "records": state.records,
         "partition_values": np.array(state.partition_prior.values),
-        "counters": np.array([state.iteration, state.exact_due, state.exact_wait, chain.last]),
-        "randomness": np.array(json.dumps(chain.rng.bit_generator.state, default=np.ndarray.tolist)),
-        "identity": np.array(json.dumps(identity(chain))),
+        "counters": np.array([state.iteration, state.exact_due, state.exact_wait, state.last]),
+        "randomness": np.array(json.dumps(state.rng.bit_generator.state, default=np.ndarray.tolist)),
+        "identity": np.array(json.dumps(identity(problem))),
     }
     arrays |= {f"subclusters_{name}": array for name, array in state.subclusters._asdict().items()}
-    arrays |= {f"trace_{column}": chain.trace[column] for column in COLUMNS}
-    if chain.best is not None:
-        arrays["best_numbers"] = np.array([chain.best.log_posterior, *chain.best.partition_prior.values])
-    candidates = list(chain.best_of_size.values())
+    arrays |= {f"trace_{column}": state.trace[column] for column in COLUMNS}
+    if state.best is not None:
+        arrays["best_numbers"] = np.array([state.best.log_posterior, *state.best.partition_prior.values])
+    candidates = list(state.best_of_size.values())
     if candidates:
         numbers = [(one.log_posterior, *one.partition_prior.values) for one in candidates]
         values = [one.labels for one in candidates], [one.sublabels for one in candidates], numbers
         arrays |= {name: np.array(value) for name, value in zip(CANDIDATES, values, strict=True)}
-    if chain.context.settings.hyperprior is not None:
-        arrays |= prior_arrays("prior", [chain.context.model.prior])
-        arrays |= prior_arrays("best_prior", [] if chain.best is None else [chain.best.prior])
+    if problem.settings.hyperprior is not None:
+        arrays |= prior_arrays("prior", [state.model.prior])
+        arrays |= prior_arrays("best_prior", [] if state.best is None else [state.best.prior])
         arrays |= prior_arrays("candidate_prior", [one.prior for one in candidates])
-        arrays |= prior_arrays("sampled_prior", [sample.prior for sample in chain.record.samples])
-    if chain.partition is not None:
-        arrays |= sampled_arrays(chain, chain.partition)
+        arrays |= prior_arrays("sampled_prior", [sample.prior for sample in state.record.samples])
+    if state.collapsed is not None:
+        arrays |= sampled_arrays(state)
     write_npz(path, arrays)
-    data.have_saved(path)
+    problem.data.have_saved(path)
 
 
-def sampled_arrays(chain: Chain, partition: Partition) -> dict[str, Any]:
-    """Where sampling stands, and what has been drawn; the labels of draws are in a file of their own."""
-    samples, record = chain.record.samples, chain.record
+def sampled_arrays(state: State) -> dict[str, Any]:
+    """Where sampling stands, and what has been drawn; the labels of draws are in another file."""
+    record = state.record
     if record.labels is not None and isinstance(record.labels.base, np.memmap):
         record.labels.base.flush()
+    samples = [(one.n_clusters, one.log_posterior, *one.partition_prior.values) for one in record.samples]
     arrays: dict[str, Any] = {
-        "sampled": np.array([chain.sampled, partition.n_clusters]),
-        "sampled_values": np.array(partition.partition_prior.values),
-        "samples": np.array([(one.n_clusters, one.log_posterior, *one.partition_prior.values) for one in samples]),
-        "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in samples)]),
+        "sampled": np.array([state.sampled, state.n_clusters]),
+        "samples": np.array(samples),
+        "sampled_weights": np.concatenate([np.empty(0), *(sample.weights for sample in record.samples)]),
         "sampled_moves": np.array([*record.moves, record.moved], np.int64),
-        "founders": chain.founders.rows,
-        "founders_cumulative": chain.founders.cumulative,
+        "cluster_seeds": state.cluster_seeds.rows,
+        "cluster_seeds_cumulative": state.cluster_seeds.cumulative,
     }
-    return arrays | {f"clusters_{place}": leaf for place, leaf in enumerate(leaves(partition.clusters))}
+    return arrays | {f"clusters_{number}": leaf for number, leaf in enumerate(leaves(state.collapsed))}
 
 
 def leaves(bundle: Any) -> list[Any]:
@@ -105,38 +102,39 @@ def leaves(bundle: Any) -> list[Any]:
     return [leaf for part in bundle for leaf in leaves(part)] if isinstance(bundle, tuple) else []
 
 
-def resume(chain: Chain) -> bool:
+def resume(state: State, problem: Problem) -> bool:
     """Go on from the checkpoint file if there is one; a file of another run is refused with the reason."""
-    path, state = path_of(chain.context.settings, chain.number), chain.state
+    path = path_of(problem.settings, problem.number)
     if path is None or not path.exists():
         return False
-    statistics = tuple(f"subclusters_{name}" for name in state.subclusters._fields)
     arrays = read_arrays(path, required=("identity",))
     try:
         theirs = json.loads(str(arrays["identity"]))
     except json.JSONDecodeError as error:
         raise damaged(path) from error
-    for name, value in identity(chain).items():
+    for name, value in identity(problem).items():
         if theirs.get(name) != value:
             was, now = theirs.get(name), value
             what = "data" if name == "data" else f"{name} ({was} there, {now} here)"
             raise InputError(f"the checkpoint {path} belongs to a run with other {what}; remove it or name another")
+    statistics = tuple(f"subclusters_{name}" for name in state.subclusters._fields)
     needed = (*ARRAYS, *statistics, *(f"trace_{column}" for column in COLUMNS))
-    arrays = read_arrays(path, required=needed, optional=(*BEST, *CANDIDATES, *SAMPLED))
+    arrays = read_arrays(path, required=needed, optional=(*BEST, *CANDIDATES, *SAMPLED, "imputed"))
     try:
-        restore(chain, arrays, statistics, lambda name: read_priors(chain, path, name))
+        restore(state, problem, arrays, lambda name: read_priors(problem, path, name))
         if "sampled" in arrays:
-            priors = read_priors(chain, path, "sampled_prior")
-            restore_sampling(chain, read_arrays(path, required=SAMPLED), read_clusters(chain, path), priors)
+            arrays, priors = read_arrays(path, required=SAMPLED), read_priors(problem, path, "sampled_prior")
+            state.collapsed = read_clusters(state, problem, path)
+            restore_sampling(state, problem, arrays, priors)
         else:
-            state.posteriors = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
+            problem.data.update_posteriors(state)
     except InputError:
         raise
     except (IndexError, TypeError, ValueError) as error:
         raise damaged(path) from error
-    if not has_labels(chain.record):
+    if not has_labels(state.record):
         raise InputError(
-            f"{labels_file(chain.context.settings.checkpoint or path)} should hold the labels of the draws so far, and "
+            f"{labels_file(problem.settings.checkpoint or path)} should hold the labels of the draws so far, and "
             f"does not: put it back, or remove the checkpoint {path}"
         )
     return True
@@ -148,78 +146,81 @@ def prior_arrays(name: str, priors: list[Prior]) -> dict[str, Any]:
     return {f"{name}_{field}": np.array([getattr(prior, field) for prior in priors]) for field in fields}
 
 
-def read_priors(chain: Chain, path: Path, name: str) -> list[Prior]:
+def read_priors(problem: Problem, path: Path, name: str) -> list[Prior]:
     """What `prior_arrays` has put into a file."""
-    prior = chain.context.settings.prior
+    prior = problem.settings.prior
     names = tuple(f"{name}_{field}" for field in prior.FIELDS)
-    found = read_arrays(path, required=(), optional=names)
-    if not found:
+    stored_arrays = read_arrays(path, required=(), optional=names)
+    if not stored_arrays:
         return []
-    return [prior_from_fields(prior.family, fields) for fields in zip(*(found[name] for name in names), strict=True)]
+    return [
+        prior_from_fields(prior.family, fields) for fields in zip(*(stored_arrays[name] for name in names), strict=True)
+    ]
 
 
-def restore(
-    chain: Chain, arrays: dict[str, Any], statistics: tuple[str, ...], priors: Callable[[str], list[Prior]]
-) -> None:
-    """Put the state of the search and what it has found back as they were."""
-    state = chain.state
-    best_labels, best_sublabels = chain.context.data.restored_labels(state, arrays)
-    state.subclusters = type(state.subclusters)(*(arrays[name] for name in statistics))
-    begun = chain.context.settings.partition_prior
-    state.records, state.partition_prior = arrays["records"], begun.at(tuple(arrays["partition_values"].tolist()))
-    state.iteration, state.exact_due, state.exact_wait, chain.last = map(int, arrays["counters"])
-    if chain.context.settings.hyperprior is not None:
-        chain.use_prior(priors("prior")[0])
-    chain.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
+def restore(state: State, problem: Problem, arrays: dict[str, Any], priors: Callable[[str], list[Prior]]) -> None:
+    """Put the state of the search back as it was."""
+    settings, begun = problem.settings, problem.settings.partition_prior
+    best_labels, best_sublabels = problem.data.restored_labels(state, arrays)
+    kind = type(state.subclusters)
+    state.subclusters = kind(*(arrays[f"subclusters_{name}"] for name in kind._fields))
+    state.records, state.n_clusters = arrays["records"], len(arrays["records"])
+    state.partition_prior = begun.at(tuple(arrays["partition_values"].tolist()))
+    state.iteration, state.exact_due, state.exact_wait, state.last = map(int, arrays["counters"])
+    if settings.hyperprior is not None:
+        state.use_prior(priors("prior")[0])
+    state.rng.bit_generator.state = json.loads(str(arrays["randomness"]))
     columns = [arrays[f"trace_{column}"].tolist() for column in COLUMNS]
-    chain.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
+    state.trace = Trace([Iteration(*values) for values in zip(*columns, strict=True)])
     if "best_numbers" in arrays:
         log_posterior, *values = arrays["best_numbers"].tolist()
-        prior = [*priors("best_prior"), chain.context.settings.prior][0]
-        chain.best = Best(log_posterior, best_labels, best_sublabels, begun.at(tuple(values)), prior)
+        prior = [*priors("best_prior"), settings.prior][0]
+        state.best = Best(log_posterior, best_labels, best_sublabels, begun.at(tuple(values)), prior)
     if "candidate_labels" in arrays:
-        labels, sublabels, numbers = (arrays[name] for name in CANDIDATES)
-        its_priors = priors("candidate_prior") or [chain.context.settings.prior] * len(labels)
-        for own, sides, (log_posterior, *values), prior in zip(
-            labels, sublabels, numbers.tolist(), its_priors, strict=True
+        several, sublabels, numbers = (arrays[name] for name in CANDIDATES)
+        its_priors = priors("candidate_prior") or [settings.prior] * len(several)
+        for labels, sides, (log_posterior, *values), prior in zip(
+            several, sublabels, numbers.tolist(), its_priors, strict=True
         ):
-            found = Best(log_posterior, own, sides, begun.at(tuple(values)), prior)
-            chain.best_of_size[int(own.max()) + 1] = found
+            best = Best(log_posterior, labels, sides, begun.at(tuple(values)), prior)
+            state.best_of_size[int(labels.max()) + 1] = best
 
 
-def read_clusters(chain: Chain, path: Path) -> Any:
-    """The bundle of clusters of the partition."""
+def read_clusters(state: State, problem: Problem, path: Path) -> Any:
+    """The collapsed clusters."""
     stored = read_arrays(path, required=("clusters_0",))["clusters_0"]
-    clusters = chain.context.data.empty_clusters(chain.context.model, len(stored) - 1)
-    own = leaves(clusters)
-    found = read_arrays(path, required=tuple(f"clusters_{place}" for place in range(len(own))))
-    for place, leaf in enumerate(own):
+    clusters = problem.data.empty_clusters(state.model, len(stored) - 1)
+    arrays = leaves(clusters)
+    stored_arrays = read_arrays(path, required=tuple(f"clusters_{number}" for number in range(len(arrays))))
+    for number, array in enumerate(arrays):
         # What belongs to the prior is there already.
-        if leaf.flags.writeable and len(leaf) == len(stored):
-            if leaf.shape != found[f"clusters_{place}"].shape:
+        if array.flags.writeable and len(array) == len(stored):
+            if array.shape != stored_arrays[f"clusters_{number}"].shape:
                 raise damaged(path)
-            leaf[...] = found[f"clusters_{place}"]
+            array[...] = stored_arrays[f"clusters_{number}"]
     return clusters
 
 
-def restore_sampling(chain: Chain, arrays: dict[str, Any], clusters: Any, priors: list[Prior]) -> None:
-    """Put a partition and its record back as they were."""
-    chain.sampled, count = (int(number) for number in arrays["sampled"])
-    begun = chain.context.settings.partition_prior
-    now = begun.at(tuple(arrays["sampled_values"].tolist()))
-    chain.partition = Partition(now, chain.state.labels, clusters, count)
-    chain.founders = Founders(arrays["founders"], arrays["founders_cumulative"])
+def restore_sampling(state: State, problem: Problem, arrays: dict[str, Any], priors: list[Prior]) -> None:
+    """Put the draws back as they were."""
+    record, begun = state.record, problem.settings.partition_prior
+    state.sampled, state.n_clusters = (int(number) for number in arrays["sampled"])
+    state.cluster_seeds = ClusterSeeds(arrays["cluster_seeds"], arrays["cluster_seeds_cumulative"])
     rows = arrays["samples"].reshape(-1, 2 + len(begun.values)).tolist()
     weights = np.split(arrays["sampled_weights"], np.cumsum([int(row[0]) for row in rows]))[:-1]
-    priors = priors or [chain.context.settings.prior] * len(rows)
-    chain.record.samples = [
-        Sample(int(number), begun.at(tuple(values)), log_posterior, own_weights, prior)
-        for (number, log_posterior, *values), own_weights, prior in zip(rows, weights, priors, strict=True)
+    priors = priors or [problem.settings.prior] * len(rows)
+    record.samples = [
+        Sample(int(number), begun.at(tuple(values)), log_posterior, its_weights, prior)
+        for (number, log_posterior, *values), its_weights, prior in zip(rows, weights, priors, strict=True)
     ]
-    chain.record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
-    chain.record.moved[:] = arrays["sampled_moves"][-1]
-    whole = len(arrays["sampled_weights"]) == sum(sample.n_clusters for sample in chain.record.samples)
-    if not whole or len(chain.record.moves) != len(rows) or len(chain.founders.rows) != len(chain.founders.cumulative):
+    record.moves = [Moves(*row) for row in arrays["sampled_moves"][:-1].tolist()]
+    record.moved[:] = arrays["sampled_moves"][-1]
+    whole = len(arrays["sampled_weights"]) == sum(sample.n_clusters for sample in record.samples)
+    if (
+        not whole
+        or len(record.moves) != len(rows)
+        or len(state.cluster_seeds.rows) != len(state.cluster_seeds.cumulative)
+    ):
         raise ValueError("the arrays of draws do not belong together")
 
 
@@ -241,11 +242,9 @@ def damaged(path: Path) -> InputError:
     return InputError(f"{path} is not a checkpoint of this program, or it is damaged")
 
 
-def identity(chain: Chain) -> dict[str, Any]:
+def identity(problem: Problem) -> dict[str, Any]:
     """What has to be the same for a run to go on, by name: small values as they are, large ones by digest."""
-    if chain.identity is None:
-        chain.identity = {"data": chain.context.data.digest(), **settings_identity(chain.context.settings)}
-    return chain.identity
+    return {"data": problem.digest, **settings_identity(problem.settings)}
 
 
 def settings_identity(settings: Settings) -> dict[str, Any]:
@@ -280,9 +279,9 @@ def first_identity(first: Any) -> int | str:
 
 
 def start_identity(initializer: Any) -> str:
-    """A start by its own word for what it depends on (options, weights), or by its name."""
-    own = getattr(initializer, "identity", None)
-    return str(own) if own is not None else str(getattr(initializer, "name", type(initializer).__qualname__))
+    """What a start says that it depends on (options, weights), or its name."""
+    known = getattr(initializer, "identity", None)
+    return str(known) if known is not None else str(getattr(initializer, "name", type(initializer).__qualname__))
 
 
 def prior_digest(prior: Prior) -> str:

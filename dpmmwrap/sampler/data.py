@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import ClusterPosteriors, Model, Points, Prior, Statistics
+from dpmmwrap.families.base import Model, Points, Statistics, take
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.numerics import labels as label_loops
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
@@ -22,7 +22,7 @@ from dpmmwrap.numerics.rules import Rows, Rule, sides_by
 from dpmmwrap.partitions.hastings import MergeRule
 from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules, accept_splits
-from dpmmwrap.sampler.partition import Partition, weights_prior
+from dpmmwrap.sampler.partition import weights_prior
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
 
@@ -78,53 +78,73 @@ class Data:
         """The statistics of no cluster at all."""
         return self.points.nothing(model)
 
-    def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
+    def update_posteriors(self, state: State) -> None:
         """Posteriors and marginal likelihoods from the subclusters' statistics."""
-        return self.points.compute_posteriors(model, subclusters)
+        # The old ones go first: of wide data they are large.
+        state.posteriors = None
+        state.posteriors = self.points.compute_posteriors(state.model, state.subclusters)
+        state.subclusters = state.posteriors.subclusters
 
-    def evaluate_moves(
-        self, model: Model, rules: Rules, state: State, neg_log_uniform: Float64Array
-    ) -> tuple[ClusterPosteriors, MoveCandidates]:
-        """What the statistics say, and which splits and merges they accept. Each cluster's split has its own
-        neg_log_uniform, and then each pair's merge."""
-        known = self.compute_posteriors(model, state.subclusters)
+    def evaluate_moves(self, rules: Rules, state: State, neg_log_uniform: Float64Array) -> MoveCandidates:
+        """Which splits and merges the posteriors accept. `neg_log_uniform` has an entry for each cluster's
+        split, then for each pair's merge."""
+        known = state.known
         counts = known.clusters.counts
         ratios, splits, proposed, candidates, alive, empty = accept_splits(
             rules, state.records, neg_log_uniform, counts, known.sides, known.log_marginal
         )
         rule = MergeRule(rules.prior, alive, rules.reference)
-        merges = self.points.likely_merges(model, known, candidates, rule, neg_log_uniform[len(counts) :])
-        return known, MoveCandidates(ratios, splits, proposed, *merges, empty)
+        merges = self.points.likely_merges(state.model, known, candidates, rule, neg_log_uniform[len(counts) :])
+        return MoveCandidates(ratios, splits, proposed, *merges, empty)
 
-    def draw_parameters(self, model: Model, state: State, key: Any) -> Any:
+    def draw_parameters(self, state: State, key: Any) -> Any:
         """Weights and parameters of clusters and subclusters drawn from their posteriors, as the kernels take them."""
-        weights = weights_prior(state, model, key)
-        return self.points.tables(self.points.draw_parameters(model, weights, state.known, key))
+        weights = weights_prior(state, key)
+        return self.points.tables(self.points.draw_parameters(state.model, weights, state.known, key))
 
-    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> Any:
-        """The same of a partition's clusters, which have no subclusters."""
-        clusters, count, weights = partition.clusters, partition.n_clusters, weights_prior(partition, model, key)
-        return self.points.cluster_tables(self.points.draw_clusters(model, weights, clusters, count, key))
+    def draw_clusters(self, state: State, key: Any) -> Any:
+        """The same of the collapsed clusters, which have no subclusters."""
+        model, weights = state.model, weights_prior(state, key)
+        return self.points.cluster_tables(
+            self.points.draw_clusters(model, weights, state.collapsed, state.n_clusters, key)
+        )
 
-    def empty_clusters(self, model: Model, places: int) -> Any:
-        """So many empty clusters with their parameters integrated out (`families.collapsed`)."""
-        return self.points.empty_clusters(model, places)
+    def empty_clusters(self, model: Model, capacity: int) -> Any:
+        """Empty clusters with their parameters integrated out (`families.collapsed`), this many."""
+        return self.points.empty_clusters(model, capacity)
 
-    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
-        """Clusters with their parameters integrated out, from their statistics, and empty ones up to so many."""
-        return self.points.collapsed(model, clusters, places)
+    def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> Any:
+        """Clusters with their parameters integrated out, from their statistics, and empty ones up to this capacity."""
+        return self.points.collapsed(model, clusters, capacity)
 
-    def statistics_of(self, model: Model, partition: Partition) -> Statistics:
-        """The statistics of a partition's clusters."""
-        return self.points.statistics_of(model, partition.clusters, partition.n_clusters)
+    def statistics_of(self, state: State) -> Statistics:
+        """The statistics of the collapsed clusters."""
+        return self.points.statistics_of(state.model, state.collapsed, state.n_clusters)
 
-    def log_marginals(self, model: Model, partition: Partition) -> Float64Array:
-        """log marginal likelihood of each cluster."""
-        return self.points.log_marginals(model, partition.clusters, partition.n_clusters)
+    def log_marginals(self, state: State) -> Float64Array:
+        """log marginal likelihood of each collapsed cluster."""
+        return self.points.log_marginals(state.model, state.collapsed, state.n_clusters)
 
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         """Add a point to the statistics in row k, or take it out."""
         self.points.add_to_statistics(statistics, k, row, sign)
+
+    def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Any, key: Any) -> None:
+        """Put a row that may not leave its cluster back from the one where it would have gone."""
+        self.points.put_back(statistics, row, stays, wanted, tables, key)
+
+    def log_missing(self, state: State) -> float:
+        """log density of the chain's own missing values given all else; 0 where it has none."""
+        if not self.points.imputes:
+            return 0.0
+        if state.collapsed is None:
+            return self.points.log_missing(state.known.posterior, state.labels)
+        model, clusters = state.model, self.statistics_of(state)
+        posterior = model.prior.posterior(clusters)
+        if model.outlier_prior is not None:
+            special = model.outlier_prior.posterior(take(clusters, slice(0, 1)))
+            posterior = posterior.replaced(np.array([0]), special)
+        return self.points.log_missing(posterior, state.labels)
 
     # What is not about families.
 
@@ -140,28 +160,29 @@ class Data:
     def sweep(self, state: State, tables: Any, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
         """Draw all labels and sublabels; the subclusters' new statistics, and the log probability with which each
         cluster's sublabels came up."""
-        return self.points.finish_sweep(total_of(self.sweep_groups(state, tables, key, greedy)), tables)
+        nodes = self.sweep_groups(state, tables, key, greedy)
+        return self.points.finish_sweep(total_of(nodes, overwrite=True), tables)
 
     def sweep_groups(self, labels: Any, tables: Any, key: Any, greedy: bool) -> Nodes:
         """Draw all labels and sublabels; what is summed over the points."""
         by_label = self.sort(labels)
         return self.points.sweep_groups(labels.labels, labels.sublabels, by_label, tables, key, greedy)
 
-    def sweep_labels(self, partition: Partition, tables: Any, key: Any) -> Statistics:
+    def sweep_labels(self, state: State, tables: Any, key: Any) -> Statistics:
         """Draw all labels; the clusters' new statistics."""
-        return self.points.finish_labels(total_of(self.label_groups(partition, tables, key)), tables)
+        return self.points.finish_labels(total_of(self.label_groups(state, tables, key), overwrite=True), tables)
 
     def label_groups(self, labels: Any, tables: Any, key: Any) -> Nodes:
         """Draw all labels; what is summed over the points."""
         return self.points.label_groups(labels.labels, self.sort(labels), tables, key)
 
     def add_reverse_proposal_log_prob(
-        self, state: State, tables: Any, one: IntArray, other: IntArray, margins: Float64Array
+        self, state: State, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Float64Array:
         """`margins` plus the log probability of the last sweep's labels within pairs of its clusters; what is below
         zero is only known to be so."""
-        (found,) = total_of(self.points.pair_groups(self.sort(state), tables, one, other, margins))
-        return np.asarray(margins + found)
+        (log_probs,) = total_of(self.points.pair_groups(self.sort(state), state.tables, one, other, margins))
+        return np.asarray(margins + log_probs)
 
     def set_sublabels(self, state: State, members: list[IntArray], sides: list[UInt8Array]) -> Statistics:
         """Write the sublabels of whole clusters and return the statistics of their subclusters."""
@@ -194,6 +215,7 @@ class Data:
             label_loops.random_labels(key, self.chunks.stretch.first_row, int(first), state.labels)
         else:
             state.labels[:] = first(self.points.X) if callable(first) else first
+        self.points.begin(state.labels)
         state.by_label = None
         return np.bincount(state.labels)
 
@@ -223,14 +245,14 @@ class Data:
         label_loops.contingency(state.before, state.labels, table)
         return table
 
-    def refuse_to_empty(self, partition: Partition, outliers: int) -> Any:
+    def refuse_to_empty(self, state: State) -> Any:
         """Undo steps, since labels were remembered, that would take a cluster's last point away: rows, where each stays
         and where it would have gone."""
-        before = partition.before
-        found = refuse_to_empty(before, partition.labels, partition.n_clusters, outliers)
-        if len(found):
-            partition.by_label = None
-        return [(int(row), int(before[row]), int(wanted)) for row, wanted in found]  # type: ignore[index]
+        before = state.before
+        refused = refuse_to_empty(before, state.labels, state.n_clusters, state.model.outliers)
+        if len(refused):
+            state.by_label = None
+        return [(int(row), int(before[row]), int(wanted)) for row, wanted in refused]  # type: ignore[index]
 
     def table_with(self, state: State, truth: IntArray) -> IntArray:
         """How many points have each pair of true label and label."""
@@ -238,15 +260,18 @@ class Data:
         label_loops.contingency(truth, state.labels, table)
         return table
 
-    def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
+    def best_of(self, state: State, log_posterior: float) -> Best:
         """A copy of the present clustering."""
-        return Best(log_posterior, state.labels.copy(), state.sublabels.copy(), state.partition_prior, prior)
+        labels, sublabels = state.labels.copy(), state.sublabels.copy()
+        return Best(log_posterior, labels, sublabels, state.partition_prior, state.model.prior)
 
-    def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
+    def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         """What a checkpoint with that path is to hold of labels."""
         arrays: dict[str, Any] = {"labels": state.labels, "sublabels": state.sublabels}
-        if best is not None:
-            arrays |= {"best_labels": best.labels, "best_sublabels": best.sublabels}
+        if state.best is not None:
+            arrays |= {"best_labels": state.best.labels, "best_sublabels": state.best.sublabels}
+        if self.points.imputes:
+            arrays["imputed"] = self.points.imputed
         return arrays
 
     def have_saved(self, path: Path) -> None:
@@ -256,23 +281,30 @@ class Data:
         """Put labels back as a checkpoint has them; the best labels and sublabels, if it has any."""
         state.labels[:] = arrays["labels"]
         state.sublabels[:] = arrays["sublabels"]
+        if "imputed" in arrays:
+            self.points.imputed = arrays["imputed"]
         return arrays.get("best_labels"), arrays.get("best_sublabels")
 
-    def some_rows(self, rows: IntArray, partition: Partition | None = None) -> SomeRows:
-        """Points, and labels if there is a partition, of some rows."""
-        labels = np.empty(0, np.int32) if partition is None else partition.labels
-        return SomeRows(self.points.loop_points, labels, rows, rows)
+    def some_rows(self, state: State, rows: IntArray) -> SomeRows:
+        """Points and labels of some rows."""
+        return SomeRows(self.points.loop_points, state.labels, rows, rows)
 
-    def labels_at(self, partition: Partition, rows: IntArray) -> IntArray:
+    def labels_at(self, state: State, rows: IntArray) -> IntArray:
         """The labels of some rows."""
-        found: IntArray = partition.labels[rows]
-        return found
+        labels: IntArray = state.labels[rows]
+        return labels
 
-    def unions(self, partition: Partition, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
+    def sizes(self, state: State) -> Float64Array:
+        """Rows of each cluster, whatever they weigh."""
+        if not len(self.points.weights):
+            return state.counts
+        return np.bincount(state.labels, minlength=state.n_clusters).astype(np.float64)
+
+    def unions(self, state: State, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
         """The points of the wanted unions of the clusters of two points each."""
-        starts, rows = collect_unions(partition.labels, partition.counts, one, other, wanted)
-        return Unions(starts, rows, self.points.loop_points, partition.labels, pairs[wanted])
+        starts, rows = collect_unions(state.labels, self.sizes(state), one, other, wanted)
+        return Unions(starts, rows, self.points.loop_points, state.labels, pairs[wanted])
 
-    def put_labels(self, partition: Partition, changed: SomeRows | Unions) -> None:
+    def put_labels(self, state: State, changed: SomeRows | Unions) -> None:
         """Take over labels that loops have written."""
-        partition.by_label = None
+        state.by_label = None

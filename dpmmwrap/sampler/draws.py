@@ -56,7 +56,7 @@ class Draws:
     """Hyperparameters of a learned prior (chains, draws): its kappa, the width of clusters (as a share of the data's
     variance), and its strength; None if it was not learned."""
     discount: Float64Array | None = None
-    """Of a Pitman-Yor process (chains, draws)."""
+    """The discount of a Pitman-Yor process (chains, draws)."""
 
     def __repr__(self) -> str:
         fewest, most = int(self.n_clusters.min()), int(self.n_clusters.max())
@@ -70,7 +70,7 @@ class Draws:
 
     @property
     def n_draws(self) -> int:
-        """Of each chain."""
+        """Draws of each chain."""
         return int(self.n_clusters.shape[1])
 
     @property
@@ -111,9 +111,9 @@ class Draws:
         """
         if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
             raise InputError(f"{path} should be a {FORMAT!r} file")
-        found = cls.read(path)
-        assert found is not None
-        return found
+        draws = cls.read(path)
+        assert draws is not None
+        return draws
 
     @classmethod
     def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
@@ -122,12 +122,12 @@ class Draws:
         optional = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is not MISSING)
         if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
             return None
-        found = read_arrays(path, required=required, optional=optional)
-        found = {name.removeprefix(prefix): array for name, array in found.items()}
-        shape = found["n_clusters"].shape
-        if len(shape) != 2 or any(array.shape[:2] != shape for array in found.values()):
+        arrays = read_arrays(path, required=required, optional=optional)
+        arrays = {name.removeprefix(prefix): array for name, array in arrays.items()}
+        shape = arrays["n_clusters"].shape
+        if len(shape) != 2 or any(array.shape[:2] != shape for array in arrays.values()):
             raise InputError(f"{path} has damaged draws: their arrays do not belong together")
-        return cls(**found)
+        return cls(**arrays)
 
 
 def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) -> IntArray:
@@ -138,9 +138,9 @@ def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) ->
     size = 4 * int(np.prod(shape))
     if checkpoint is not None:
         path = labels_file(checkpoint)
-        found = stored_labels(path)
-        if found is not None and found.shape == shape and found.dtype == np.int32:
-            return found
+        stored = stored_labels(path)
+        if stored is not None and stored.shape == shape and stored.dtype == np.int32:
+            return stored
         check_writable(path, needed=size)
         return np.lib.format.open_memmap(path, "w+", np.int32, shape)
     if size <= IN_MEMORY:

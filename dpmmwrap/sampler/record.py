@@ -34,7 +34,7 @@ class Sample(NamedTuple):
 class Record:
     """The draws of one chain so far."""
 
-    def __init__(self, labels: IntArray | None) -> None:
+    def __init__(self, labels: IntArray | None = None) -> None:
         self.labels = labels
         """Where the labels of each draw are to be written (draws, N); None if they are not kept."""
         self.samples: list[Sample] = []

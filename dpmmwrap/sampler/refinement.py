@@ -40,7 +40,7 @@ class Effort(NamedTuple):
     """How long to go on."""
 
     iterations: int
-    """Of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
+    """Iterations of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
     patience: int
     """Rounds without success."""
 
@@ -60,43 +60,43 @@ def refined(X: Points, settings: Settings, candidates: list[Best], interrupt: In
         for number in range(ROUNDS):
             if interrupt.requested or best.labels.max() < 1 or failed == patience:
                 break
-            scores = log_scores(best.prior, X, best.labels)
+            scores = log_scores(best.prior, X, best.labels, weights=settings.weights)
 
             def try_without(cluster: int, number: int = number, best: Best = best, scores: Any = scores) -> Best:
                 begun = best._replace(labels=without_one(scores, best.labels, cluster))
                 return run_from(X, settings, begun, PERTURBED * (number + 1) + cluster, interrupt)
 
-            found = max(pool.map(try_without, least_needed(scores, best.labels)), key=lambda one: one.log_posterior)
-            its_evidence = log_evidence_of(found, X, settings)
+            other = max(pool.map(try_without, least_needed(scores, best.labels)), key=lambda one: one.log_posterior)
+            its_evidence = log_evidence_of(other, X, settings)
             better = its_evidence > evidence + BETTER
-            best, evidence, failed = (found, its_evidence, 0) if better else (best, evidence, failed + 1)
+            best, evidence, failed = (other, its_evidence, 0) if better else (best, evidence, failed + 1)
     return best
 
 
 def most_evident(X: Points, settings: Settings, candidates: list[Best], interrupt: Interrupt) -> tuple[Best, float]:
-    """Of the best clusterings of some numbers of clusters, each with the most probable prior and labels, the one of the
-    highest evidence."""
+    """The clustering of the highest evidence among the best of some numbers of clusters, each with the most probable
+    prior and labels."""
     best_of_size = {}
     for candidate in sorted(candidates, key=lambda one: one.log_posterior):
         best_of_size[int(candidate.labels.max())] = candidate
     settings = short(X, settings, GREEDY_STEPS)
-    found = []
+    polished = []
     for candidate in sorted(best_of_size.values(), key=lambda one: -one.log_posterior)[:CANDIDATES]:
-        polished = run_from(X, settings, candidate, PERTURBED - 1, interrupt)
-        found.append((polished, log_evidence_of(polished, X, settings)))
-    return max(found, key=lambda pair: pair[1])
+        best = run_from(X, settings, candidate, PERTURBED - 1, interrupt)
+        polished.append((best, log_evidence_of(best, X, settings)))
+    return max(polished, key=lambda pair: pair[1])
 
 
 def run_from(X: Points, settings: Settings, begun: Best, number: int, interrupt: Interrupt) -> Best:
     """What a short chain finds that begins with a clustering."""
-    own = replace(
+    settings = replace(
         settings, prior=begun.prior, partition_prior=begun.partition_prior, init_clusters=begun.labels, n_jobs=1
     )
-    chain = Chain(X, own, number)
+    chain = Chain(X, settings, number)
     try:
         return chain.run(interrupt).best
     finally:
-        chain.context.data.close()
+        chain.problem.data.close()
 
 
 def short(X: Points, settings: Settings, iterations: int) -> Settings:
@@ -120,8 +120,8 @@ def without_one(scores: Float64Array, labels: IntArray, cluster: int) -> IntArra
 def least_needed(scores: Float64Array, labels: IntArray) -> IntArray:
     """The clusters whose points lose least if they have to go to their next best."""
     every = np.arange(len(labels))
-    own = scores[labels, every]
+    present = scores[labels, every]
     others = scores.copy()
     others[labels, every] = -np.inf
-    lost = np.bincount(labels, own - others.max(axis=0), len(scores))
+    lost = np.bincount(labels, present - others.max(axis=0), len(scores))
     return np.argsort(lost)[:TRIALS]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
-from dpmmwrap.numerics.arrays import IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.draws import Draws
+from dpmmwrap.sampler.stopping import GREEDY_STEPS
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
 
@@ -73,6 +74,8 @@ class Settings:
     """Iterations from one draw to the next."""
     keep_labels: bool = True
     """Whether the labels of draws are kept."""
+    weights: Float64Array | None = None
+    """Of the rows (`numerics.weights`); None where all weigh 1."""
     n_jobs: int = 1
     truth: IntArray | None = None
     progress: Progress | None = None
@@ -90,13 +93,18 @@ class Settings:
         return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
 
     @property
+    def greedy_steps(self) -> int:
+        """Iterations at the end of the search that take the most likely labels; none before draws."""
+        return 0 if self.n_draws else GREEDY_STEPS
+
+    @property
     def warm_up(self) -> int:
         """Iterations of sampling before the first draw: the search ends near the posterior, not in it."""
         return max(int(WARM_UP * self.n_draws * self.thin), LEAST_WARM_UP) if self.n_draws else 0
 
     @property
     def total_iterations(self) -> int:
-        """Of a chain: search, warm-up and draws."""
+        """All iterations of a chain: search, warm-up and draws."""
         return self.max_iter + self.warm_up + self.n_draws * self.thin
 
     @property
@@ -118,15 +126,15 @@ class Result:
     trace: Trace = field(default_factory=Trace)
     interrupted: bool = False
     log_posterior: float = float("nan")
-    """Of the labels; not a number where the backend does not say."""
+    """The log posterior of the labels; not a number where the backend does not say."""
     partition_prior: PartitionPrior | None = None
     """The prior over partitions, with the parameters that go with it."""
     chain: int = 0
-    """The number of the chain that has found it."""
+    """The number of the chain that it is from."""
     prior: Prior | None = None
     """The prior that goes with it, where it was learned."""
     traces: list[Trace] = field(default_factory=list)
-    """Of all chains."""
+    """The traces of all chains."""
     draws: Draws | None = None
     draw_priors: tuple[Prior, ...] = ()
     """The prior of each draw, one chain after the other."""
@@ -137,7 +145,7 @@ class Result:
     candidates: list[Any] = field(default_factory=list)
     """Clusterings to compare with it."""
     statistics: Statistics = None
-    """Of the clusters, outliers last, from a backend whose points are elsewhere."""
+    """The statistics of the clusters, outliers last, from a backend whose points are elsewhere."""
 
 
 def search_length(asked: int | str) -> dict[str, Any]:

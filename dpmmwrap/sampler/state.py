@@ -1,17 +1,21 @@
-"""Everything a chain is: labels, statistics, ages, concentration. One object, saved and restored whole."""
+"""Everything that a chain changes, in one object, which a checkpoint saves whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import SFC64, Generator
 
-from dpmmwrap.families.base import ClusterPosteriors, Prior, Statistics, concatenate, put, take
+from dpmmwrap.families.base import ClusterPosteriors, Model, Prior, Statistics, concatenate, put, take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.sampler.proposals import NO_CLUSTER_SEEDS, ClusterSeeds, Near
+from dpmmwrap.sampler.record import Record
+from dpmmwrap.sampler.trace import Trace
 
 RECORD = np.dtype(
     [
@@ -42,40 +46,76 @@ class SublabelStore(LabelStore, Protocol):
     sublabels: UInt8Array
 
 
+class Best(NamedTuple):
+    """The clustering of the highest log posterior that a search has met."""
+
+    log_posterior: float
+    labels: IntArray
+    sublabels: UInt8Array
+    partition_prior: PartitionPrior
+    prior: Prior
+
+
 @dataclass
 class State:
-    """Where a chain stands."""
+    """Where a chain stands: first in its search, then in its draws."""
 
+    model: Model
+    """With the prior as it stands."""
     partition_prior: PartitionPrior
     """With its parameters as they stand."""
     labels: IntArray
     sublabels: UInt8Array
     subclusters: Statistics
-    """Of the left and right subcluster of each cluster in turn."""
+    """The statistics of the left and right subcluster of each cluster in turn."""
     records: Any
     """One per cluster. born_at: the iteration in which it was formed. subclusters_born_at: the one in which its
     subclusters were. improved_at: the one in which the log Hastings ratio of its split last rose above best_ratio.
     failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
     drawn, 0 for a start's."""
+    rng: Generator = field(default_factory=lambda: Generator(SFC64(0)))
+    n_clusters: int = field(init=False)
     iteration: int = 0
+    """The last iteration of the search that was begun."""
+    last: int = 0
+    """The last iteration of the search; brought forward when it is flat."""
     exact_due: int = 0
     exact_wait: int = 1
     """The iteration of the search's next exact moves, and how long it waited for them."""
+    trace: Trace = field(default_factory=Trace)
+    best: Best | None = None
+    best_of_size: dict[int, Best] = field(default_factory=dict)
+    """The best clustering with each number of clusters, where they are compared at the end."""
+    collapsed: Any = None
+    """The clusters with their parameters integrated out (`families.collapsed`), and some empty ones: what exact moves
+    change. In the search they are made for these moves alone."""
+    cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS
+    """Rows that single-point moves choose more often, fixed before the first draw."""
+    sampled: int = 0
+    """Iterations since the search."""
+    record: Record = field(default_factory=Record)
+    """The draws."""
+    # What follows from the rest is never saved.
     posteriors: ClusterPosteriors | None = None
-    """What the statistics say: computed again whenever they change, never saved."""
+    """What the statistics say: computed again whenever they or the prior change."""
+    tables: Any = None
+    """The parameters that the last sweep has drawn, as the loops take them, until splits and merges have been tried."""
     by_label: LabelOrder | None = None
     """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
     before: IntArray | None = None
     """Labels that changes are looked for against (`Data.remember`)."""
+    scratches: SimpleQueue[Any] | None = None
+    """Bundles of three clusters for exact moves, one for each thread; they belong to the prior."""
+    near: Near | None = None
+    """Near pairs of the draws."""
+
+    def __post_init__(self) -> None:
+        self.n_clusters = len(self.records)
 
     @property
     def alpha(self) -> float:
         """The partition prior's first parameter."""
         return self.partition_prior.alpha
-
-    @property
-    def n_clusters(self) -> int:
-        return len(self.records)
 
     @property
     def known(self) -> ClusterPosteriors:
@@ -86,12 +126,20 @@ class State:
     @property
     def counts(self) -> Float64Array:
         """Points of each cluster."""
-        counts: Float64Array = self.known.clusters.counts
+        if self.collapsed is None:
+            counts: Float64Array = self.known.clusters.counts
+        else:
+            counts = self.collapsed.counts[: self.n_clusters]
         return counts
+
+    def use_prior(self, prior: Prior) -> None:
+        """Go on with another prior; what belongs to the old one goes."""
+        self.model = replace(self.model, prior=prior)
+        self.posteriors = self.scratches = None
 
     @property
     def new_record(self) -> tuple[int, int, int, float, int, float]:
-        """Of a cluster that is formed in this iteration."""
+        """The record of a cluster that is formed in this iteration."""
         return self.iteration, self.iteration, self.iteration, -np.inf, 0, 0.0
 
     def new_records(self, count: int) -> Any:
@@ -100,7 +148,7 @@ class State:
         return records
 
     def begin_subclusters(self, clusters: IntArray, subclusters: Statistics) -> None:
-        """Put new subclusters in the place of some that led nowhere."""
+        """Replace subclusters that led nowhere."""
         self.replace(clusters, subclusters)
         fresh = self.new_records(len(clusters))
         fresh["born_at"] = self.records["born_at"][clusters]
@@ -130,22 +178,13 @@ class State:
         records = self.new_records(self.n_clusters + count)
         records[: self.n_clusters] = self.records
         records[clusters] = self.new_record
-        self.records = records
+        self.records, self.n_clusters = records, len(records)
 
     def keep(self, which: Any) -> None:
         """Go on without the clusters that are not marked."""
         self.records = self.records[which]
+        self.n_clusters = len(self.records)
         self.subclusters = take(self.subclusters, np.repeat(which, 2))
-
-
-class Best(NamedTuple):
-    """The clustering of the highest log posterior that a search has met."""
-
-    log_posterior: float
-    labels: IntArray
-    sublabels: UInt8Array
-    partition_prior: PartitionPrior
-    prior: Prior
 
 
 def next_key(rng: Generator) -> Any:

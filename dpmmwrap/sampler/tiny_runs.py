@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,16 @@ from dpmmwrap.numerics.row_loops import nearest_centres, project
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
-from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools
-from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.moves import restricted_sweep, split_merge
+from dpmmwrap.sampler.moves.single_points import SinglePoints, likely_cluster_seeds
+from dpmmwrap.sampler.moves.split_merge import SplitMerge
+from dpmmwrap.sampler.partition import collapse
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.proposals import Near
 from dpmmwrap.sampler.settings import Settings
+from dpmmwrap.sampler.state import State
 from dpmmwrap.starts import make_initializer
 
 ITERATIONS = 45
@@ -40,7 +43,7 @@ EXAMPLES = {kind: make for name in FAMILIES for kind, make in family_named(name)
 """Data and a prior of each kind of loops."""
 
 
-def chain_of(kind: str, first: int = 6, **options: Any) -> Chain:
+def chain_of(kind: str, first: Any = 6, **options: Any) -> Chain:
     points, prior = EXAMPLES[kind]()
     settings = Settings(
         DirichletProcess(), prior, make_initializer("random"), max_iter=ITERATIONS, min_cluster_age=1, seed=0,
@@ -54,20 +57,20 @@ def search(kind: str) -> None:
     """What a search needs beside the exact moves."""
     chain = chain_of(kind, exact_moves=False)
     chain.run()
-    if several_parts(chain):
+    state, data = chain.state, chain.problem.data
+    if several_parts(state, data):
         # A part's rows of a table of one cluster lie close together, of others not.
         chain_of(kind, first=1, exact_moves=False).run()
     label_rows()
-    (data, model, _), state = chain.context, chain.state
     # Merges are seldom so likely that this is asked for.
     if state.n_clusters > 1:
-        tables = data.draw_parameters(model, state, KEY)
-        data.add_reverse_proposal_log_prob(state, tables, np.array([0]), np.array([1]), np.array([1e9]))
+        state.tables = data.draw_parameters(state, KEY)
+        data.add_reverse_proposal_log_prob(state, np.array([0]), np.array([1]), np.array([1e9]))
 
 
-def several_parts(chain: Chain) -> bool:
+def several_parts(state: State, data: Data) -> bool:
     """Whether the points have several kinds of columns."""
-    return len(bundles_of(chain.context.data.empty_clusters(chain.context.model, 1))) > 1
+    return len(bundles_of(data.empty_clusters(state.model, 1))) > 1
 
 
 def label_rows() -> None:
@@ -77,23 +80,22 @@ def label_rows() -> None:
     nearest_centres(points, np.ones((DIM, 3), np.float32), np.zeros(3, np.float32), np.zeros(ROWS, np.int32))
 
 
-def partition_for(kind: str, groups: int = GROUPS) -> tuple[Context, Partition, Tools]:
-    context = chain_of(kind).context
-    labels = (np.arange(ROWS) % groups).astype(np.int32)
-    statistics = context.model.prior.statistics(context.data.take(np.arange(ROWS)), labels, groups)
+def collapsed_state(kind: str, groups: int = GROUPS) -> tuple[State, Problem]:
+    """A state for exact moves, with near pairs that need no search."""
     rows = np.arange(ROWS)
-    near = Near(rows, (rows + 1) / ROWS, np.stack([(rows + 1) % ROWS, (rows + 2) % ROWS], axis=1))
-    scratches: SimpleQueue[Any] = SimpleQueue()
-    scratches.put(context.data.empty_clusters(context.model, 3))
-    partition = partition_of(context, DirichletProcess(), labels, statistics, 8)
-    return context, partition, Tools(near, SequentialAllocation(), scratches)
+    chain = chain_of(kind, first=rows % groups)
+    chain.begin()
+    state, problem = chain.state, chain.problem
+    state.near = Near(rows, (rows + 1) / ROWS, np.stack([(rows + 1) % ROWS, (rows + 2) % ROWS], axis=1))
+    collapse(state, problem, births=8)
+    return state, problem
 
 
 def sides_of_clusters(kind: str) -> None:
     """What brings subclusters in line after exact moves."""
     chain = chain_of(kind)
     chain.begin()
-    data, state = chain.context.data, chain.state
+    data, state = chain.problem.data, chain.state
     rows = data.members(state, np.array([0]))[0]
     data.set_sublabels(state, [rows], [np.zeros(len(rows), np.uint8)])
 
@@ -101,32 +103,31 @@ def sides_of_clusters(kind: str) -> None:
 def exact_moves(kind: str) -> None:
     """Splits, merges and single points with all parameters integrated out."""
     sides_of_clusters(kind)
-    context, partition, tools = partition_for(kind)
+    state, problem = collapsed_state(kind)
     rows = np.arange(ROWS)
-    partition, _ = single_points.step(KEY, partition, context, 8)
-    split_merge.step(KEY, partition, context, tools, 4)
-    clusters, scratch, labels = partition.clusters, tools.scratches.get(), partition.labels
+    state, _ = SinglePoints(8).step(KEY, state, problem)
+    state, _ = SplitMerge(4).step(KEY, state, problem)
+    scratch, labels = split_merge.scratches_of(state, problem).get(), state.labels
     # Whatever the moves above have done: each loop once.
     sides = (rows % 2).astype(np.int64)
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
-    exact.allocate(scratch, context.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
-    split_merge.split_gain(clusters, scratch, 0)
+    exact.allocate(scratch, problem.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
+    split_merge.split_gain(state.collapsed, scratch, 0)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 
 
 def draws(kind: str) -> None:
     """Draws from the posterior."""
-    context, partition, tools = partition_for(kind)
-    founders = single_points.likely_founders(KEY, partition, context)
+    state, problem = collapsed_state(kind)
+    state.cluster_seeds = likely_cluster_seeds(KEY, state, problem)
     for number in range(3):
-        partition, _ = sampling.step(np.uint64(number), partition, context, tools, founders)
-        sampling.look(partition, context)
+        state, _ = sampling.step(np.uint64(number), state, problem)
+        sampling.look(state, problem)
     # A point that may not leave its cluster is put back: seldom.
-    context.data.add_to_statistics(context.data.statistics_of(context.model, partition), 0, 0, 1)
-    if len(bundles_of(partition.clusters)) > 1:
-        context, partition, _ = partition_for(kind, groups=1)
-        restricted_sweep.step(KEY, partition, context)
+    problem.data.add_to_statistics(problem.data.statistics_of(state), 0, 0, 1)
+    if len(bundles_of(state.collapsed)) > 1:
+        restricted_sweep.step(KEY, *collapsed_state(kind, groups=1))
 
 
 def tasks() -> Iterator[tuple[str, Callable[[], None]]]:

@@ -89,6 +89,9 @@ class SplitNetStart:
 
     def bind(self, X: Float32Array, criterion: SplitCriterion) -> None:
         """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
+        if criterion.prior.correlated and not is_remote(X) and has_missing(X):
+            # The network looks at whole rows.
+            X = np.where(np.isnan(X), np.nanmean(X, axis=0), X).astype(np.float32)
         self.X, self.prior = X, criterion.prior
         dim = int(X.shape[1])
         here = self.device.type == "cuda" and not is_remote(X)
@@ -97,7 +100,7 @@ class SplitNetStart:
             raise ValueError(f"the weights are for {self.own_network.dim} dimensions, but the data have {dim}")
         if self.with_network and self.own_network is None:
             self.network = shipped_network(self.device)
-        self.missing = not self.prior.needs_all_values and has_missing(X)
+        self.missing = not self.prior.correlated and has_missing(X)
         process = criterion.partition_prior
         self.settings = SearchSettings(
             network=self.network,
@@ -106,7 +109,7 @@ class SplitNetStart:
             log_new=float(process.log_new(max(int(X.shape[0]), 1), 2)[1]),
             size_shift=process.shift,
             full_ratio=criterion.full_ratio,
-            full_covariance=criterion.prior.needs_all_values,
+            full_covariance=criterion.prior.correlated,
         )
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:

@@ -64,6 +64,16 @@ def test_dates_are_refused(run, tmp_path: Path, family: str) -> None:
     assert run("fit", path, "--id", "day", *QUICK).code == 0
 
 
+def test_dates_as_numbers_and_ids_are_noticed(run, tmp_path: Path) -> None:
+    days, own = [20200100 + 100 * (i % 12) + 1 + i // 12 for i in range(120)], rng.permutation(10**6)[:120]
+    path = written(tmp_path / "x.csv", ["day", "userId", "a", "b"], zip(days, own, *X.T, strict=True))
+    said = run("fit", path, *QUICK).out
+    assert "note: the column 'day' holds dates written as numbers, such as 20240131" in said
+    assert "note: the column 'userId' numbers the rows, as an id does" in said and "--id userId" in said
+    said = run("fit", path, "--drop", "day", "--id", "userId", *QUICK).out
+    assert "note" not in said
+
+
 def test_codes_for_missing_values_are_noticed(run, summary_of, tmp_path: Path) -> None:
     coded = X.copy()
     coded[::9, 1] = -999
@@ -170,15 +180,13 @@ def test_rows_without_values_in_mixed_tables(run, summary_of, tmp_path: Path) ->
     np.testing.assert_array_equal(np.array(printed, int), labels)
 
 
-def test_what_missing_values_cost_is_said(summary_of, tmp_path: Path) -> None:
+def test_a_missing_value_does_not_choose_the_covariances(summary_of, tmp_path: Path) -> None:
     rows = [[a, b] for a, b in X.tolist()]
     rows[7][0] = ""
     path = written(tmp_path / "x.csv", ["a", "b"], rows)
-    summary = summary_of(path)
-    assert summary["covariance_type"] == "diag"
-    (note,) = [note for note in summary["notes"] if "--skip-missing" in note]
-    assert note.startswith("1 value is missing, and clusters are ellipsoids along the axes for that reason alone")
-    assert summary_of(path, "--skip-missing")["covariance_type"] == "full"
+    summary, skipped = summary_of(path), summary_of(path, "--skip-missing")
+    assert summary["missing"] == 1 and summary["covariance_type"] == skipped["covariance_type"] == "full"
+    assert summary["n_clusters"] == skipped["n_clusters"]
 
 
 def test_labels_beside_the_data(run, tmp_path: Path) -> None:

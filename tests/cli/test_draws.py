@@ -232,7 +232,7 @@ def test_the_table(run, points: Path) -> None:
     assert lines["time"].endswith("2 chains of 15 iterations, then 20 draws each")
     assert "best of" not in lines["log posterior"]
     assert done.err == ""
-    assert lines["groups"] == "3 components in 2 groups (80, 40)"
+    assert lines["groups"].startswith("2 (80, 40): no gap separates") and ", in 2 groups (" in lines["clusters"]
     # What to do is said in the command line's words.
     disagree = "note: the chains disagree: R-hat of " in done.out
     advice = (
@@ -261,6 +261,7 @@ def test_one_chain_and_a_fixed_concentration(run, points: Path) -> None:
             {"n_clusters": 4, "n_clusters_interval": [3, 6], "true_clusters": 5},
             "4 (3 to 6 in 95% of draws; the truth has 5)",
         ),
+        ({"n_clusters": 4, "n_clusters_interval": [3, 6], "groups": 2}, "4, in 2 groups (3 to 6 in 95% of draws)"),
     ],
 )
 def test_words_for_clusters(summary: dict[str, Any], said: str) -> None:
@@ -269,13 +270,15 @@ def test_words_for_clusters(summary: dict[str, Any], said: str) -> None:
 
 def test_words_for_groups() -> None:
     sizes = {"groups": 10, "group_sizes": [1000, *range(1, 10)]}
-    assert facts.told_groups({"n_clusters": 31} | sizes) == (
-        "31 components in 10 groups (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)"
-    )
+    assert facts.told_groups({"n_clusters": 31} | sizes) == ("10 (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)")
     assert facts.told_groups({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
     checked = sizes | {"n_clusters": 10, "groups_reason": "the data may well follow the model"}
-    assert facts.told_groups(checked) == "10: no clusters are joined; the data may well follow the model"
-    assert facts.told_groups({"n_clusters": 2, "groups": 1, "group_sizes": [9]}) == "2 components in 1 group (9)"
+    assert facts.told_groups(checked) == "10: the data may well follow the model"
+    assert facts.told_groups(checked | {"groups_by_confusion": 10}) == "10: the data may well follow the model"
+    # A second opinion is told if it is another one.
+    assert facts.told_groups({"n_clusters": 2, "groups": 1, "group_sizes": [9], "groups_by_confusion": 2}) == (
+        "1 (9); by confusion alone there would be 2"
+    )
 
 
 def test_an_infinite_r_hat_can_be_written() -> None:

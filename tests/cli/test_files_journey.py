@@ -145,7 +145,8 @@ def test_outliers_and_rows_that_are_left_out(run, tmp_path: Path) -> None:
     assert [int(answer["row"]) for answer in answers] == [i for i in range(1, 62) if i not in (3, 5)]
     assert answers[-1]["outlier"] == "1" and answers[-1]["cluster"] == "-1"
     model = tmp_path / "out" / "model.npz"
-    assert run("predict", model, path, "--proba", "--out", tmp_path / "p.csv").code == 2
+    assert run("predict", model, path, "--proba", "--out", tmp_path / "p.csv").code == 0
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 62
     whole = written(tmp_path / "whole.csv", [lines()[0], "far,1e6,-1e9,setosa,x", lines()[1]])
     assert run("predict", model, whole, "--proba", "--out", tmp_path / "p.csv").code == 0
     header, far, near = (tmp_path / "p.csv").read_text().splitlines()
@@ -214,9 +215,9 @@ def test_columns_that_count_the_rows_are_noticed(run, tmp_path: Path) -> None:
     numbers = [f"{i},{a},{b}" for i, (a, b) in enumerate(X.tolist())]
     path = written(tmp_path / "x.csv", ["Id,width,height", *numbers])
     done = run("fit", path, *QUICK)
-    assert "note: the column 'Id' counts the rows" in done.out
+    assert "note: the column 'Id' numbers the rows" in done.out
     assert "--drop Id leaves it out, --id Id names the rows by it" in done.out
-    assert "counts the rows" not in run("fit", path, "--drop", "Id", *QUICK).out
+    assert "numbers the rows" not in run("fit", path, "--drop", "Id", *QUICK).out
     unnamed = written(tmp_path / "pandas.csv", [",width,height", *numbers])
     done = run("fit", unnamed, *QUICK, "--out", tmp_path / "out")
     assert "note: the first column has no name: it is used as names of the rows" in done.out
@@ -247,6 +248,27 @@ def test_sheets(run, tmp_path: Path) -> None:
     done = run("fit", tmp_path / "x.xlsx", *QUICK)
     assert done.code == 0, done.err
     assert "has 2 sheets, and the first, 'Points', is read" in done.out
+    book.move_sheet("Notes", -1)
+    for row in (["who", "when"], ["somebody", "today"], ["nobody", "later"]):
+        book["Notes"].append(row)
+    book.save(tmp_path / "x.xlsx")
+    said = run("fit", tmp_path / "x.xlsx").sentence
+    assert "(its first sheet, 'Notes'; --sheet reads another) should hold" in said
+    book["Points"].insert_rows(1, 2)
+    book["Points"]["A1"] = "Measured in March"
+    book.save(tmp_path / "x.xlsx")
+    done = run("fit", tmp_path / "x.xlsx", "--sheet", "Points", *QUICK)
+    assert "120 points in 2 dimensions" in done.out and "('Measured in March') is taken for a title" in done.out
+
+
+def test_text_by_any_name(run, tmp_path: Path) -> None:
+    """What R writes by `write.table`, and a table whose name ends in .dat."""
+    rows = [f'"{i}" {a} {b}' for i, (a, b) in enumerate(X.tolist(), start=1)]
+    done = run("fit", written(tmp_path / "x.txt", ['"a" "b"', *rows]), *QUICK, "--out", tmp_path / "out")
+    assert "120 points in 2 dimensions" in done.out and "it is used as names of the rows" in done.out
+    assert table_of(tmp_path / "out" / "labels.csv")[7]["id"] == "8"
+    done = run("fit", written(tmp_path / "x.dat.gz", [f"{a}\t{b}" for a, b in X.tolist()]), *QUICK)
+    assert "120 points in 2 dimensions" in done.out
 
 
 def test_evaluate_reads_as_fit_does(run, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_rows_with_gaps_are_left_out_where_that_is_asked_for(run, model: Path, p
     X[[0, 40], 1] = np.nan
     np.save(tmp_path / "gaps.npy", X)
     given = ("predict", model, tmp_path / "gaps.npy", "--out", tmp_path / "labels.csv")
-    assert run(*given).sentence.endswith("needs every value; --skip-missing leaves out such rows")
+    assert run(*given).code == 0
     done = run(*given, "--skip-missing")
     assert done.code == 0 and "note: 2 rows with missing values left out" in done.err
     with (tmp_path / "labels.csv").open(newline="") as file:
@@ -96,6 +96,30 @@ def test_rows_with_gaps_are_left_out_where_that_is_asked_for(run, model: Path, p
     assert [int(line["cluster"]) for line in lines] == load(model).predict(np.delete(X, [0, 40], axis=0)).tolist()
     np.save(tmp_path / "gaps.npy", np.full((3, 2), np.nan))
     assert "values are missing in all of the 3 rows" in run(*given, "--skip-missing").sentence
+
+
+def test_rows_beside_their_labels_by_the_folder_of_a_fit(run, tmp_path: Path) -> None:
+    data = generate(dim=3, clusters=3, points=180, spread=500, seed=1)
+    X, truth = data.X, data.y
+    lines = [f"p{i % 150},{a:.4f},{b:.4f},{c:.4f},{k}" for i, ((a, b, c), k) in enumerate(zip(X, truth, strict=True))]
+    lines[4] = "p4,,,,0"
+    (tmp_path / "x.csv").write_text("\n".join(["id,a,b,c,kind", *lines]) + "\n")
+    quick = ("--iterations", 15, "--chains", 1, "--backend", "native", "--out", tmp_path / "out")
+    fitted = run("fit", tmp_path / "x.csv", "--id", "id", "--labels", "kind", "-q", *quick)
+    assert fitted.code == 0, fitted.err
+    written = ("--out", tmp_path / "new.csv", "--with-data")
+    done = run("predict", tmp_path / "out", tmp_path / "x.csv", "--id", "id", *written)
+    assert done.code == 0 and "some rows have the same name: the .csv file has the rows' numbers, too" in done.err
+    with (tmp_path / "new.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert [*found[0]] == ["row", "id", "cluster", "probability", "outlier", "data_id", "a", "b", "c", "kind"]
+    assert [",".join([row["data_id"], *(row[name] for name in ("a", "b", "c", "kind"))]) for row in found] == lines
+    assert found[4]["cluster"] == "-1" and found[4]["probability"] == ""
+    done = run("predict", tmp_path / "out", tmp_path / "x.csv", "--skip-missing", "--id", "id", *written)
+    with (tmp_path / "new.csv").open() as file:
+        assert [row["row"] for row in csv.DictReader(file)][3:5] == ["4", "6"]
+    said = run("predict", tmp_path / "out", tmp_path / "x.csv", "--with-data").sentence
+    assert "it needs --out FILE.csv" in said
 
 
 def test_one_point_is_enough(run, model: Path, tmp_path: Path) -> None:

@@ -12,7 +12,10 @@ from dpmmwrap.cli import fit_table
 from dpmmwrap.describe import facts
 from dpmmwrap.describe.report import Subject, render
 
-EXTRAS = {"seconds": 1.0, "sensitivity": None, "prior_clusters": None, "skipped": 0, "scaled": False, "logged": []}
+EXTRAS = {
+    "seconds": 1.0, "sensitivity": None, "prior_clusters": None, "skipped": 0,
+    "scaled": False, "normalized": False, "logged": [],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["flowers", "people", "texts"])

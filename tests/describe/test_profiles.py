@@ -50,6 +50,15 @@ def test_a_constant_feature_sets_nothing_apart() -> None:
     assert [trait.feature.name for trait in found.traits(0)] == ["feature 2"]
 
 
+def test_zeros_are_zeros() -> None:
+    """Not what rounding leaves of them."""
+    X = np.random.default_rng(0).normal(5, 2, size=(300, 1)).round(1)
+    labels = (np.arange(300) % 3 == 0).astype(np.int32)
+    X[labels == 1] = 0.0
+    profiles = profiles_of(X, labels, 2)
+    assert profiles.here[1, 0] == profiles.elsewhere[0, 0] == profiles.spread[1, 0] == 0
+
+
 def test_a_feature_that_is_always_missing_is_not_told() -> None:
     X = np.column_stack([np.full(4, np.nan), [0.0, 0.0, 5.0, 5.0]])
     found = profiles_of(X, np.array([0, 0, 1, 1]), 2)

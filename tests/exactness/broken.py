@@ -13,19 +13,22 @@ import numpy as np
 from dpmmwrap.families.base import Moments
 from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.partitions import FiniteMixture, PitmanYor, dirichlet_process
-from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
-from dpmmwrap.sampler.moves import restricted_sweep, single_points, split_merge
-from dpmmwrap.sampler.partition import Partition, fill_places
-from dpmmwrap.sampler.state import generator
+from dpmmwrap.sampler.moves import restricted_sweep, single_points
+from dpmmwrap.sampler.moves.single_points import SinglePoints
+from dpmmwrap.sampler.moves.split_merge import SplitMerge
+from dpmmwrap.sampler.partition import renumber
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.proposals import ClusterSeeds, SequentialAllocation
+from dpmmwrap.sampler.state import State, generator
 
 LOCATION, KAPPA, WIDTH, STRENGTH = (
     Hyperprior._location_terms, Hyperprior._kappa_terms, Hyperprior._width_terms, Hyperprior._strength_logs,
 )  # fmt: skip
-SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, single_points.step, split_merge.step
+SWEEP, POINTS, SPLIT_MERGE = restricted_sweep.step, SinglePoints.step, SplitMerge.step
 NEW_COMPONENT = FiniteMixture.log_new
-DIVIDE, DRAW_PAIRS, GIBBS = split_merge.SequentialAllocation.divide, exact.draw_pairs, single_points.gibbs_points
+DIVIDE, DRAW_PAIRS, GIBBS = SequentialAllocation.divide, exact.draw_pairs, single_points.gibbs_points
 
 
 def without_log_q(*arguments: Any) -> float:
@@ -33,40 +36,37 @@ def without_log_q(*arguments: Any) -> float:
     return 0.0 * DIVIDE(*arguments)
 
 
-def emptying_sweep(key: Any, partition: Partition, context: Context, room: int = 0) -> Any:
+def emptying_sweep(key: Any, state: State, problem: Problem) -> Any:
     """Points may leave a cluster that they are the last of, which is then gone."""
     with patch.object(Data, "refuse_to_empty", lambda *arguments: []):
-        partition, info = SWEEP(key, partition, context, room)
-    fixed = context.model.outliers
-    to_label = np.arange(partition.n_clusters, dtype=np.int32)
-    partition.n_clusters = fill_places(partition.clusters, partition.n_clusters, fixed, to_label)
-    partition.labels[:] = to_label[partition.labels]
-    partition.by_label = None
-    return partition, info
+        state, info = SWEEP(key, state, problem)
+    renumber(state, problem, state.n_clusters)
+    return state, info
 
 
-def split_merge_that_looks(key: Any, partition: Partition, context: Context, *rest: Any) -> Any:
+def split_merge_that_looks(own: SplitMerge, key: Any, state: State, problem: Problem) -> Any:
     """Of two pairs, one that shares a cluster is preferred."""
 
     def draw_pairs(key: Any, count: int, *others: Any) -> Any:
         both = DRAW_PAIRS(key, 2 * count, *others)
-        share = partition.labels[both[:count, 0]] == partition.labels[both[:count, 1]]
+        share = state.labels[both[:count, 0]] == state.labels[both[:count, 1]]
         return np.where(share[:, None], both[:count], both[count:])
 
     with patch.object(exact, "draw_pairs", draw_pairs):
-        return SPLIT_MERGE(key, partition, context, *rest)
+        return SPLIT_MERGE(own, key, state, problem)
 
 
-def points_by_the_present_state(key: Any, partition: Partition, context: Context, points: int, *rest: Any) -> Any:
-    """Likely founders are found anew each time."""
-    return POINTS(key, partition, context, points, single_points.likely_founders(key, partition, context))
+def points_by_the_present_state(own: SinglePoints, key: Any, state: State, problem: Problem) -> Any:
+    """Likely seeds are looked for each time."""
+    state.cluster_seeds = single_points.likely_cluster_seeds(key, state, problem)
+    return POINTS(own, key, state, problem)
 
 
-def points_of_small_clusters(key: Any, partition: Partition, context: Context, points: int, *rest: Any) -> Any:
+def points_of_small_clusters(own: SinglePoints, key: Any, state: State, problem: Problem) -> Any:
     """Points of small clusters are taken more often."""
-    shares = 1 / partition.counts[partition.labels] ** 2
-    founders = single_points.Founders(np.arange(len(shares)), np.cumsum(shares) / shares.sum())
-    return POINTS(key, partition, context, points, founders)
+    shares = 1 / state.counts[state.labels] ** 2
+    state.cluster_seeds = ClusterSeeds(np.arange(len(shares)), np.cumsum(shares) / shares.sum())
+    return POINTS(own, key, state, problem)
 
 
 def points_that_found_too_often(*arguments: Any) -> Any:
@@ -118,11 +118,11 @@ def strength_is_liked(own: Hyperprior, moments: Moments, widths: np.ndarray) -> 
 
 
 BREAKAGES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    "log q left out": lambda: patch.object(split_merge.SequentialAllocation, "divide", without_log_q),
+    "log q left out": lambda: patch.object(SequentialAllocation, "divide", without_log_q),
     "clusters may empty": lambda: patch.object(restricted_sweep, "step", emptying_sweep),
-    "pairs by labels": lambda: patch.object(split_merge, "step", split_merge_that_looks),
-    "points by their cluster's size": lambda: patch.object(single_points, "step", points_of_small_clusters),
-    "founders by the present state": lambda: patch.object(single_points, "step", points_by_the_present_state),
+    "pairs by labels": lambda: patch.object(SplitMerge, "step", split_merge_that_looks),
+    "points by their cluster's size": lambda: patch.object(SinglePoints, "step", points_of_small_clusters),
+    "seeds by the present state": lambda: patch.object(SinglePoints, "step", points_by_the_present_state),
     "twice the concentration": lambda: patch.object(single_points, "gibbs_points", points_that_found_too_often),
     "one Gamma for alpha": lambda: patch.object(dirichlet_process, "draw_concentration", alpha_of_one_gamma),
 }

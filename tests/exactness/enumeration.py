@@ -163,32 +163,35 @@ def posterior(
     alpha: Process,
     max_clusters: int | None = None,
     outliers: tuple[float, Any] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Expected:
     """Of a few points. `outliers` are a weight and a prior; the posterior is given that one point is none, as the
-    sampler's is. O(Bell number)."""
+    sampler's is. A point of weight 3 is three equal points in all partitions that keep them together; where weights are
+    not whole, statistics are weighted. O(Bell number)."""
     count = X.shape[0]
     every = labellings(count, outliers is not None)
     sizes = every.max(axis=1) + 1
     if max_clusters is not None:
         every, sizes = every[sizes <= max_clusters], sizes[sizes <= max_clusters]
     masks = 1 << np.arange(count)
-    inside = np.array([log_marginal(X, prior, mask) for mask in range(1 << count)])
+    inside = np.array([log_marginal(X, prior, mask, weights) for mask in range(1 << count)])
     logs = np.zeros(len(every))
     for cluster in range(count):
         # The empty set weighs nothing.
         logs += inside[((every == cluster) * masks).sum(axis=1)]
     if outliers is not None:
         weight, broad = outliers
-        outside = np.array([log_marginal(X, broad, mask) for mask in range(1 << count)])
+        outside = np.array([log_marginal(X, broad, mask, weights) for mask in range(1 << count)])
         logs += outside[((every < 0) * masks).sum(axis=1)]
-        logs += np.where(every < 0, np.log(weight), np.log1p(-weight)).sum(axis=1)
-    return expected_of(every, logs, alpha)
+        own = np.ones(count) if weights is None else weights
+        logs += (own * np.where(every < 0, np.log(weight), np.log1p(-weight))).sum(axis=1)
+    return expected_of(every, logs, alpha, weights)
 
 
-def expected_of(every: np.ndarray, logs: np.ndarray, alpha: Process) -> Expected:
+def expected_of(every: np.ndarray, logs: np.ndarray, alpha: Process, weights: np.ndarray | None = None) -> Expected:
     """Of partitions (P, N) with these log weights (P,), but for their prior's part."""
     count, sizes = every.shape[1], every.max(axis=1) + 1
-    terms = terms_of(every, alpha)
+    terms = terms_of(every, alpha, weights)
     logs = logs + terms[:, 0]
     shares = np.exp(logs - logsumexp(logs))
     together = (every[:, :, None] == every[:, None, :]) & (every >= 0)[:, :, None]
@@ -202,11 +205,12 @@ def expected_of(every: np.ndarray, logs: np.ndarray, alpha: Process) -> Expected
     )
 
 
-def terms_of(every: np.ndarray, alpha: Process) -> np.ndarray:
+def terms_of(every: np.ndarray, alpha: Process, weights: np.ndarray | None = None) -> np.ndarray:
     """What the prior over partitions says of each of them (P, 3): it is a function of the sizes of clusters."""
-    sizes = np.sort((every[:, :, None] == np.arange(every.shape[1])).sum(axis=1), axis=1)
+    own = np.ones(every.shape[1], int) if weights is None else weights
+    sizes = np.sort(((every[:, :, None] == np.arange(every.shape[1])) * own[:, None]).sum(axis=1), axis=1)
     kinds, which = np.unique(sizes, axis=0, return_inverse=True)
-    terms = [process_terms(tuple(int(size) for size in kind if size), alpha) for kind in kinds]
+    terms = [process_terms(tuple(size for size in kind.tolist() if size), alpha) for kind in kinds]
     return np.array(terms)[which.ravel()]
 
 
@@ -285,7 +289,12 @@ def log_marginal_of_feature(x: np.ndarray, location: Any, kappa: Any, scale: Any
     return logs + 0.5 * (np.log(kappa / (kappa + n)) + freedom * np.log(scale) - (freedom + n) * np.log(total))
 
 
-def log_marginal(X: Any, prior: Any, mask: int) -> float:
-    """log marginal likelihood of the rows whose bits are set."""
+def log_marginal(X: Any, prior: Any, mask: int, weights: np.ndarray | None = None) -> float:
+    """log marginal likelihood of the rows whose bits are set, each as often as its weight says."""
     rows = np.flatnonzero([mask >> row & 1 for row in range(X.shape[0])])
+    if weights is not None and weights.dtype.kind == "f":
+        statistics = prior.statistics(X[rows], None, None, weights[rows])
+        return float(prior.log_marginal_likelihood(statistics)[0]) if len(rows) else 0.0
+    if weights is not None:
+        rows = np.repeat(rows, weights[rows])
     return float(prior.log_marginal_likelihood(prior.statistics(X[rows]))[0]) if len(rows) else 0.0

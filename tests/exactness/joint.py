@@ -6,7 +6,6 @@ Both ask whether draws of the posterior belong to the model that the data come f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +16,12 @@ from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.learned.hyperprior import NARROW, Hyperparameters, Hyperprior
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.sampler import sampling
-from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.moves import hyperparameters
-from dpmmwrap.sampler.moves.split_merge import Near, SequentialAllocation, Tools, scratches_for
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.proposals import Near
 from dpmmwrap.sampler.state import next_key
 from exactness.enumeration import AlphaPrior
-from exactness.running import context_of, start, uneven_founders
+from exactness.running import problem_of, start, uneven_cluster_seeds
 
 ALPHA_PRIOR: AlphaPrior = (2.0, 1.0)
 ROW_LENGTH = 12
@@ -117,30 +116,22 @@ def simulate(family: str, points: int, rng: np.random.Generator) -> Simulated:
 
 
 class Running:
-    """A chain over simulated data: the partition, and the prior where it is learned, as `Chain.sample` has it."""
+    """A chain over simulated data: its state, with the prior where it is learned, as `Chain.sample` has it."""
 
     def __init__(self, family: str, X: np.ndarray, prior: Any, labels: np.ndarray | None, alpha: float) -> None:
-        self.context = context_of(X, prior, ALPHA_PRIOR, hyperprior=HYPERPRIORS.get(family))
-        self.tools, self.founders = quick_tools(self.context), uneven_founders(len(X))
-        self.partition = start(self.context, labels)
-        self.partition.partition_prior = self.partition.partition_prior.at((alpha,))
+        self.problem = problem_of(X, prior, ALPHA_PRIOR, hyperprior=HYPERPRIORS.get(family))
+        self.state = start(self.problem, labels)
+        self.state.near, self.state.cluster_seeds = near_of_few(self.problem), uneven_cluster_seeds(len(X))
+        self.state.partition_prior = self.state.partition_prior.at((alpha,))
 
     @property
     def prior(self) -> Any:
-        return self.context.model.prior
+        return self.state.model.prior
 
     def step(self, source: np.random.Generator) -> None:
-        key = next_key(source)
-        self.partition, _ = sampling.step(key, self.partition, self.context, self.tools, self.founders)
-        if self.context.settings.hyperprior is None:
-            return
-        data = self.context.data
-        clusters = data.statistics_of(self.context.model, self.partition)
-        prior = hyperparameters.step(next_key(source), self.context, clusters)
-        self.context = self.context._replace(model=replace(self.context.model, prior=prior))
-        places = len(self.partition.clusters.counts) - 1
-        self.partition.clusters = data.collapsed(self.context.model, clusters, places)
-        self.tools = self.tools.with_context(self.context)
+        self.state, _ = sampling.step(next_key(source), self.state, self.problem)
+        if self.problem.settings.hyperprior is not None:
+            self.state, _ = hyperparameters.step(next_key(source), self.state, self.problem)
 
 
 def pair_share(labels: np.ndarray) -> float:
@@ -149,13 +140,13 @@ def pair_share(labels: np.ndarray) -> float:
     return float((counts * (counts - 1)).sum() / (len(labels) * (len(labels) - 1)))
 
 
-def quick_tools(context: Context, neighbours: int = 5) -> Tools:
-    """What split and merge moves need, for a few points."""
-    points = np.asarray(context.data.points.loop_points, dtype=float)
+def near_of_few(problem: Problem, neighbours: int = 5) -> Near:
+    """Near pairs of a few points."""
+    points = np.asarray(problem.data.points.loop_points, dtype=float)
     distances = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     near = np.argsort(distances, axis=1, kind="stable")[:, 1 : neighbours + 1]
     every = np.arange(len(points))
-    return Tools(Near(every, (every + 1) / len(points), near), SequentialAllocation(), scratches_for(context))
+    return Near(every, (every + 1) / len(points), near)
 
 
 # Simulation-based calibration (Cook et al. 2006; Talts et al. 2018).
@@ -195,17 +186,17 @@ def calibrate(family: str, sets: int, points: int, draws: int, thin: int, seed: 
 
 
 def quantities(chain: Running) -> np.ndarray:
-    partition, labels = chain.partition, chain.partition.labels
-    log_posterior = sampling.look(partition, chain.context).log_posterior
+    state, labels = chain.state, chain.state.labels
+    log_posterior = sampling.look(state, chain.problem).log_posterior
     # To nine digits: the same state has the same value, however it was reached.
     found = [
-        partition.n_clusters,
-        partition.alpha,
+        state.n_clusters,
+        state.alpha,
         pair_share(labels),
         pair_share(labels[:10]),
         round(log_posterior, 5),
     ]
-    hyperprior: Any = chain.context.settings.hyperprior
+    hyperprior: Any = chain.problem.settings.hyperprior
     if hyperprior is not None:
         location, kappa, widths, strength = hyperprior.values(chain.prior)
         found += [location[0], kappa, widths[0], round(strength, 6)]
@@ -285,7 +276,7 @@ def geweke(family: str, points: int, independent: int, iterations: int, seed: in
     for iteration in range(iterations):
         running = Running(family, X, prior, labels, alpha)
         running.step(source)
-        labels, alpha, prior = running.partition.labels.copy(), running.partition.alpha, running.prior
+        labels, alpha, prior = running.state.labels.copy(), running.state.alpha, running.prior
         X = draw_points(prior, labels, rng)
         chain[iteration] = features(X, labels, alpha, prior, hyperprior)
     ess: Callable[..., Any] = array_stats.ess

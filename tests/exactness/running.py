@@ -10,17 +10,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpmmwrap.families.base import Model
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler import sampling
-from dpmmwrap.sampler.chain import make_data
-from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.moves import partition_prior, restricted_sweep, single_points, split_merge
-from dpmmwrap.sampler.moves.single_points import NO_FOUNDERS, Founders
-from dpmmwrap.sampler.moves.split_merge import Tools
-from dpmmwrap.sampler.partition import Partition, partition_of
+from dpmmwrap.sampler.chain import first_state, make_data
+from dpmmwrap.sampler.moves import partition_prior, restricted_sweep
+from dpmmwrap.sampler.moves.single_points import SinglePoints
+from dpmmwrap.sampler.moves.split_merge import SplitMerge
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.proposals import NO_CLUSTER_SEEDS, ClusterSeeds
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.sampler.state import next_key
+from dpmmwrap.sampler.state import State, next_key
 from dpmmwrap.starts import make_initializer
 from exactness.enumeration import Expected, Process
 
@@ -69,47 +68,43 @@ def process_of(alpha: Process) -> PartitionPrior:
     return DirichletProcess("auto", alpha).at((alpha[0] / alpha[1],))
 
 
-def context_of(X: Any, prior: Any, alpha: Process = 1.0, **changes: Any) -> Context:
-    """What the moves are given beside a partition."""
+def problem_of(X: Any, prior: Any, alpha: Process = 1.0, **changes: Any) -> Problem:
+    """What the moves are given beside a state."""
     settings = Settings(process_of(alpha), prior, make_initializer("random"), max_iter=1, min_cluster_age=1, seed=0)
     settings = replace(settings, **changes)
-    model = Model(prior, settings.outlier_weight, settings.outlier_prior)
-    return Context(make_data(X, settings), model, settings)
+    return Problem(make_data(X, settings), settings, X)
 
 
-def start(context: Context, labels: np.ndarray | None = None) -> Partition:
-    """The partition of these labels, without outliers; by default all in one cluster."""
-    data, model = context.data, context.model
+def start(problem: Problem, labels: np.ndarray | None = None, cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS) -> State:
+    """A state with these labels, without outliers; by default all in one cluster. Near pairs also about the likely
+    seeds of clusters, if there are any."""
+    data, outliers, state = problem.data, problem.outliers, first_state(problem)
     if labels is None:
         labels = np.zeros(data.n_rows, np.int32)
-    count = int(labels.max()) + 1 + model.outliers
-    labels = (labels + model.outliers).astype(np.int32)
-    statistics = model.prior.statistics(data.take(np.arange(data.n_rows)), labels, count)
-    return partition_of(context, context.settings.partition_prior, labels, statistics)
+    state.n_clusters = int(labels.max()) + 1 + outliers
+    state.labels[:] = labels + outliers
+    data.points.begin(state.labels)
+    # Where values are missing, with those that stand for them.
+    X = np.array(data.points.X) if data.points.imputes else problem.X
+    statistics = state.model.prior.statistics(X, state.labels, state.n_clusters, problem.settings.weights)
+    state.collapsed = data.collapsed(state.model, statistics, state.n_clusters)
+    if len(cluster_seeds.rows):
+        state.cluster_seeds, state.near = cluster_seeds, problem.near.joined(cluster_seeds, data, problem.embed)
+    return state
 
 
-def tools_of(context: Context, founders: Founders = NO_FOUNDERS) -> Tools:
-    """What split and merge moves need; near pairs also about the likely founders, if there are any."""
-    embed = context.model.prior.embedder(context.data.take(np.arange(context.data.n_rows)))
-    tools = Tools.of(context, embed)
-    return tools.with_founders(founders, context, embed) if len(founders.rows) else tools
-
-
-def uneven_founders(n_rows: int) -> Founders:
+def uneven_cluster_seeds(n_rows: int) -> ClusterSeeds:
     """Rows that are taken more or less often, whatever their labels are."""
     shares = np.arange(1.0, n_rows + 1)
-    return Founders(np.arange(n_rows), np.cumsum(shares) / shares.sum())
+    return ClusterSeeds(np.arange(n_rows), np.cumsum(shares) / shares.sum())
 
 
-def one_move(name: str, key: Any, partition: Partition, context: Context, tools: Tools) -> Partition:
+def one_move(name: str, key: Any, state: State, problem: Problem) -> State:
     """A move by its name."""
-    if name == "sweep":
-        return restricted_sweep.step(key, partition, context)[0]
-    if name == "points":
-        return single_points.step(key, partition, context, POINTS)[0]
-    if name == "pairs":
-        return split_merge.step(key, partition, context, tools, PROPOSALS)[0]
-    return partition_prior.step(key, partition, context)
+    moves = {"sweep": restricted_sweep, "points": SinglePoints(POINTS), "pairs": SplitMerge(PROPOSALS)}
+    move: Any = moves.get(name, partition_prior)
+    state, _ = move.step(key, state, problem)
+    return state
 
 
 @contextmanager
@@ -121,27 +116,30 @@ def few_of_each() -> Iterator[None]:
 
 
 def run(
-    context: Context,
+    problem: Problem,
     draws: int,
     moves: tuple[str, ...] | None = None,
     seed: int = 0,
-    founders: Founders = NO_FOUNDERS,
+    cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS,
     labels: np.ndarray | None = None,
     thin: int = 1,
 ) -> Seen:
     """Draws by these moves in turn, or by `sampling.step`; after a tenth as many that are left out."""
-    partition, tools = start(context, labels), tools_of(context, founders)
+    # Single points are chosen among seeds by `sampling.step` only.
+    state = start(problem, labels, cluster_seeds)
+    if moves is not None:
+        state.cluster_seeds = NO_CLUSTER_SEEDS
     rng = np.random.Generator(np.random.SFC64(seed))
-    labels_seen, values = np.empty((draws, context.data.n_rows), np.int16), np.zeros((2, draws))
+    labels_seen, values = np.empty((draws, problem.data.n_rows), np.int16), np.zeros((2, draws))
     for number in range(-(draws // 10), draws):
         for _ in range(thin):
             if moves is None:
-                partition, _ = sampling.step(next_key(rng), partition, context, tools, founders)
+                state, _ = sampling.step(next_key(rng), state, problem)
             for name in moves or ():
-                partition = one_move(name, next_key(rng), partition, context, tools)
+                state = one_move(name, next_key(rng), state, problem)
         if number >= 0:
-            labels_seen[number] = partition.labels - context.model.outliers
-            now = partition.partition_prior.values
+            labels_seen[number] = state.labels - problem.outliers
+            now = state.partition_prior.values
             values[: len(now), number] = now
     return Seen(labels_seen, *values)
 

@@ -17,6 +17,7 @@ from dpmmwrap.files import (
     read_as_text,
     read_data,
 )
+from dpmmwrap.files.looks import holds_date_numbers, holds_dates
 from dpmmwrap.files.numbers import is_number, read_number
 
 ROWS = "\n".join(f"{i},{i * i}" for i in range(12)) + "\n"
@@ -99,6 +100,55 @@ def test_units_under_the_names(tmp_path: Path, kind: Any) -> None:
     # A slip is none.
     with pytest.raises(InputError, match="line 2, column 'width' holds 'mm'"):
         read(tmp_path / "x.csv", f"width,weight\nmm,5\n{ROWS}")
+
+
+@pytest.mark.parametrize("kind", ["numbers", "table"])
+def test_a_title_above_the_names(tmp_path: Path, kind: Any) -> None:
+    title = "what stands above the names of the columns ('March, 2024') is taken for a title and left out"
+    below = ROWS.replace(",", ";")
+    data = read(tmp_path / "x.csv", f"March, 2024\nall of it\n\nwidth;weight\n{below}", kind)
+    assert len(data) == 12 and data.names == ("width", "weight") and data.notes == (title,)
+    data = read(tmp_path / "x.csv", f"March, 2024\n\nwidth;weight\nmm;kg\n{below}", kind)
+    assert len(data) == 12 and data.names == ("width", "weight") and data.notes[0] == title and len(data.notes) == 2
+    # One column of decimal commas has no title.
+    with pytest.raises(InputError, match="1 fields per line"):
+        read(tmp_path / "x.csv", "x\n1,5\n2,5\n3,5\n", kind)
+    assert np.ravel([*read(tmp_path / "x.csv", "x\n1,5\n2,5\n", decimal=",").X]).tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "table"])
+def test_one_field_more_than_names(tmp_path: Path, kind: Any) -> None:
+    """Rows that R names, and rows that end in a comma."""
+    rows = ROWS.splitlines()
+    data = read(
+        tmp_path / "x.csv", "width,weight\n" + "".join(f'"row {i}",{row}\n' for i, row in enumerate(rows)), kind
+    )
+    assert data.names == ("width", "weight") and data.ids is not None and data.ids[3] == "row 3"
+    blanks = "".join(f'"row {i}" {row}\n'.replace(",", " ") for i, row in enumerate(rows))
+    data = read(tmp_path / "x.csv", f"width weight\n{blanks}", kind)
+    assert data.names == ("width", "weight") and data.ids is not None and data.ids[3] == "row 3"
+    data = read(tmp_path / "x.csv", "width,weight\n" + "".join(f"{row},\n" for row in rows), kind)
+    assert data.names == ("width", "weight", "3") and data.ids is None and len(data) == 12
+
+
+DATES = "2020-01-31", "31.1.2020", "1/31/20 12:00 AM", "31 Jan 2020", "January 31, 2020", "5-May-21", "2020-01", "12:30"
+
+
+@pytest.mark.parametrize("text", DATES)
+def test_dates(text: str) -> None:
+    assert holds_dates([text, "", text, "unknown"])
+    assert not holds_dates([text, "a", "b"])
+
+
+@pytest.mark.parametrize("text", ["marble 12", "May", "mar 5", "A-2020-1", "1-2", ""])
+def test_no_dates(text: str) -> None:
+    assert not holds_dates([text, text])
+
+
+def test_dates_as_numbers() -> None:
+    days = np.array([20240100 + day for day in range(1, 29)], dtype=float)
+    assert holds_date_numbers(days) and holds_date_numbers(np.append(days, np.nan))
+    assert not holds_date_numbers(days + 0.5) and not holds_date_numbers(days + 50) and not holds_date_numbers(days[:5])
 
 
 def test_units_above_decimal_commas(tmp_path: Path) -> None:

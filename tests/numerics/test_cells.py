@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.metrics import homogeneity_score
 
 from dpmmwrap.datasets import generate
-from dpmmwrap.numerics.cells import FAR_OUT, MOST, drawn_in, many_clusters, nearest, standardiser
+from dpmmwrap.numerics.cells import FAR_OUT, MOST, many_clusters, nearest, standardiser, winsorized
 
 
 def test_each_small_cluster_lies_in_one_true_cluster() -> None:
@@ -37,9 +37,9 @@ def test_few_points_make_few_clusters() -> None:
 
 def test_what_is_not_far_out_stays() -> None:
     X = np.random.default_rng(0).normal(size=(1000, 3)) * [1.0, 1e6, 1e-6] + [0.0, 1e9, 5.0]
-    np.testing.assert_array_equal(drawn_in(X), X)
+    np.testing.assert_array_equal(winsorized(X), X)
     apart = X + 20 * (np.arange(1000) % 2)[:, None] * X.std(axis=0)
-    np.testing.assert_array_equal(drawn_in(apart), apart)  # Two clusters far apart are no outliers.
+    np.testing.assert_array_equal(winsorized(apart), apart)  # Two clusters far apart are no outliers.
 
 
 def test_a_typing_error_is_drawn_in() -> None:
@@ -47,7 +47,7 @@ def test_a_typing_error_is_drawn_in() -> None:
     wrong = X.copy()
     wrong[7, 1] = 1e6
     wrong[8, 0] = -1e6
-    mended = drawn_in(wrong)
+    mended = winsorized(wrong)
     changed = np.argwhere(mended != wrong)
     assert changed.tolist() == [[7, 1], [8, 0]]
     assert abs(mended[7, 1] - 10) < 1.2 * FAR_OUT * 2 and abs(mended[8, 0] - 10) < 1.2 * FAR_OUT * 2
@@ -58,14 +58,14 @@ def test_columns_in_which_most_values_are_one() -> None:
     rare = np.where(rng.random(1000) < 0.3, rng.normal(5.0, 1.0, 1000), 0.0)
     rarer = np.where(rng.random(1000) < 0.02, 5.0, 0.0)
     X = np.column_stack([rare, rarer, np.zeros(1000)])
-    np.testing.assert_array_equal(drawn_in(X), X)
+    np.testing.assert_array_equal(winsorized(X), X)
     X[0, 0] = 1e5
-    assert drawn_in(X)[0, 0] < 100, "its middle nine tenths say how wide it is"
+    assert winsorized(X)[0, 0] < 100, "its middle nine tenths say how wide it is"
 
 
 def test_gaps_and_no_values() -> None:
     X = np.random.default_rng(0).normal(size=(100, 2))
     X[3, 0] = np.nan
     X[:, 1] = np.nan
-    np.testing.assert_array_equal(drawn_in(X), X)
-    assert drawn_in(np.empty((0, 3))).shape == (0, 3)
+    np.testing.assert_array_equal(winsorized(X), X)
+    assert winsorized(np.empty((0, 3))).shape == (0, 3)

@@ -106,14 +106,14 @@ def test_few_old_folders_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (tmp_path / f"dpmmwrap-{number}").mkdir()
         os.utime(tmp_path / f"dpmmwrap-{number}", (number, number))
     (tmp_path / "another").mkdir()
-    monkeypatch.setattr(kernel_cache, "places", lambda: iter([tmp_path]))
+    monkeypatch.setattr(kernel_cache, "possible_folders", lambda: iter([tmp_path]))
     own = kernel_cache.folder.__wrapped__()
     assert {path.name for path in tmp_path.iterdir()} == {own.name, "another", *(f"dpmmwrap-{n}" for n in range(4, 9))}
 
 
 def test_what_others_may_write_to_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    monkeypatch.setattr(kernel_cache, "places", lambda: iter([first, second]))
+    monkeypatch.setattr(kernel_cache, "possible_folders", lambda: iter([first, second]))
     own = kernel_cache.folder.__wrapped__()
     assert own.parent == first
     own.chmod(0o777)

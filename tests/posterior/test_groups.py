@@ -284,7 +284,7 @@ def test_what_is_given_stays() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"tau": BY_HAND, "method": "ward"}, "method should be one of dip, demp, entropy, not 'ward'"),
+        ({"tau": BY_HAND, "method": "ward"}, "method should be one of separation, dip, demp, entropy, not 'ward'"),
         ({"tau": BY_HAND, "cut": -0.1}, "cut should be a number of at least 0"),
         ({"tau": BY_HAND, "cut": float("nan")}, "cut should be a number of at least 0"),
         ({"tau": np.ones(3)}, "tau should be an array of points by components"),
@@ -301,3 +301,10 @@ def test_what_cannot_be_grouped(arguments: dict[str, object], told: str) -> None
         group_components(**arguments)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_groups should be from 1 to 3"):
         group_components(BY_HAND).labels_at(4)
+
+
+def test_in_one_line() -> None:
+    """However many clusters there are."""
+    merges = np.column_stack([np.arange(160), np.arange(160), np.ones(160), np.ones(160)])
+    shown = repr(Groups(merges, np.ones(160), "dip", 40, reason="for a test"))
+    assert shown == "Groups(161 clusters in 40 groups by 'dip'; for a test)"

@@ -37,7 +37,6 @@ from dpmmwrap.sampler.chain import Chain
 from dpmmwrap.sampler.moves import subclusters
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.state import next_key
-from dpmmwrap.sampler.sweep import SweepInfo
 from dpmmwrap.starts import SplitCriterion, make_initializer
 
 DATA = Path(__file__).parents[1] / "data"
@@ -65,12 +64,12 @@ def consistent(chain: Chain) -> None:
     count = state.n_clusters
     assert len(state.subclusters.counts) == 2 * count
     assert state.labels.min() >= 0 and state.labels.max() < count
-    expected = statistics_of(chain.context.data.points.X, 2 * state.labels + state.sublabels, 2 * count)
+    expected = statistics_of(chain.problem.data.points.X, 2 * state.labels + state.sublabels, 2 * count)
     np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
     busy = expected.counts > 0
     np.testing.assert_allclose(state.subclusters.means[busy], expected.means[busy], rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(state.subclusters.scatters, expected.scatters, rtol=1e-4, atol=0.5)
-    again = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
+    again = chain.problem.data.points.compute_posteriors(state.model, state.subclusters)
     np.testing.assert_array_equal(state.known.log_marginal, again.log_marginal)
 
 
@@ -132,7 +131,7 @@ def test_split_is_accepted_as_often_as_the_ratio_says() -> None:
         known = chain.state.known
         prior = chain.state.partition_prior.for_moves(chain.state.counts)
         ratio = float(split_ratios(prior, 1, known.sides, known.log_marginal, np.zeros(1))[0])
-        _, moves = subclusters.step(next_key(chain.rng), chain.state, chain.context, SweepInfo(None))
+        _, moves = subclusters.step(next_key(chain.state.rng), chain.state, chain.problem)
         consistent(chain)
         assert chain.state.n_clusters == 1 + len(moves.splits)
         accepted += len(moves.splits)
@@ -148,21 +147,21 @@ def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
     settings = settings_for(X, init_clusters=y.astype(np.int32), prior=NIW.reference(2))
     settings.bind(X, settings.full_ratio)
 
-    def swept(key: int) -> tuple[Chain, SweepInfo, float]:
+    def swept(key: int) -> tuple[Chain, float]:
         chain = Chain(X, settings)
         chain.begin()
         state, known = chain.state, chain.state.known
         prior, counts = state.partition_prior.for_weights(0, state.counts), known.clusters.counts
-        drawn = wishart.draw_parameters(next_key(chain.rng), prior, counts, known.sides, known.posterior.batch)
-        tables = kernel_tables(*drawn)
-        state.subclusters, _ = chain.context.data.sweep(state, tables, np.uint64(key), False)
+        drawn = wishart.draw_parameters(next_key(chain.state.rng), prior, counts, known.sides, known.posterior.batch)
+        state.tables = kernel_tables(*drawn)
+        state.subclusters, _ = chain.problem.data.sweep(state, state.tables, np.uint64(key), False)
         state.records["born_at"] = -99
-        return chain, SweepInfo(tables), full_merge_ratio(chain, *drawn)
+        return chain, full_merge_ratio(chain, *drawn)
 
-    accepted, key = 0, next(key for key in range(100) if -2 < swept(key)[2] < -0.3)
+    accepted, key = 0, next(key for key in range(100) if -2 < swept(key)[1] < -0.3)
     for seed in range(400):
-        chain, tables, ratio = swept(key)
-        _, moves = subclusters.step(next_key(np.random.default_rng(seed)), chain.state, chain.context, tables)
+        chain, ratio = swept(key)
+        _, moves = subclusters.step(next_key(np.random.default_rng(seed)), chain.state, chain.problem)
         consistent(chain)
         assert chain.state.n_clusters == 2 - len(moves.absorbed)
         accepted += len(moves.absorbed)
@@ -171,11 +170,11 @@ def test_merge_is_accepted_as_often_as_the_ratio_says() -> None:
 
 def full_merge_ratio(chain: Chain, log_weights: Any, log_subweights: Any, gaussians: wishart.Gaussians) -> float:
     """By definition, in float64: log p(one cluster, X) - log p(two, X) + log q(two | one)."""
-    X, labels, alpha = chain.context.data.points.X.astype(float), chain.state.labels, chain.state.alpha
+    X, labels, alpha = chain.problem.data.points.X.astype(float), chain.state.labels, chain.state.alpha
     two, one = (
         gammaln(some.counts).sum()
         + len(some.counts) * np.log(alpha)
-        + chain.context.model.prior.log_marginal_likelihood(some).sum()
+        + chain.state.model.prior.log_marginal_likelihood(some).sum()
         for some in (statistics_of(X, labels, 2), statistics_of(X))
     )
     covariances = covariances_of(gaussians)
@@ -419,8 +418,8 @@ class TestCheckpoints:
         from dpmmwrap.sampler import checkpoint
 
         for _ in range(14):
-            first.trace.append(first.iterate())
-        checkpoint.save(first)
+            first.state.trace.append(first.iterate())
+        checkpoint.save(first.state, first.problem)
         resumed = NativeBackend().fit(easy.X, settings)
         np.testing.assert_array_equal(whole.labels, resumed.labels)
         np.testing.assert_array_equal(whole.sublabels, resumed.sublabels)

@@ -12,7 +12,7 @@ from scipy import stats
 from exactness import enumeration, joint
 from exactness.broken import BREAKAGES, LEARNING
 from exactness.gibbs import plain_gibbs
-from exactness.running import Seen, apart, context_of, few_of_each, run
+from exactness.running import Seen, apart, few_of_each, problem_of, run
 from exactness.sets import families, measured, prior_of_cells
 from exactness.summaries import Agreement, agreement
 
@@ -39,8 +39,8 @@ def plain() -> dict[Any, Seen]:
 
 def agreement_on_iris(plain: dict[Any, Seen], alpha: Any) -> Agreement:
     X = measured("iris")
-    context = context_of(X, prior_of_cells(X, WIDTHS[alpha]), alpha)
-    return agreement(plain[alpha], run(context, 1200, thin=2))
+    problem = problem_of(X, prior_of_cells(X, WIDTHS[alpha]), alpha)
+    return agreement(plain[alpha], run(problem, 1200, thin=2))
 
 
 @pytest.mark.parametrize("alpha", [10.0, LEARNED])

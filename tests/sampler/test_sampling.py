@@ -343,7 +343,9 @@ class TestCheckpoints:
         half.write_bytes(content[: len(content) // 2])
         self.refused(half, "run.npz")
 
-    @pytest.mark.parametrize("name", ["samples", "clusters_0", "clusters_3", "founders", "sampled_moves", "labels"])
+    @pytest.mark.parametrize(
+        "name", ["samples", "clusters_0", "clusters_3", "cluster_seeds", "sampled_moves", "labels"]
+    )
     def test_without_one_of_its_arrays_is_refused(self, half: Path, name: str) -> None:
         with np.load(half) as file:
             arrays = {key: file[key] for key in file.files if key != name}
@@ -351,7 +353,7 @@ class TestCheckpoints:
         self.refused(half, name)
 
     @pytest.mark.parametrize(
-        "name", ["clusters_1", "samples", "sampled_weights", "sampled_moves", "sampled", "labels", "founders"]
+        "name", ["clusters_1", "samples", "sampled_weights", "sampled_moves", "sampled", "labels", "cluster_seeds"]
     )
     def test_with_an_array_of_another_shape_is_refused(self, half: Path, name: str) -> None:
         with np.load(half) as file:

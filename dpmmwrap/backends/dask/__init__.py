@@ -82,9 +82,9 @@ class DaskBackend:
                 chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number)
                 try:
                     found.append(chain.run(interrupt))
-                    chain.context.data.flush()
+                    chain.problem.data.flush()
                 finally:
-                    chain.context.data.close()
+                    chain.problem.data.close()
                     tell_end(settings.progress, number)
             result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
             if settings.refine and has_few_numbers(X) and not result.interrupted:

@@ -18,14 +18,14 @@ from dpmmwrap.backends.dask.cluster import COPY_EVERY
 from dpmmwrap.backends.dask.part import Command
 from dpmmwrap.backends.dask.points import RemotePoints, put_together, stacked
 from dpmmwrap.backends.dask.records import LabelFiles, Log
-from dpmmwrap.families.base import Model, Points, Prior, Statistics, put
+from dpmmwrap.families.base import Points, Statistics, put
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
 from dpmmwrap.numerics.rules import Given, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
-from dpmmwrap.sampler.partition import Partition, weights_prior
+from dpmmwrap.sampler.partition import weights_prior
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
@@ -127,13 +127,13 @@ class RemoteData(Data):
 
     # Parameters travel as they are drawn, and each worker makes its tables.
 
-    def draw_parameters(self, model: Model, state: State, key: Any) -> ParameterTables:
-        drawn = self.points.draw_parameters(model, weights_prior(state, model, key), state.known, key)
+    def draw_parameters(self, state: State, key: Any) -> ParameterTables:
+        drawn = self.points.draw_parameters(state.model, weights_prior(state, key), state.known, key)
         return ParameterTables(drawn, self.points.tables(drawn))
 
-    def draw_clusters(self, model: Model, partition: Partition, key: Any) -> ParameterTables:
-        clusters, count = partition.clusters, partition.n_clusters
-        drawn = self.points.draw_clusters(model, weights_prior(partition, model, key), clusters, count, key)
+    def draw_clusters(self, state: State, key: Any) -> ParameterTables:
+        clusters, count = state.collapsed, state.n_clusters
+        drawn = self.points.draw_clusters(state.model, weights_prior(state, key), clusters, count, key)
         return ParameterTables(drawn, self.points.cluster_tables(drawn))
 
     # Sums over points.
@@ -142,14 +142,14 @@ class RemoteData(Data):
         found = self.have("sweep", tables.parameters, key, greedy)
         return self.points.finish_sweep(self.total(found), tables.tables)
 
-    def sweep_labels(self, partition: Partition, tables: ParameterTables, key: Any) -> Statistics:
+    def sweep_labels(self, state: State, tables: ParameterTables, key: Any) -> Statistics:
         found = self.have("sweep_labels", tables.parameters, key)
         return self.points.finish_labels(self.total(found), tables.tables)
 
     def add_reverse_proposal_log_prob(
-        self, state: State, tables: ParameterTables, one: IntArray, other: IntArray, margins: Float64Array
+        self, state: State, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Float64Array:
-        found = self.ask("pairs", tables.parameters, one, other, margins)
+        found = self.ask("pairs", state.tables.parameters, one, other, margins)
         (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
         return np.asarray(margins + total)
 
@@ -210,12 +210,12 @@ class RemoteData(Data):
     def changes(self, state: LabelStore, were: int, are: int) -> IntArray:
         return np.asarray(sum(self.ask("changes", were, are).values()))
 
-    def refuse_to_empty(self, partition: Partition, outliers: int) -> Any:
+    def refuse_to_empty(self, state: State) -> Any:
         """As on one machine, looking at no rows but those that come to or leave a cluster of which nobody stays."""
-        found = list(self.ask("deserted", partition.n_clusters).values())
+        found = list(self.ask("deserted", state.n_clusters).values())
         had, staying = (np.sum([part[which] for part in found], axis=0) for which in range(2))
         deserted = np.flatnonzero((had > 0) & (staying == 0))
-        deserted = deserted[deserted >= outliers]
+        deserted = deserted[deserted >= state.model.outliers]
         if not len(deserted):
             return []
         moved = list(self.ask("leaving", deserted).values())
@@ -235,14 +235,15 @@ class RemoteData(Data):
         self.X.give("truth", truth)
         return np.asarray(sum(self.ask("table", "truth", int(truth.max()) + 1, state.n_clusters).values()))
 
-    def best_of(self, state: State, log_posterior: float, prior: Prior) -> Best:
+    def best_of(self, state: State, log_posterior: float) -> Best:
         self.tell("keep_best")
         labels: Any = RemoteLabels(self.chain)
-        return Best(log_posterior, labels, labels._replace(name="best_sublabels"), state.partition_prior, prior)
+        sublabels = labels._replace(name="best_sublabels")
+        return Best(log_posterior, labels, sublabels, state.partition_prior, state.model.prior)
 
     # Checkpoints: the labels are in files of their own, which the workers write and read.
 
-    def saved_labels(self, state: State, best: Best | None, path: Path) -> dict[str, Any]:
+    def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()
         cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
         found = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
@@ -280,7 +281,7 @@ class RemoteData(Data):
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         self.points_of(self.X[np.array([row])]).add_to_statistics(statistics, k, 0, sign)
 
-    def some_rows(self, rows: IntArray, partition: Partition | None = None) -> SomeRows:
+    def some_rows(self, state: State, rows: IntArray) -> SomeRows:
         numbers, places = np.unique(rows, return_inverse=True)
         found = list(self.ask("rows_and_labels", numbers).values())
         points = put_together([part[:2] for part in found], numbers.shape)
@@ -288,17 +289,17 @@ class RemoteData(Data):
         self.gathered = labels.copy()
         return SomeRows(self.points_of(points).loop_points, labels, places.reshape(-1), numbers)
 
-    def labels_at(self, partition: Partition, rows: IntArray) -> IntArray:
+    def labels_at(self, state: State, rows: IntArray) -> IntArray:
         found: IntArray = put_together(list(self.ask("labels_at", rows).values()), rows.shape)
         return found
 
-    def unions(self, partition: Partition, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
+    def unions(self, state: State, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
         both = [np.unique([a, b]) for a, b in zip(one[wanted], other[wanted], strict=True)]
         clusters = np.concatenate([np.empty(0, np.int64), *both]).astype(np.int64)
         if not len(clusters):
             points = self.points.loop_points
             return Unions(np.zeros(1, np.int64), clusters, points, np.empty(0, np.int32), pairs[wanted], clusters)
-        found = self.ask("unions", clusters, partition.n_clusters)
+        found = self.ask("unions", clusters, state.n_clusters)
         pieces = [piece for part in found.values() for piece in part]
         numbers = np.concatenate([rows for rows, _ in pieces])
         labels = np.repeat(np.tile(clusters, len(found)), [len(rows) for rows, _ in pieces])
@@ -313,7 +314,7 @@ class RemoteData(Data):
             np.searchsorted(numbers, pairs[wanted]), numbers,
         )  # fmt: skip
 
-    def put_labels(self, partition: Partition, changed: SomeRows | Unions) -> None:
+    def put_labels(self, state: State, changed: SomeRows | Unions) -> None:
         which = np.flatnonzero(changed.labels != self.gathered)
         assert changed.numbers is not None
         if len(which):

@@ -18,14 +18,12 @@ from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.families import family_for, family_named
+from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.inputs import (
-    NO_GAPS,
     TOO_WIDE,
     Read,
     called,
     exposure_place,
-    gaps_notes,
-    needs_all_values,
     offset_of,
     useful_columns,
 )
@@ -34,8 +32,26 @@ from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.cells import sample_rows
 from dpmmwrap.numerics.chunks import Stretch
 
+NO_GAPS = "on Dask, data with missing values need covariance_type='diag' or 'spherical'"
 WORKERS_WITHIN = 30.0
 """Seconds to wait for a first worker."""
+
+
+def may_be_correlated(estimator: Any, prior: Any) -> bool:
+    """Whether covariances were asked for that are not diagonal."""
+    family, kind = family_named(estimator.family), getattr(prior, "family", estimator.covariance_type)
+    return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).correlated))
+
+
+def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
+    """That missing values alone have decided about the covariances, where they have."""
+    if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
+        return ()
+    count = "1 value is" if missing == 1 else f"{missing:,} values are"
+    return (
+        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: on one machine they may "
+        "have any direction, which often takes fewer clusters",
+    )
 
 
 def client_or_current(client: Client | None) -> Client:
@@ -230,7 +246,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     missing, finite, _ = looked(cluster)
     if not finite:
         raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
-    if missing and needs_all_values(family_named(estimator.family), estimator.covariance_type, prior):
+    if missing and may_be_correlated(estimator, prior):
         raise ValueError(NO_GAPS)
     sample = points[sample_rows(blocks.n_rows, 0)]
 

@@ -47,6 +47,13 @@ class RemotePoints:
         pieces = [self[np.arange(begin, min(begin + MOST_ROWS, len(self)))] for begin in range(0, len(self), MOST_ROWS)]
         return stacked(pieces)
 
+    @staticmethod
+    def in_chunks(labels: IntArray, like: Any) -> Any:
+        """Labels of all rows as a Dask array with the chunks of another."""
+        import dask.array as da
+
+        return da.from_array(labels, chunks=like.chunks)
+
     def spread(self, steps: Any) -> RemotePoints:
         """With noise of half a step on columns of few values."""
         self._add_to_recipe(steps=steps)

@@ -80,7 +80,7 @@ def draw_fit(
         draw_clusters(axes, every[:, places], labels, means, covariances, names=called, title=title)
     elif is_gaussian(mixture):
         # Of the columns that are drawn.
-        inside = replace(mixture, restored=None)
+        inside = replace(mixture, restored=None, subspace=None)
         draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called, title=title)
     else:
         kind = ", standardised columns" if mixture.columns is not None else ""

@@ -34,7 +34,7 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int], title: str | 
         raise ValueError(
             f"sizes should be {groups.n_components} numbers, one per component, not of shape {sizes.shape}"
         )
-    tree = _tree(groups)
+    tree = tree_of(groups)
     with new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6)) as figure:
         axes = figure.add_subplot()
         _draw_tree(axes, tree)
@@ -65,7 +65,7 @@ class Tree(NamedTuple):
     """The colours of unions within a group."""
 
 
-def _tree(groups: Groups) -> Tree:
+def tree_of(groups: Groups) -> Tree:
     count = groups.n_components
     heights = _heights(groups)
     if count == 1:

@@ -8,13 +8,14 @@
   const tip = document.getElementById("tip");
   const told = document.getElementById("told");
   const NEAR = 14; // Pixels from the pointer within which a dot is meant.
+  const NOWHERE = -100; // Where a dot is that has no place, outside of the drawing.
   let view = data.views[0];
   let chosen = -1;
   let alone = null; // The cluster that is shown alone.
 
   const x = (i) => view.places[2 * i];
   const y = (i) => view.places[2 * i + 1];
-  const shown = (i) => alone === null || data.clusters[i] === alone;
+  const shown = (i) => x(i) !== NOWHERE && (alone === null || data.clusters[i] === alone);
 
   function words(i) {
     const cluster = data.clusters[i] < 0 ? "outlier" : `cluster ${data.clusters[i]}`;
@@ -126,22 +127,54 @@
     });
   });
 
+  function see(other) {
+    view = other;
+    circles.forEach((circle, i) => {
+      circle.setAttribute("cx", x(i));
+      circle.setAttribute("cy", y(i));
+    });
+    if (numbers) {
+      view.centres.forEach(([, cx, cy], place) => {
+        numbers.children[place].setAttribute("x", cx);
+        numbers.children[place].setAttribute("y", cy);
+      });
+    }
+    document.getElementById("across").textContent = view.across;
+    document.getElementById("up").textContent = view.up;
+    choose(-1);
+  }
+
+  function median(values) {
+    const sorted = Array.from(values).sort((a, b) => a - b);
+    return sorted.length ? sorted[Math.floor(sorted.length / 2)] : NOWHERE;
+  }
+
+  // A map of two columns as they are; rows without one of the values are not on it.
+  function twoColumns(across, up) {
+    const [width, height, margin, steps] = data.drawing;
+    const places = data.clusters.flatMap((_, i) => {
+      const [one, other] = [across.places[i], up.places[i]];
+      if (one === null || other === null) return [NOWHERE, NOWHERE];
+      const share = other / steps;
+      return [margin + (one / steps) * (width - 2 * margin), height - margin - share * (height - 2 * margin)].map(Math.round);
+    });
+    const centres = data.views[0].centres.map(([cluster]) => {
+      const members = data.clusters.flatMap((k, i) => (k === cluster && places[2 * i] !== NOWHERE ? [i] : []));
+      return [cluster, median(members.map((i) => places[2 * i])), median(members.map((i) => places[2 * i + 1]))];
+    });
+    const missing = places.includes(NOWHERE) ? " (rows without one of the two values are not drawn)" : "";
+    return { places, centres, across: across.told, up: up.told + missing };
+  }
+
+  const columns = document.getElementById("columns");
+  const chosenColumns = columns ? Array.from(columns.querySelectorAll("select")) : [];
+  const seeColumns = () => see(twoColumns(...chosenColumns.map((select) => data.columns[Number(select.value)])));
+  chosenColumns.forEach((select) => select.addEventListener("change", seeColumns));
   document.querySelectorAll("input[name=view]").forEach((input) => {
     input.addEventListener("change", () => {
-      view = data.views[Number(input.value)];
-      circles.forEach((circle, i) => {
-        circle.setAttribute("cx", x(i));
-        circle.setAttribute("cy", y(i));
-      });
-      if (numbers) {
-        view.centres.forEach(([, cx, cy], place) => {
-          numbers.children[place].setAttribute("x", cx);
-          numbers.children[place].setAttribute("y", cy);
-        });
-      }
-      document.getElementById("across").textContent = view.across;
-      document.getElementById("up").textContent = view.up;
-      choose(-1);
+      if (columns) columns.hidden = input.value !== "columns";
+      if (input.value === "columns") seeColumns();
+      else see(data.views[Number(input.value)]);
     });
   });
 })();

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import by_shares
+from dpmmwrap.describe.facts import by_shares, told_groups
 from dpmmwrap.describe.plotting.clusters import NUMBERED, spread_colours
 from dpmmwrap.describe.plotting.theme import COLOURS, shade
 from dpmmwrap.describe.profiles import Profiles, Trait, in_units, profiles_for
@@ -17,7 +17,9 @@ from dpmmwrap.describe.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.describe.report.charts import Chart, chart_of
 from dpmmwrap.describe.report.engine import rendered, write_page
 from dpmmwrap.describe.report.known import Gaps, KnownTable, gaps_of, known_table
+from dpmmwrap.describe.report.own_columns import STEPS, OwnColumn, own_columns
 from dpmmwrap.describe.report.subject import Subject
+from dpmmwrap.describe.report.tree import tree_chart
 from dpmmwrap.describe.wording import counted, share
 from dpmmwrap.files.selection import listed
 from dpmmwrap.numerics.arrays import IntArray
@@ -51,6 +53,7 @@ def render(subject: Subject) -> str:
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])
     rows = rows[~subject.absent[rows]]
     views = maps.maps_of(subject.model, subject.points, rows, subject.names)
+    columns = own_columns(subject, rows)
     palette, drawn = colours(subject, views[0]), subject.labels[rows].tolist()
     profiles = profiled(subject, subject.labels, subject.n_clusters)
     gaps = gaps_of(subject.points, subject.labels, subject.n_clusters, subject.names, subject.model.mixture_.columns)
@@ -69,9 +72,13 @@ def render(subject: Subject) -> str:
         sized=SIZED if len(every) > SIZED + 1 else len(every),
         rest_share=share(sum(one["size"] for one in every[SIZED:]) / subject.n_rows),
         missing=gaps is not None,
-        by_groups=by_groups(subject),
+        by_groups=subject.component_groups is not None,
         groups=groups(subject, palette),
         n_groups=subject.facts["groups"],
+        groups_told=told_groups(subject.facts) if subject.n_clusters > 1 else "",
+        tree=None
+        if subject.groups is None or subject.component_groups is None
+        else tree_chart(subject.groups, palette),
         known=known(subject),
         n_numbered=len(views[0].centres),
         n_clusters=subject.n_clusters,
@@ -87,11 +94,12 @@ def render(subject: Subject) -> str:
         id_name=subject.id_name,
         numbered=subject.numbered,
         views=views,
+        columns=columns,
         drawing=(maps.WIDTH, maps.HEIGHT),
         # Where each drawn row stands on the first map, and its colour; the last entry is for -1.
         points=[(x, y, [*palette, OUTLIERS][k]) for (x, y), k in zip(views[0].places.tolist(), drawn, strict=True)],
         radius=max(3.0, min(8.0, 260 / len(rows) ** 0.5)),
-        data=as_json(drawing_data(subject, rows, views, sure)),
+        data=as_json(drawing_data(subject, rows, views, sure, columns)),
         sure=sure,
         sure_bars=certainty_bars(sure),
         looked_at_rows=f"{len(sure.rows):,}",
@@ -116,18 +124,13 @@ def profiled(subject: Subject, labels: IntArray, count: int) -> Profiles | None:
     return in_units(found, subject.preparation)
 
 
-def by_groups(subject: Subject) -> bool:
-    """Whether colours tell groups apart first: where there are more clusters than colours that everyone can tell."""
-    return subject.n_clusters > len(COLOURS) and subject.component_groups is not None
-
-
 def colours(subject: Subject, view: maps.Map) -> list[str]:
-    """A colour for each cluster: neighbours on the map differ; many clusters have shades of their groups' colours."""
+    """A colour for each cluster: neighbours on the map differ; clusters of a group have shades of one colour."""
     centres = np.zeros((subject.n_clusters, 2))
     for number, x, y in view.centres:
         centres[number] = x, y
     own = subject.component_groups
-    if own is None or not by_groups(subject):
+    if own is None:
         return spread_colours(centres) or [COLOURS[0]]
     sizes = np.bincount(own, weights=subject.sizes)
     middles = [np.bincount(own, weights=subject.sizes * along) / np.maximum(sizes, 1) for along in centres.T]
@@ -143,9 +146,9 @@ def colours(subject: Subject, view: maps.Map) -> list[str]:
 
 
 def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
-    """The largest groups, where there are fewer than clusters, and many of these."""
+    """The largest groups, where there are fewer than clusters."""
     own = subject.component_groups
-    if own is None or not by_groups(subject):
+    if own is None:
         return []
     sizes = np.bincount(own, weights=subject.sizes).astype(np.int64)
     profiles = profiled(subject, np.where(subject.labels < 0, -1, own[subject.labels]), len(sizes))
@@ -218,7 +221,9 @@ def trait_rows(traits: list[Trait]) -> list[dict[str, Any]]:
     ]
 
 
-def drawing_data(subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty) -> dict[str, Any]:
+def drawing_data(
+    subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty, columns: list[OwnColumn]
+) -> dict[str, Any]:
     """What the script needs to know of the drawn rows."""
     probability = sure.of_rows(rows)
     return {
@@ -230,6 +235,8 @@ def drawing_data(subject: Subject, rows: IntArray, views: list[maps.Map], sure: 
             {"places": view.places.ravel().tolist(), "centres": view.centres, "across": view.across, "up": view.up}
             for view in views
         ],
+        "columns": [{"told": column.told, "places": column.places} for column in columns],
+        "drawing": [maps.WIDTH, maps.HEIGHT, maps.MARGIN, STEPS],
     }
 
 

@@ -148,6 +148,7 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
     model, found = subject.model, subject.facts
     told = [
         ("family", facts.told_family(found)),
+        ("clusters differ", facts.told_subspace(found).strip()),
         ("prior over partitions", facts.told_partition_prior(model)),
         ("prior", facts.told_prior(found) if found["prior_width"] is not None else ""),
         ("length", facts.told_search(found)),

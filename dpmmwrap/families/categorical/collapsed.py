@@ -31,11 +31,18 @@ def prepare(clusters: Any, k: int) -> None:
             logs[f] = math.log((clusters.concentration[f] + sums[f]) / whole)
 
 
-def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     total = 0.0
     for column in range(X.shape[1]):
         if X[row, column] >= 0:
-            total += clusters.logs[k, X[row, column]]
+            if weight == 1.0:
+                total += clusters.logs[k, X[row, column]]
+            else:
+                whole, level = 0.0, X[row, column]
+                for f in range(clusters.edges[column], clusters.edges[column + 1]):
+                    whole += clusters.concentration[f] + clusters.sums[k, f]
+                total += log_rising(clusters.concentration[level] + clusters.sums[k, level], weight)
+                total -= log_rising(whole, weight)
     return total
 
 
@@ -51,10 +58,10 @@ def log_marginal(clusters: Any, k: int) -> Any:
         whole, n = 0.0, 0.0
         for f in range(edges[column], edges[column + 1]):
             whole += clusters.concentration[f]
-            if clusters.sums[k, f] > 0.5:
+            if clusters.sums[k, f] > 0.0:
                 n += clusters.sums[k, f]
                 total += log_rising(clusters.concentration[f], clusters.sums[k, f])
-        total -= log_rising(whole, n) if n > 0.5 else 0.0
+        total -= log_rising(whole, n) if n > 0.0 else 0.0
     return total
 
 

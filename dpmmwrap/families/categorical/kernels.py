@@ -28,24 +28,25 @@ def add_scores(codes: Any, table: Any, scores: Any) -> None:
 def add_pair_scores(codes: Any, rows: Any, starts: Any, first: Any, second: Any, table: Any, logs: Any) -> None:
     for group in range(len(first)):
         i, j = first[group], second[group]
-        for place in range(starts[group], starts[group + 1]):
+        for at in range(starts[group], starts[group + 1]):
             a = b = np.float32(0)
             for column in range(codes.shape[1]):
-                code = codes[rows[place], column]
+                code = codes[rows[at], column]
                 if code >= 0:
                     a += table[code, i]
                     b += table[code, j]
-            logs[place, 0] += a
-            logs[place, 1] += b
+            logs[at, 0] += a
+            logs[at, 1] += b
 
 
 @compiled
-def add_statistics(codes: Any, rows: Any, starts: Any, sums: Any) -> None:
-    """Count the levels of the rows starts[g] to starts[g + 1] in sums[g]. O(n C)."""
+def add_statistics(codes: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
+    """Count the levels of the rows starts[g] to starts[g + 1] in sums[g], by weight if there are weights. O(n C)."""
     for group in range(len(starts) - 1):
         total = sums[group]
-        for place in range(starts[group], starts[group + 1]):
+        for at in range(starts[group], starts[group + 1]):
+            weight = weights[rows[at]] if len(weights) > 0 else 1.0
             for column in range(codes.shape[1]):
-                code = codes[rows[place], column]
+                code = codes[rows[at], column]
                 if code >= 0:
-                    total[code] += 1.0
+                    total[code] += weight

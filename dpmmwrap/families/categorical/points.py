@@ -49,5 +49,7 @@ class CodePart(Part):
         pair = np.array([one]), np.array([other])
         kernels.add_pair_scores(self.codes, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
 
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        kernels.add_statistics(self.codes[begin:end], rows, starts, sums)
+    def add_statistics(
+        self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
+    ) -> None:
+        kernels.add_statistics(self.codes[begin:end], rows, starts, weights, sums)

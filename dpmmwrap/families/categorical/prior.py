@@ -1,4 +1,4 @@
-"""Categorical columns: the level of each column is drawn from proportions of its own, with a Dirichlet prior."""
+"""Categorical columns: each column has proportions of its levels, with a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.base import Computed, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
-from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
+from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.loops import Loops
 
@@ -108,16 +108,15 @@ class CategoricalDirichlet(LinearPrior):
         return codes
 
     def statistics(
-        self, codes: IntArray, labels: IntArray | None = None, n_clusters: int | None = None
+        self, codes: IntArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> LinearStatistics:
         labels, count = grouped(labels, len(codes), n_clusters)
         kept = labels >= 0
-        counts, sums = np.zeros(count), np.zeros((count, int(self.levels.sum())))
-        np.add.at(counts, labels[kept], 1.0)
+        sums = np.zeros((count, int(self.levels.sum())))
         for column in range(codes.shape[1]):
             known = kept & (codes[:, column] >= 0)
-            np.add.at(sums, (labels[known], codes[known, column]), 1.0)
-        return LinearStatistics(counts, sums)
+            np.add.at(sums, (labels[known], codes[known, column]), 1.0 if weights is None else weights[known])
+        return LinearStatistics(counts_of(labels, count, weights), sums)
 
     def replaced(self, rows: IntArray, other: CategoricalDirichlet) -> CategoricalDirichlet:
         made = object.__new__(CategoricalDirichlet)

@@ -37,9 +37,9 @@ def _feature(clusters: Any, k: int, j: int) -> Any:
     dim = len(prior.means)
     n = sums[2 * dim + j]
     strength = prior.strengths[0] + n
-    middle = sums[j] / n if n > 0.5 else prior.means[j]
+    middle = sums[j] / n if n > 0.0 else prior.means[j]
     gap = middle - prior.means[j]
-    scatter = max(sums[dim + j] - sums[j] * middle, 0.0) if n > 0.5 else 0.0
+    scatter = max(sums[dim + j] - sums[j] * middle, 0.0) if n > 0.0 else 0.0
     scatter += prior.strengths[0] * n / strength * gap * gap
     return n, prior.means[j] + n / strength * gap, strength, scatter
 
@@ -68,11 +68,40 @@ def prepare(clusters: Any, k: int) -> None:
         clusters.pooled[k, 0], clusters.pooled[k, 1] = prior.freedoms[0] + values, prior.scales[0] + pooled
 
 
-def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+@inner
+def _log_ratio_of_copies(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
+    """log marginal likelihood with so many copies of a row more, less that without. O(D), with gamma functions."""
+    prior, tied = clusters.prior, clusters.tied
+    total, square, seen, values, pooled = 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(len(prior.means)):
+        x = np.float64(X[row, j])
+        n, mean, strength, scatter = _feature(clusters, k, j)
+        values += n
+        pooled += scatter
+        if not np.isnan(x):
+            after = strength + weight
+            gap = strength * weight / after * (x - mean) * (x - mean)
+            total += 0.5 * (math.log(strength / after) - weight * LOG_PI)
+            seen += weight
+            square += gap
+            if not tied:
+                freedom, own = prior.freedoms[0] + n, prior.scales[j] + scatter
+                total += log_gamma(0.5 * (freedom + weight)) - log_gamma(0.5 * freedom)
+                total -= 0.5 * (weight * math.log(own) + (freedom + weight) * math.log1p(gap / own))
+    if tied:
+        freedom, scale = prior.freedoms[0] + values, prior.scales[0] + pooled
+        total += log_gamma(0.5 * (freedom + seen)) - log_gamma(0.5 * freedom)
+        total -= 0.5 * (seen * math.log(scale) + (freedom + seen) * math.log1p(square / scale))
+    return total
+
+
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     """Student's t, feature by feature, or one t for all features that share a variance. O(D).
 
     Features of the same power are multiplied before one logarithm is taken.
     """
+    if weight != 1.0:
+        return _log_ratio_of_copies(clusters, k, X, row, weight)
     table = clusters.tables[k]
     dim = table.shape[1]
     total, seen = 0.0, 0.0

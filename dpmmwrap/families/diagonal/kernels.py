@@ -101,8 +101,8 @@ def add_pair_scores(
     rows starts[g] to starts[g + 1]. O(n D)."""
     for group in range(len(first)):
         w, p, v, q = factors[first[group]], offsets[first[group]], factors[second[group]], offsets[second[group]]
-        for place in range(starts[group], starts[group + 1]):
-            x = X[rows[place]]
+        for at in range(starts[group], starts[group + 1]):
+            x = X[rows[at]]
             if missing is None:
                 a = b = np.float32(0)
                 for j in range(len(x)):
@@ -110,41 +110,43 @@ def add_pair_scores(
                     a += t * t
                     t = x[j] * v[j] - q[j]
                     b += t * t
-                logs[place, 0] -= HALF * a
-                logs[place, 1] -= HALF * b
+                logs[at, 0] -= HALF * a
+                logs[at, 1] -= HALF * b
             else:
-                logs[place, 0] -= _loss_with_gaps(x, w, p, missing[first[group]])
-                logs[place, 1] -= _loss_with_gaps(x, v, q, missing[second[group]])
+                logs[at, 0] -= _loss_with_gaps(x, w, p, missing[first[group]])
+                logs[at, 1] -= _loss_with_gaps(x, v, q, missing[second[group]])
 
 
 @compiled
-def add_statistics(X: Any, rows: Any, starts: Any, counted: Any, sums: Any) -> None:
+def add_statistics(X: Any, rows: Any, starts: Any, counted: Any, weights: Any, sums: Any) -> None:
     """Add x, x^2 and, if it is counted, whether x was observed, of the rows starts[g] to starts[g + 1] to sums[g], in
-    float64. O(n D). Four rows at a time, so that a sum is read and written once for four products."""
+    float64, times their weights if there are any. O(n D). Four rows at a time, so that a sum is read and written once
+    for four products."""
     dim = X.shape[1]
     for group in range(len(starts) - 1):
         begin, end = starts[group], starts[group + 1]
         total, squares = sums[group, :dim], sums[group, dim : 2 * dim]
-        if counted:
+        if counted or len(weights) > 0:
             observed = sums[group, 2 * dim : 3 * dim]
-            for place in range(begin, end):
-                x = X[rows[place]]
+            for at in range(begin, end):
+                x, weight = X[rows[at]], weights[rows[at]] if len(weights) > 0 else 1.0
                 for j in range(dim):
                     there = x[j] == x[j]
                     value = np.float64(x[j]) if there else 0.0
-                    total[j] += value
-                    squares[j] += value * value
-                    observed[j] += 1.0 if there else 0.0
+                    total[j] += weight * value
+                    squares[j] += weight * value * value
+                    if counted:
+                        observed[j] += weight if there else 0.0
         else:
             whole = begin + (end - begin) // 4 * 4
-            for place in range(begin, whole, 4):
-                x0, x1, x2, x3 = X[rows[place]], X[rows[place + 1]], X[rows[place + 2]], X[rows[place + 3]]
+            for at in range(begin, whole, 4):
+                x0, x1, x2, x3 = X[rows[at]], X[rows[at + 1]], X[rows[at + 2]], X[rows[at + 3]]
                 for j in range(dim):
                     y0, y1, y2, y3 = np.float64(x0[j]), np.float64(x1[j]), np.float64(x2[j]), np.float64(x3[j])
                     total[j] += (y0 + y1) + (y2 + y3)
                     squares[j] += (y0 * y0 + y1 * y1) + (y2 * y2 + y3 * y3)
-            for place in range(whole, end):
-                x = X[rows[place]]
+            for at in range(whole, end):
+                x = X[rows[at]]
                 for j in range(dim):
                     y = np.float64(x[j])
                     total[j] += y

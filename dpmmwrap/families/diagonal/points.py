@@ -67,5 +67,7 @@ class NumericPart(Part):
             tables.offsets, tables.missing, logs,
         )  # fmt: skip
 
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        kernels.add_statistics(self.X[begin:end], rows, starts, self.missing, sums)
+    def add_statistics(
+        self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
+    ) -> None:
+        kernels.add_statistics(self.X[begin:end], rows, starts, self.missing, weights, sums)

@@ -1,4 +1,4 @@
-"""The diagonal Gaussian: every feature has a mean and a variance of its own, with a normal-inverse-gamma prior."""
+"""The diagonal Gaussian: every feature has its mean and variance, with a normal-inverse-gamma prior."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Computed, Moments, put_rows
+from dpmmwrap.families.base import Computed, Moments, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
-from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
+from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.screening import bounding_table, in_blocks, powers
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
@@ -135,7 +135,7 @@ class NIG(LinearPrior):
 
     @cached_property
     def fields(self) -> Posteriors:
-        """Of one distribution, as the compiled loops take it."""
+        """One distribution, as the compiled loops take it."""
         return Posteriors(*(rows[0] for rows in self.batch))
 
     @classmethod
@@ -195,7 +195,7 @@ class NIG(LinearPrior):
         return Student(means, 1 / spread, 0.5 * (freedoms + 1), constants, constants.sum(axis=1))
 
     def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
-        """log densities at rows: each under a distribution of its own, or all under one."""
+        """log densities at rows: each under its distribution, or all under one."""
         student = self.student
         logs = rows - student.means[k]
         logs *= logs
@@ -256,6 +256,12 @@ class NIG(LinearPrior):
         spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
         return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
 
+    def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
+        """Rows with their missing values expected, or drawn with a generator, each under the predictive of one
+        distribution: what is observed says nothing about the rest."""
+        rest = self.batch.means[components] if rng is None else self.sample(components, rng)
+        return np.where(np.isnan(X), rest, X)
+
     def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
         """Means and variances (K, D) drawn from each distribution of the batch."""
         means, strengths, scales, freedoms = self.batch
@@ -264,8 +270,10 @@ class NIG(LinearPrior):
         return means + steps, np.broadcast_to(variances, means.shape)
 
     @staticmethod
-    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
-        return numeric_statistics(X, labels, n_clusters, missing=has_missing(X))
+    def statistics(
+        X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> LinearStatistics:
+        return numeric_statistics(X, labels, n_clusters, has_missing(X), weights)
 
     def replaced(self, rows: IntArray, other: Any) -> Any:
         fields = (put_rows(mine, rows, theirs) for mine, theirs in zip(self.batch, other.batch, strict=True))
@@ -308,19 +316,20 @@ def moments_of(means: Float64Array, precisions: Float64Array, log_variances: Flo
 
 
 def numeric_statistics(
-    X: FloatArray, labels: IntArray | None, n_clusters: int | None, missing: bool
+    X: FloatArray, labels: IntArray | None, n_clusters: int | None, missing: bool, weights: Any = None
 ) -> LinearStatistics:
     """Sums of x, of x^2 and, where values are missing, of observed values, by label."""
     rows, dim = X.shape
     labels, count = grouped(labels, rows, n_clusters)
-    counts, sums = np.zeros(count), np.zeros((count, (3 if missing else 2) * dim))
+    sums = np.zeros((count, (3 if missing else 2) * dim))
     for begin in range(0, rows, CHUNK_ROWS):
         part = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64)
         its_labels = labels[begin : begin + CHUNK_ROWS]
         present = np.nan_to_num(part) if missing else part
         features = [present, present * present, ~np.isnan(part)] if missing else [present, present * present]
+        if weights is not None:
+            features = [feature * weights[begin : begin + CHUNK_ROWS, None] for feature in features]
         for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
             members = its_labels == k
-            counts[k] += members.sum()
             sums[k] += np.concatenate([feature[members].sum(axis=0) for feature in features])
-    return LinearStatistics(counts, sums)
+    return LinearStatistics(counts_of(labels, count, weights), sums)

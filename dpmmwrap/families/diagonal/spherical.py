@@ -109,6 +109,16 @@ class SphericalNIG(NIG):
         found += (self.student.totals + ROUNDING * np.abs(self.student.totals)).astype(np.float32)
         return found
 
+    def impute(self, X: FloatArray, components: IntArray, rng: np.random.Generator | None) -> Float64Array:
+        """The same; what is observed says how wide the rest is."""
+        means, strengths, scales, freedoms = (values[components] for values in self.batch)
+        spread, observed = (np.broadcast_to(strengths, means.shape) + 1) / strengths, ~np.isnan(X)
+        if rng is None:
+            return np.where(observed, X, means)
+        squares = np.where(observed, (X - means) ** 2 / spread, 0.0).sum(axis=1, keepdims=True)
+        wide = (scales + squares) / rng.chisquare(freedoms + observed.sum(axis=1, keepdims=True))
+        return np.where(observed, X, means + np.sqrt(wide * spread) * rng.standard_normal(means.shape))
+
     def sample(self, components: IntArray, rng: np.random.Generator) -> Float64Array:
         """A new point from the multivariate t of each of these distributions."""
         means, strengths, scales, freedoms = self.batch

@@ -116,6 +116,22 @@ def log_densities(
 
 
 @inlined
+def take_weights(weights: Any, rows: Any, own: Any) -> None:
+    """The weights of a block's points, if points have weights."""
+    if len(weights) > 0:
+        for lane in range(LANES):
+            own[lane] = weights[rows[lane]]
+
+
+@inlined
+def weigh(logs: Any, at: Any, weights: Any, own: Any) -> None:
+    """Multiply a row of log densities with the points' weights, if they have any: a point of weight w is w of them."""
+    if len(weights) > 0:
+        for lane in range(LANES):
+            logs[at, lane] *= np.float32(own[lane])
+
+
+@inlined
 def draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any, chosen: Any) -> None:
     """Draw one of the first `found` rows for each lane in proportion to exp of it: one exp per point and row."""
     for b in range(LANES):
@@ -150,34 +166,48 @@ def proposal_log_prob(drawn: Any, logs: Any, count: Any) -> Any:
 
 
 @inner
-def set_aside(block: Any, lanes: Any, count: Any, points: Any, side: Any, filled: Any) -> None:
-    """Append the given lanes of a block to a side's points. O(n D)."""
+def set_aside(block: Any, own: Any, lanes: Any, count: Any, points: Any, weights: Any, side: Any, filled: Any) -> None:
+    """Append the given lanes of a block to a side's points, and their own weights to its weights, which are empty where
+    points have none. O(n D)."""
     # Unsigned: where an index might be below zero the compiler goes number by number.
     start = np.uint64(filled)
     for j in range(points.shape[1]):
         for m in range(count):
             points[side, j, start + np.uint64(m)] = block[j, lanes[side, m]]
+    if weights.shape[1] > 0:
+        for m in range(count):
+            weights[side, start + np.uint64(m)] = own[lanes[side, m]]
 
 
 @inner
-def add_points(points: Any, count: Any, counts: Any, sums: Any, squares: Any, c: Any, side: Any) -> None:
+def add_points(points: Any, weights: Any, count: Any, counts: Any, sums: Any, squares: Any, c: Any, side: Any) -> None:
     """Add a side's count points, feature by feature, to the sums of cluster c: D (D + 1) / 2 multiply-adds a point, in
-    float64.
+    float64. Points with weights are multiplied with the roots of these, so that their products have the weights.
 
     Two features by two at a time, so that four loads serve four products. The points are filled up with zeros to whole
     vectors, of which the compiler takes four at a time: what is left would go point by point.
     """
     dim = points.shape[1]
-    counts[c, side] += count
     for i in range(dim):
         for b in range(count, (count + 31) // 32 * 32):
             points[side, i, b] = 0.0
-    count = (count + 31) // 32 * 32
-    for i in range(dim):
-        total = 0.0
+    if weights.shape[1] > 0:
         for b in range(count):
-            total += points[side, i, b]
-        sums[c, side, i] += total
+            counts[c, side] += weights[side, b]
+        for i in range(dim):
+            total = 0.0
+            for b in range(count):
+                total += weights[side, b] * points[side, i, b]
+                points[side, i, b] *= math.sqrt(weights[side, b])
+            sums[c, side, i] += total
+    else:
+        counts[c, side] += count
+        for i in range(dim):
+            total = 0.0
+            for b in range((count + 31) // 32 * 32):
+                total += points[side, i, b]
+            sums[c, side, i] += total
+    count = (count + 31) // 32 * 32
     for i in range(0, dim - 1, 2):
         for j in range(0, i + 1, 2):
             t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0

@@ -58,7 +58,7 @@ def prepare(clusters: Any, k: int) -> None:
         inverse[i, i] = pivot
 
 
-def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     """Student's t, by |L^-1 (x - mean)|^2. O(D^2)."""
     mean, inverse, gap = clusters.means[k], clusters.inverses[k], clusters.work
     total = 0.0
@@ -68,36 +68,51 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
         for j in range(i + 1):
             value += inverse[i, j] * gap[j]
         total += value * value
+    if weight != 1.0:
+        return _log_ratio_of_copies(clusters, k, weight, total)
     ratio = clusters.strengths[k] / (clusters.strengths[k] + 1.0)
     return clusters.constants[k] - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * total)
+
+
+@inner
+def _log_ratio_of_copies(clusters: Any, k: int, weight: Any, square: Any) -> Any:
+    """log marginal likelihood with so many copies of a point more, at this squared distance, less that without."""
+    dim, strength, freedom = clusters.means.shape[1], clusters.strengths[k], clusters.freedoms[k]
+    total = 0.5 * dim * (math.log(strength / (strength + weight)) - weight * LOG_PI)
+    for j in range(dim):
+        total += log_gamma(0.5 * (freedom + weight - j)) - log_gamma(0.5 * (freedom - j))
+    ratio = strength * weight / (strength + weight)
+    total -= weight * _half_log_determinant(clusters.factors[k])
+    return total - 0.5 * (freedom + weight) * math.log1p(ratio * square)
 
 
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
     """A rank-one update of the scale's factor: scale +- w d d', d the point seen from the mean without it. O(D^2)."""
     mean, factor, step = clusters.means[k], clusters.factors[k], clusters.work
     dim, strength = len(mean), clusters.strengths[k]
+    after, direction = strength + sign, 1.0 if sign > 0.0 else -1.0
     if sign > 0.0:
-        weight = strength / (strength + 1.0)
+        weight = strength * sign / after
         for i in range(dim):
             step[i] = np.float64(X[row, i]) - mean[i]
-            mean[i] += step[i] / (strength + 1.0)
+            mean[i] += step[i] * sign / after
     else:
-        weight = (strength - 1.0) / strength
+        weight = -after * sign / strength
         for i in range(dim):
-            mean[i] = (strength * mean[i] - np.float64(X[row, i])) / (strength - 1.0)
+            mean[i] = (strength * mean[i] + sign * np.float64(X[row, i])) / after
             step[i] = np.float64(X[row, i]) - mean[i]
-    clusters.strengths[k] += sign
+    clusters.strengths[k] = after
     clusters.freedoms[k] += sign
     root = math.sqrt(weight)
     for i in range(dim):
         step[i] *= root
     for i in range(dim):
         pivot = factor[i, i]
-        new = math.sqrt(max(pivot * pivot + sign * step[i] * step[i], 1e-12 * pivot * pivot))
+        new = math.sqrt(max(pivot * pivot + direction * step[i] * step[i], 1e-12 * pivot * pivot))
         shrunk, c, s = pivot / new, new / pivot, step[i] / pivot
         factor[i, i] = new
         for j in range(i + 1, dim):
-            factor[j, i] = (factor[j, i] + sign * s * step[j]) * shrunk
+            factor[j, i] = (factor[j, i] + direction * s * step[j]) * shrunk
             step[j] = c * step[j] - s * factor[j, i]
 
 

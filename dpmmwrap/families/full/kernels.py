@@ -32,6 +32,8 @@ from dpmmwrap.families.full.blocks import (
     new_block,
     proposal_log_prob,
     set_aside,
+    take_weights,
+    weigh,
 )
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.labels import CUTOFF, sort_by_label
@@ -102,23 +104,27 @@ class Workspace(NamedTuple):
     survivors: Any
     lanes: Any
     points: Any
+    lane_weights: Any
+    weights: Any
+    """Of the points; empty where points have none."""
 
 
 @inner
-def new_workspace(count: Any, dim: Any) -> Any:
+def new_workspace(count: Any, dim: Any, weights: Any) -> Any:
     block, flat = new_block(dim)
     return Workspace(
         np.empty(LANES, np.uint64), block, flat, np.empty(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
         np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
         np.empty(LANES, np.int32), np.empty(count + 1, np.int32), np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, BUFFER)),
+        np.empty((2, dim, BUFFER)), np.empty(LANES), np.empty((2, BUFFER if len(weights) > 0 else 0)),
     )  # fmt: skip
 
 
 @inner
 def _draw_labels(
-    X: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any
-) -> None:
+    X: Any, weights: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any,
+    greedy: Any, work: Any,
+) -> None:  # fmt: skip
     """New labels for the rows of a chunk that are in order of their old ones."""
     factors, log_peaks = clusters.factors, clusters.log_peaks
     origins, offsets, order, radii = neighbours.origins, neighbours.offsets, neighbours.order, neighbours.radii
@@ -130,10 +136,12 @@ def _draw_labels(
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins, c, rows, block)
+            take_weights(weights, rows, work.lane_weights)
             # A cluster comes first among its own neighbours, with a radius below zero; then those that its farthest
             # point is far enough out to see.
             farthest = np.float32(0)
-            found = 0
+            # A plain 0 would be a type of its own, for which `log_densities` is compiled once more.
+            found = np.int64(0)
             rank = 0
             while rank < count and not radii[c, order[c, rank]] > farthest:
                 k = order[c, rank]
@@ -142,9 +150,12 @@ def _draw_labels(
                 if rank == 0:
                     lowest = np.float32(np.inf)
                     for b in range(LANES):
-                        best[b] = log_likelihoods[found, b]
-                        lowest = min(lowest, best[b])
+                        lowest = min(lowest, log_likelihoods[found, b])
                     farthest = np.float32(2) * (log_peaks[k] - lowest)
+                weigh(log_likelihoods, found, weights, work.lane_weights)
+                if rank == 0:
+                    for b in range(LANES):
+                        best[b] = log_likelihoods[found, b]
                 else:
                     margin = np.float32(-np.inf)
                     for b in range(LANES):
@@ -173,8 +184,8 @@ def _draw_labels(
 
 @inner
 def _draw_sublabels(
-    X: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any, greedy: Any,
-    work: Any, own: Any,
+    X: Any, weights: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any,
+    greedy: Any, work: Any, own: Any,
 ) -> None:  # fmt: skip
     """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels.
 
@@ -189,9 +200,11 @@ def _draw_sublabels(
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins, c, rows, block)
+            take_weights(weights, rows, work.lane_weights)
             for side in range(2):
                 k = 2 * c + side
                 log_densities(factors, k, offsets, k, log_peaks[k], flat, z, logs, side)
+                weigh(logs, side, weights, work.lane_weights)
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -216,20 +229,20 @@ def _draw_sublabels(
                 right += is_right
             for side in range(2):
                 found = right if side else n - right
-                set_aside(block, lanes, found, points, side, filled[side])
+                set_aside(block, work.lane_weights, lanes, found, points, work.weights, side, filled[side])
                 filled[side] += found
                 if filled[side] > BUFFER - LANES:
-                    add_points(points, filled[side], counts, sums, squares, c, side)
+                    add_points(points, work.weights, filled[side], counts, sums, squares, c, side)
                     filled[side] = 0
         for side in range(2):
-            add_points(points, filled[side], counts, sums, squares, c, side)
+            add_points(points, work.weights, filled[side], counts, sums, squares, c, side)
             filled[side] = 0
 
 
 @compiled
 def sweep(
-    X: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any, greedy: Any,
-    sums: Any,
+    X: Any, weights: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
+    greedy: Any, sums: Any,
 ) -> None:  # fmt: skip
     """Labels, sublabels and statistics of groups of chunks, one after the other.
 
@@ -238,22 +251,26 @@ def sweep(
     """
     clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
     count, dim = neighbours.origins.shape
-    work = new_workspace(count, dim)
+    work = new_workspace(count, dim, weights)
     for group in range(len(groups) - 1):
         own = Sums(sums.counts[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
             its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work)
+            its_weights = weights[begin:end]
+            _draw_labels(
+                part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work
+            )
             sort_by_label(its_labels, its_starts, its_rows)
             _draw_sublabels(
-                part, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key, greedy, work, own
-            )
+                part, its_weights, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key,
+                greedy, work, own,
+            )  # fmt: skip
 
 
 @inner
-def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
+def _sum_clusters(X: Any, weights: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
     """The statistics of the rows of a chunk that are in order of their labels."""
     rows, block, points, lanes = work.rows, work.block, work.points, work.lanes
     for lane in range(LANES):
@@ -264,37 +281,42 @@ def _sum_clusters(X: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any
         for first in range(starts[c], starts[c + 1], LANES):
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins, c, rows, block)
-            set_aside(block, lanes, n, points, 0, filled)
+            take_weights(weights, rows, work.lane_weights)
+            set_aside(block, work.lane_weights, lanes, n, points, work.weights, 0, filled)
             filled += n
             if filled > BUFFER - LANES:
-                add_points(points, filled, counts, sums, squares, c, 0)
+                add_points(points, work.weights, filled, counts, sums, squares, c, 0)
                 filled = np.int64(0)
-        add_points(points, filled, counts, sums, squares, c, 0)
+        add_points(points, work.weights, filled, counts, sums, squares, c, 0)
 
 
 @compiled
 def sweep_labels(
-    X: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any, counts: Any,
-    sums: Any, squares: Any,
+    X: Any, weights: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any,
+    key: Any, counts: Any, sums: Any, squares: Any,
 ) -> None:  # fmt: skip
     """Labels and statistics of groups of chunks, as `sweep`, but without subclusters."""
     count, dim = neighbours.origins.shape
-    work = new_workspace(count, dim)
+    work = new_workspace(count, dim, weights)
     for group in range(len(groups) - 1):
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
             its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
-            _draw_labels(part, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
+            its_weights = weights[begin:end]
+            _draw_labels(
+                part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work
+            )
             sort_by_label(its_labels, its_starts, its_rows)
             own = (counts[group], sums[group], squares[group])
-            _sum_clusters(part, its_starts, its_rows, neighbours.origins, work, own)
+            _sum_clusters(part, its_weights, its_starts, its_rows, neighbours.origins, work, own)
 
 
 @compiled
 def start_subclusters(
-    X: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any, squares: Any
-) -> None:
+    X: Any, weights: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any,
+    squares: Any,
+) -> None:  # fmt: skip
     """Write the sublabels of whole clusters, and sum the statistics of their subclusters. O(n D^2).
 
     Cluster c has the rows and sides bounds[c] to bounds[c + 1].
@@ -306,10 +328,12 @@ def start_subclusters(
         np.empty((2, dim, LANES)),
     )
     block, _ = new_block(dim)
+    lane_weights, own_weights = np.empty(LANES), np.empty((2, LANES if len(weights) > 0 else 0))
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):
             n = min(LANES, bounds[c + 1] - first)
             gather(X, rows, first, n, origins, c, places, block)
+            take_weights(weights, places, lane_weights)
             for b in range(n):
                 sublabels[places[b]] = sides[first + b]
             for side in range(2):
@@ -318,8 +342,8 @@ def start_subclusters(
                     # Written every time, counted when it is so: no branch that a coin decides.
                     lanes[side, found] = b
                     found += sides[first + b] == side
-                set_aside(block, lanes, found, points, side, 0)
-                add_points(points, found, counts, sums, squares, c, side)
+                set_aside(block, lane_weights, lanes, found, points, own_weights, side, 0)
+                add_points(points, own_weights, found, counts, sums, squares, c, side)
 
 
 @compiled
@@ -340,8 +364,8 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
                     scatters[k, i, j] += squares[group, c, side, i, j]
         for i in range(dim):
             for j in range(i + 1):
-                scatters[k, i, j] -= means[k, i] * means[k, j] / max(total[k], 1.0)
+                scatters[k, i, j] -= means[k, i] * means[k, j] / max(total[k], 1e-300)
                 scatters[k, j, i] = scatters[k, i, j]
         for i in range(dim):
-            means[k, i] = means[k, i] / max(total[k], 1.0) + np.float64(origins[c, i])
+            means[k, i] = means[k, i] / max(total[k], 1e-300) + np.float64(origins[c, i])
     return Statistics(total, means, scatters)

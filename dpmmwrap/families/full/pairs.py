@@ -14,6 +14,8 @@ from dpmmwrap.families.full.blocks import (
     new_block,
     padded,
     proposal_log_prob,
+    take_weights,
+    weigh,
 )
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
 from dpmmwrap.families.full.wishart import log_normaliser
@@ -23,7 +25,7 @@ from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 
 @compiled
-def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any) -> Any:
+def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any) -> Any:
     """Precision factors and log peaks of the clusters, and what each one's points need to know of the others.
 
     That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
@@ -31,7 +33,7 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
 
     A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
     distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
-    is below e^-CUTOFF of c while (delta - sigma r)^2 / 2 - r^2 / 2 > CUTOFF + log_peak_k - log_peak_c, up to the
+    is below e^-cutoff of c while (delta - sigma r)^2 / 2 - r^2 / 2 > cutoff + log_peak_k - log_peak_c, up to the
     smaller root in r.
     """
     count, dim = len(log_weights), means.shape[1]
@@ -75,7 +77,7 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
                 pull[i, k] /= precision_factors[c, i, i]
                 sigma2[k] += pull[i, k] * pull[i, k]
         for k in range(count):
-            needed = 2.0 * (CUTOFF + log_peaks[k] - log_peaks[c])
+            needed = 2.0 * (cutoff + log_peaks[k] - log_peaks[c])
             radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
         radii[c, c] = -1.0
     return ClusterTables(own, log_peaks), origins, offsets, radii
@@ -119,10 +121,10 @@ def subcluster_tables(
     return SubclusterTables(factors, offsets, log_peaks)
 
 
-def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any) -> Tables:
+def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any, cutoff: float = CUTOFF) -> Tables:
     """The drawn parameters (`wishart.Gaussians`) as the kernels take them."""
     clusters, origins, offsets, radii = neighbour_tables(
-        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities
+        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff
     )
     subclusters = subcluster_tables(
         log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, origins
@@ -132,8 +134,9 @@ def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any) -> Tables:
 
 @compiled
 def reverse_proposal_log_prob(
-    X: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any, found: Any
-) -> None:
+    X: Any, weights: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any,
+    found: Any,
+) -> None:  # fmt: skip
     """For each pair and each group of chunks, the log probability that the points of the two clusters got the one of
     these two labels that they have.
 
@@ -146,6 +149,7 @@ def reverse_proposal_log_prob(
     dim = origins.shape[1]
     rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
     block, flat = new_block(dim)
+    lane_weights = np.empty(LANES)
     logs = np.empty((2, LANES), np.float32)
     # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
@@ -160,14 +164,17 @@ def reverse_proposal_log_prob(
                 rival = one[pair] + other[pair] - c
                 part = X[bounds[chunk] : bounds[chunk + 1]]
                 its_rows = rows_in_order[bounds[chunk] : bounds[chunk + 1]]
+                its_weights = weights[bounds[chunk] : bounds[chunk + 1]]
                 for first in range(starts[chunk, c], starts[chunk, c + 1], LANES):
                     if before + total < least:
                         break
                     n = min(LANES, starts[chunk, c + 1] - first)
                     gather(part, its_rows, first, n, origins, c, rows, block)
+                    take_weights(its_weights, rows, lane_weights)
                     for side in range(2):
                         k = rival if side else c
                         log_densities(factors, k, offsets, c * len(origins) + k, log_peaks[k], flat, z, logs, side)
+                        weigh(logs, side, its_weights, lane_weights)
                     for b in range(LANES):
                         t = logs[1, b] - logs[0, b]
                         logs[0, b] = t

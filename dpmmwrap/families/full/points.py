@@ -10,36 +10,125 @@ import numpy as np
 from dpmmwrap.families.base import ClusterPosteriors, Model, take, with_outlier_weight
 from dpmmwrap.families.full import kernels, pairs, wishart
 from dpmmwrap.families.full.collapsed import WhitenedClusters
+from dpmmwrap.families.full.expected import start
+from dpmmwrap.families.full.gaps import Gaps, draw_missing, fill_given_labels, find_gaps, precisions_of
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Sums, Tables
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.full.wishart import Statistics
-from dpmmwrap.families.points import FamilyPoints, Merges
+from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.cells import has_missing
 from dpmmwrap.numerics.chunks import Chunks, Stretch
 from dpmmwrap.numerics.digests import rows_digest
-from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.labels import CUTOFF, LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import MergeRule
 
+GAPS_KEY = 1 << 56
+"""Added to a sweep's key for missing values."""
+WEIGHTED_GAPS = "weights and missing values together need covariance_type='diag' or 'spherical'"
+
 
 class FullPoints(FamilyPoints):
     """Points of full-covariance Gaussians."""
 
-    def __init__(self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None) -> None:
+    def __init__(
+        self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None, weights: Float64Array | None = None
+    ) -> None:
         self.chunks = Chunks(stretch or Stretch.whole(len(X), 4 * X.shape[1]), n_jobs)
+        self.given = X
+        self.gaps: Gaps | None = None
+        if has_missing(X):
+            # The chain has missing values of its own.
+            self.gaps, X = find_gaps(X), np.array(X)
+            if weights is not None:
+                raise ValueError(WEIGHTED_GAPS)
+        self.filled = X
         # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
         self.X = X.view(np.ndarray)
         self.X.setflags(write=False)
+        self.weights = NO_WEIGHTS if weights is None else weights
+        self.cutoff = CUTOFF / min(float(self.weights.min(initial=1.0)), 1.0)
+        """By so much a cluster's log probability of a point has to be below the best one's to be left out: a point that
+        weighs less than 1 is less sure."""
 
     @property
-    def loop_points(self) -> Float32Array:
+    def plain_points(self) -> Float32Array:
         points: Float32Array = self.X
         return points
 
     def digest(self) -> str:
-        return rows_digest(self.X)
+        return " ".join([rows_digest(self.given), *self.weights_digest()])
+
+    def take(self, rows: IntArray) -> Float32Array:
+        """Some points as they came, with their gaps."""
+        points: Float32Array = self.given[rows]
+        return points
+
+    def begin(self, labels: IntArray) -> None:
+        """Missing values to begin with: their expectations, if labels are clusters."""
+        if self.gaps is not None:
+            missing = np.isnan(self.given)
+            means, _ = start(self.given, labels, int(labels.max(initial=0)) + 1)
+            self.filled[missing] = means[labels[np.nonzero(missing)[0]], np.nonzero(missing)[1]]
+
+    @property
+    def imputes(self) -> bool:
+        return self.gaps is not None
+
+    @property
+    def imputed(self) -> Float32Array:
+        values: Float32Array = self.filled[np.isnan(self.given)]
+        return values
+
+    @imputed.setter
+    def imputed(self, values: Float32Array) -> None:
+        self.filled[np.isnan(self.given)] = values
+
+    def draw_missing(self, clusters: ClusterTables, neighbours: Neighbours, key: Any) -> None:
+        """Draw missing values given what is observed, and the drawn parameters of the clusters, whatever the labels.
+
+        A label that is then drawn given the whole row has the probability that what is observed gives it.
+        """
+        if self.gaps is None:
+            return
+        gaps, gaussians = self.gaps, precisions_of(neighbours.origins, clusters.factors, clusters.log_peaks)
+        its_key = derived_key(key, GAPS_KEY + self.chunks.stretch.first_row)
+
+        def draw(begin: int, end: int) -> None:
+            draw_missing(self.filled, gaps, begin, end, gaussians, its_key)
+
+        self.chunks.run(draw, len(gaps.missing), len(gaps.missing))
+
+    def put_back(
+        self,
+        statistics: Statistics,
+        row: int,
+        stays: int,
+        wanted: int,
+        tables: tuple[ClusterTables, Neighbours],
+        key: Any,
+    ) -> None:
+        """With missing values that are drawn anew given where the row stays."""
+        self.add_to_statistics(statistics, wanted, row, -1)
+        if self.gaps is not None and row in self.gaps.rows:
+            only, labels = find_gaps(self.given[row : row + 1]), np.array([stays], np.int32)
+            gaussians = precisions_of(tables[1].origins, tables[0].factors, tables[0].log_peaks)
+            own = self.filled[row : row + 1]
+            fill_given_labels(own, only, labels, gaussians, 1, derived_key(key, GAPS_KEY + row), no_matrices(self.X))
+        self.add_to_statistics(statistics, stays, row, 1)
+
+    def log_missing(self, posterior: NIW, labels: IntArray) -> float:
+        """log density of the missing values as they stand, given what is observed and the labels, about: with the
+        expected precisions of the clusters."""
+        if self.gaps is None:
+            return 0.0
+        factors = np.sqrt(posterior.degrees_of_freedom)[:, None, None] * np.linalg.inv(posterior.cholesky)
+        gaussians = precisions_of(posterior.mean, factors, np.zeros(len(factors)))
+        found = fill_given_labels(self.filled, self.gaps, labels, gaussians, -1, np.uint64(0), no_matrices(self.X))
+        return float(found)
 
     def likely_merges(
         self,
@@ -64,7 +153,8 @@ class FullPoints(FamilyPoints):
         return with_outlier_weight(model, log_weights), log_subweights, gaussians
 
     def tables(self, drawn: tuple[Any, ...]) -> Tables:
-        return pairs.kernel_tables(*drawn)
+        log_weights, log_subweights, gaussians = drawn
+        return pairs.kernel_tables(log_weights, log_subweights, gaussians, self.cutoff)
 
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> tuple[Any, ...]:
         dim = self.X.shape[1]
@@ -81,13 +171,14 @@ class FullPoints(FamilyPoints):
         )  # fmt: skip
 
     def cluster_tables(self, drawn: tuple[Any, ...]) -> tuple[ClusterTables, Neighbours]:
-        own, origins, offsets, radii = pairs.neighbour_tables(*drawn)
+        own, origins, offsets, radii = pairs.neighbour_tables(*drawn, self.cutoff)
         return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
 
     def sweep_groups(
         self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Tables, key: Any, greedy: bool
     ) -> Nodes:
         count, dim = tables.neighbours.origins.shape
+        self.draw_missing(tables.clusters, tables.neighbours, key)
         stretch, bounds = self.chunks.stretch, self.chunks.bounds
         its_key = derived_key(key, stretch.first_row)
 
@@ -95,7 +186,9 @@ class FullPoints(FamilyPoints):
             counts, totals, squares = new_sums(end - begin, count, 2, dim)
             sums = Sums(counts, totals, squares, np.zeros((end - begin, count)))
             groups = stretch.groups[begin : end + 1]
-            kernels.sweep(self.X, labels, sublabels, bounds, groups, by_label, tables, its_key, greedy, sums)
+            kernels.sweep(
+                self.X, self.weights, labels, sublabels, bounds, groups, by_label, tables, its_key, greedy, sums
+            )
             return sums
 
         return self.chunks.sum_groups(sweep_part, 2 * count * (dim * dim + dim + 1))
@@ -103,17 +196,16 @@ class FullPoints(FamilyPoints):
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[Statistics, Float64Array]:
         return statistics_from(total[:3], tables.neighbours.origins), total[3]
 
-    def label_groups(
-        self, labels: IntArray, by_label: LabelOrder, tables: tuple[ClusterTables, Neighbours], key: Any
-    ) -> Nodes:
+    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Any, key: Any) -> Nodes:
         count, dim = tables[1].origins.shape
+        self.draw_missing(tables[0], tables[1], key)
         stretch, bounds = self.chunks.stretch, self.chunks.bounds
         its_key = derived_key(key, stretch.first_row)
 
         def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
             sums = new_sums(end - begin, count, 1, dim)
             groups = stretch.groups[begin : end + 1]
-            kernels.sweep_labels(self.X, labels, bounds, groups, by_label, *tables, its_key, *sums)
+            kernels.sweep_labels(self.X, self.weights, labels, bounds, groups, by_label, *tables, its_key, *sums)
             return sums
 
         return self.chunks.sum_groups(sweep_part, count * (dim * dim + dim + 1))
@@ -129,8 +221,8 @@ class FullPoints(FamilyPoints):
 
         def look_at(begin: int, end: int) -> None:
             pairs.reverse_proposal_log_prob(
-                self.X, self.chunks.bounds, stretch.groups, by_label, tables, one[begin:end], other[begin:end],
-                margins[begin:end], found[begin:end],
+                self.X, self.weights, self.chunks.bounds, stretch.groups, by_label, tables, one[begin:end],
+                other[begin:end], margins[begin:end], found[begin:end],
             )  # fmt: skip
 
         self.chunks.run(look_at, len(one), len(one))
@@ -148,7 +240,7 @@ class FullPoints(FamilyPoints):
             rows, sums = members[cluster].astype(self.chunks.row_type, copy=False), new_sums(end - begin, 1, 2, dim)
             bounds = np.searchsorted(rows, edges[begin : end + 1])
             kernels.start_subclusters(
-                self.X, sublabels, rows, sides[cluster], bounds,
+                self.X, self.weights, sublabels, rows, sides[cluster], bounds,
                 np.repeat(origins[cluster : cluster + 1], end - begin, axis=0),
                 *(total.reshape(end - begin, *total.shape[2:]) for total in sums),
             )  # fmt: skip
@@ -219,20 +311,25 @@ class FullPoints(FamilyPoints):
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
         counts, means, scatters = statistics
         x = self.X[row].astype(np.float64)
-        n = counts[k] + sign
+        weight = sign * self.weight_of(row)
+        n = counts[k] + weight
         if n <= 0:
             counts[k], means[k], scatters[k] = 0.0, 0.0, 0.0
             return
         gap = x - means[k]
-        scatters[k] += sign * counts[k] / n * np.outer(gap, gap)
-        means[k] += sign * gap / n
+        scatters[k] += weight * counts[k] / n * np.outer(gap, gap)
+        means[k] += weight * gap / n
         counts[k] = n
+
+
+def no_matrices(X: Float32Array) -> Float64Array:
+    return np.zeros((0, X.shape[1], X.shape[1]))
 
 
 def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, ...]:
     """Zeros for counts, sums and squares."""
     shape = (groups, clusters, sides)
-    return np.zeros(shape, np.int64), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
+    return np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
 
 
 def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics:

@@ -8,6 +8,7 @@ reference package write it as nu * Psi.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +17,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Computed, Facts, Moments, put_rows
+from dpmmwrap.families.base import Computed, Facts, Moments, grouped, put_rows
+from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
 from dpmmwrap.families.full.statistics import (
     Gaussians,
     Posteriors,
@@ -29,7 +31,7 @@ from dpmmwrap.families.full.statistics import (
     statistics_of,
 )
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import Embedder, sample_rows, standardiser
+from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
 wishart = Loops("dpmmwrap.families.full.wishart")
@@ -46,6 +48,16 @@ class Whitening(NamedTuple):
     centre: Float64Array
     factors: Float64Array
     means: Float64Array
+
+
+def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
+    """Rows that have the same gaps, and the columns that are observed in them."""
+    rows = np.flatnonzero(gappy)
+    _, first, which = np.unique(np.packbits(gaps[rows], axis=1), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    edges = np.searchsorted(which.ravel()[order], np.arange(len(first) + 1))
+    for number, begin in enumerate(edges[:-1]):
+        yield rows[order[begin : edges[number + 1]]], np.flatnonzero(~gaps[rows[first[number]]])
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class NIW(Facts):
     degrees_of_freedom: float | Float64Array
     family: ClassVar[str] = "full"
     covariances: ClassVar[str] = "full"
-    needs_all_values: ClassVar[bool] = True
+    correlated: ClassVar[bool] = True
     called: ClassVar[str] = "a normal-inverse-Wishart prior"
     other: ClassVar[str] = "covariance_type='diag'"
     FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
@@ -203,15 +215,16 @@ class NIW(Facts):
         found: Statistics = wishart.with_unions(subclusters)
         return found
 
-    def points(self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+    def points(
+        self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
+    ) -> Any:
         """The points of a fit with the loops over them; of some rows, `stretch` says which."""
-        return loops.FullPoints(X, n_jobs, stretch)
+        return loops.FullPoints(X, n_jobs, stretch, weights)
 
     @staticmethod
     def origin(X: FloatArray) -> Float64Array:
         """About which plain sums lose few digits: the mean of a sample."""
-        mean: Float64Array = np.asarray(X[sample_rows(len(X), 0)], np.float64).mean(axis=0)
-        return mean
+        return column_means(X[sample_rows(len(X), 0)])
 
     @staticmethod
     def plain_sums(X: FloatArray, labels: IntArray, n_clusters: int, origin: Float64Array) -> tuple[Any, ...]:
@@ -258,7 +271,34 @@ class NIW(Facts):
         return np.asarray(wishart.log_normalisers(freedom, strength, self.half_log_determinant, self.dim))
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
-        """log density of the Student-t predictive of each distribution at each row: (K, N)."""
+        """log density of the Student-t predictive of each distribution at each row, or at what is observed of it: (K,
+        N)."""
+        gaps = np.isnan(X)
+        gappy = gaps.any(axis=1)
+        if not gappy.any():
+            return self._log_student(X)
+        found = np.empty((len(self.mean.reshape(-1, self.dim)), len(X)))
+        found[:, ~gappy] = self._log_student(X[~gappy])
+        for rows, observed in patterns(gaps, gappy):
+            if not len(observed):
+                found[:, rows] = 0.0
+                continue
+            found[:, rows] = self.marginal(observed)._log_student(X[np.ix_(rows, observed)])
+        return found
+
+    def marginal(self, columns: IntArray) -> NIW:
+        """Of some columns alone: so are the means and the covariance, inverse Wishart with fewer degrees of freedom."""
+        means = self.mean.reshape(-1, self.dim)[:, columns]
+        scales = self.scale.reshape(-1, self.dim, self.dim)[:, columns[:, None], columns]
+        strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
+        made = object.__new__(NIW)
+        made.__dict__.update(
+            mean=means, mean_strength=strengths, scale=scales, degrees_of_freedom=freedoms - self.dim + len(columns)
+        )
+        return made
+
+    def _log_student(self, X: FloatArray) -> Float64Array:
+        """log density of the predictive of each distribution at rows without gaps."""
         means = self.mean.reshape(-1, self.dim)
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim + 1
         strength = np.atleast_1d(np.asarray(self.mean_strength))
@@ -331,6 +371,32 @@ class NIW(Facts):
         steps = np.einsum("nij,nj->ni", spread[components], normal * tails[:, None])
         return np.asarray(self.mean.reshape(-1, self.dim)[components] + steps)
 
+    def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
+        """Rows with their missing values expected, or drawn with a generator, given what is observed, each under the
+        predictive of one distribution: given a part of a Student's t, the rest is one, with a degree of freedom more
+        for each value that is observed."""
+        filled, gaps = np.array(X, np.float64), np.isnan(X)
+        means, scales = self.mean.reshape(-1, self.dim), self.scale.reshape(-1, self.dim, self.dim)
+        strengths, freedoms = np.atleast_1d(self.mean_strength), np.atleast_1d(self.degrees_of_freedom) - self.dim + 1
+        for rows, o in patterns(gaps, gaps.any(axis=1)):
+            m, k = np.setdiff1d(np.arange(self.dim), o), components[rows]
+            used, k = np.unique(k, return_inverse=True)
+            own = scales[used]
+            across = own[:, m[:, None], o]
+            slopes = np.swapaxes(np.linalg.solve(own[:, o[:, None], o], np.swapaxes(across, 1, 2)), 1, 2)
+            away = filled[rows][:, o] - means[used][k][:, o]
+            filled[np.ix_(rows, m)] = means[used][k][:, m] + np.einsum("nij,nj->ni", slopes[k], away)
+            if rng is None:
+                continue
+            rest = np.linalg.cholesky(own[:, m[:, None], m] - slopes @ np.swapaxes(across, 1, 2))
+            freedom, strength = freedoms[used][k], strengths[used][k]
+            spread = (strength + 1) / (strength * freedom)
+            squares = np.einsum("ni,ni->n", away, np.linalg.solve(own[:, o[:, None], o][k], away[:, :, None])[:, :, 0])
+            wide = spread * (freedom + squares / spread) / rng.chisquare(freedom + len(o))
+            noise = np.einsum("nij,nj->ni", rest[k], rng.standard_normal((len(rows), len(m))))
+            filled[np.ix_(rows, m)] += np.sqrt(wide)[:, None] * noise
+        return filled
+
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim - 1
@@ -349,8 +415,17 @@ class NIW(Facts):
         return NIW(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
 
     @staticmethod
-    def statistics(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
-        return statistics_of(X, labels, n_clusters)
+    def statistics(
+        X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> Statistics:
+        """Where values are missing, expectations (`full.expected`)."""
+        if has_missing(X):
+            own, count = grouped(labels, len(X), n_clusters)
+            return expected_statistics(X, own, count)
+        return statistics_of(X, labels, n_clusters, weights)
+
+    def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[FloatArray, float]:
+        return draw_given_labels(X, labels, self, seed) if has_missing(X) else (X, 0.0)
 
     def embedder(self, X: FloatArray) -> Embedder:
         """Each feature by its deviation over the data."""
@@ -358,7 +433,7 @@ class NIW(Facts):
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> NIW:
         """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
-        whole = statistics_of(X)
+        whole = self.statistics(X)
         covariance = whole.scatters[0] / len(X) + np.diag(np.diagonal(self.scale)) * 1e-6
         strength = float(n_rows or len(X))
         return NIW(whole.means[0], strength, 4 * strength * covariance, strength + X.shape[1] + 1)

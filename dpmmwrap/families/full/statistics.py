@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Moments, take
+from dpmmwrap.families.base import Moments, counts_of, take
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.loops import Loops
 
@@ -57,7 +57,9 @@ class Gaussians(NamedTuple):
     """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
 
 
-def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None) -> Statistics:
+def statistics_of(
+    X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+) -> Statistics:
     """The statistics of rows grouped by label (negative labels are left out); one cluster without labels."""
     rows, dim = X.shape
     if labels is None:
@@ -65,25 +67,28 @@ def statistics_of(X: FloatArray, labels: IntArray | None = None, n_clusters: int
     if n_clusters is None:
         n_clusters = int(labels.max(initial=-1)) + 1
     shift = np.asarray(X[:CHUNK_ROWS], dtype=np.float64).mean(axis=0) if rows else np.zeros(dim)
-    return statistics_from_sums(*plain_sums(X, labels, n_clusters, shift), shift)
+    return statistics_from_sums(*plain_sums(X, labels, n_clusters, shift, weights), shift)
 
 
 def plain_sums(
-    X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray
+    X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray, weights: Any = None
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)'."""
+    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)', all by weight."""
     rows, dim = X.shape
-    counts = np.zeros(n_clusters)
+    counts = counts_of(labels, n_clusters, weights)
     sums = np.zeros((n_clusters, dim))
     squares = np.zeros((n_clusters, dim, dim))
     for begin in range(0, rows, CHUNK_ROWS):
         chunk = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64) - shift
         chunk_labels = labels[begin : begin + CHUNK_ROWS]
         for k in np.flatnonzero(np.bincount(chunk_labels[chunk_labels >= 0])):
-            members = chunk[chunk_labels == k]
-            counts[k] += len(members)
-            sums[k] += members.sum(axis=0)
-            squares[k] += members.T @ members
+            which = chunk_labels == k
+            members = chunk[which]
+            weighted = members
+            if weights is not None:
+                weighted = members * weights[begin : begin + CHUNK_ROWS][which][:, None]
+            sums[k] += weighted.sum(axis=0)
+            squares[k] += weighted.T @ members
     return counts, sums, squares
 
 
@@ -91,7 +96,7 @@ def statistics_from_sums(
     counts: Float64Array, sums: Float64Array, squares: Float64Array, shift: FloatArray
 ) -> Statistics:
     """From plain sums of x - shift and of (x - shift)(x - shift)'."""
-    means = sums / np.maximum(counts, 1.0)[:, None]
+    means = sums / np.where(counts > 0, counts, 1.0)[:, None]
     scatters = squares - sums[:, :, None] * means[:, None, :]
     return Statistics(counts, means + shift, scatters)
 

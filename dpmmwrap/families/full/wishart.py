@@ -183,7 +183,7 @@ def with_unions(halves: Any) -> Any:
         left, right = 2 * k, 2 * k + 1
         total = counts[left] + counts[right]
         every.counts[k] = total
-        share = counts[right] / max(total, 1.0)
+        share = counts[right] / max(total, 1e-300)
         for i in range(dim):
             gap = means[right, i] - means[left, i]
             every.means[k, i] = means[left, i] + share * gap

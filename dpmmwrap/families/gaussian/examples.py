@@ -22,11 +22,10 @@ EXAMPLES: dict[str, Any] = {
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
     """What a fit with a kind of priors, or with "auto", needs at most."""
-    if missing:
-        return ("gaps",)
+    diagonal = "gaps" if missing else "diag"
     if kind == "auto":
-        return ("full", "diag") if points.shape[1] > 1 else ("full",)
-    return (kind,)
+        return ("full", diagonal) if points.shape[1] > 1 else ("full",)
+    return (diagonal,) if missing and kind != "full" else (kind,)
 
 
 def sweep() -> None:
@@ -44,9 +43,10 @@ def sweep() -> None:
         SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
     )
     by_label = LabelOrder(np.zeros(0, np.int32), i8((0, 2)))
-    sums = Sums(i8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))
-    kernels.sweep(X, np.zeros(0, np.int32), np.zeros(0, np.uint8), i8(1), i8(1), by_label, tables, key, False, sums)
-    pairs.reverse_proposal_log_prob(X, i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
+    sums = Sums(f8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))
+    labels, sublabels = np.zeros(0, np.int32), np.zeros(0, np.uint8)
+    kernels.sweep(X, f8(0), labels, sublabels, i8(1), i8(1), by_label, tables, key, False, sums)
+    pairs.reverse_proposal_log_prob(X, f8(0), i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
 
 
 EXTRA = {"full sweep": sweep}

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import prior_named
+from dpmmwrap.families.base import Start
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.learned.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import drawn_in, nested_bins, sample_rows
+from dpmmwrap.numerics.cells import nested_cells, sample_rows, winsorized
+from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import DirichletProcess
 
 CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
@@ -41,22 +43,14 @@ class Fixed(NamedTuple):
 NOTHING_FIXED = Fixed()
 
 
-class Start(NamedTuple):
-    """A prior to begin with, its distribution, and the number of cells that it comes from."""
-
-    prior: Any
-    hyperprior: Hyperprior
-    n_cells: int
-
-
 class DataScale:
     """A sample of the data, its means and variances, and its k-means cells."""
 
-    def __init__(self, X: FloatArray) -> None:
-        rows = sample_rows(len(X), 0)
+    def __init__(self, X: FloatArray, weights: Float64Array | None = None) -> None:
+        rows = sample_rows(len(X), 0) if weights is None else rows_by_weight(weights, SAMPLE)
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
-        self.sample = drawn_in(np.asarray(X[rows], dtype=np.float64))
+        self.sample = winsorized(np.asarray(X[rows], dtype=np.float64))
         with warnings.catch_warnings():
             # A column without any value.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -72,7 +66,7 @@ class DataScale:
     def cells(self) -> list[IntArray]:
         """The labels of the sample, cut into one cell, two, and so on up to as many as have points enough."""
         most = max(len(self.sample) // POINTS_PER_CELL, 1)
-        return nested_bins(self.sample, [count for count in CELLS if count <= most], seed=0)
+        return nested_cells(self.sample, [count for count in CELLS if count <= most], seed=0)
 
     def within_at_least(self, count: int) -> Float64Array:
         """The variance of each feature within so many cells or more, if there are points enough for them."""
@@ -113,8 +107,12 @@ class DataScale:
         """log probability of cells, their points and the most probable prior."""
         statistics = hyperprior.kind.statistics(self.sample, cells)
         prior = self._prior_of(hyperprior, cells, statistics)
+        sample, log_missing = prior.posterior(statistics).filled(self.sample, cells, 0)
+        if sample is not self.sample:
+            statistics = hyperprior.kind.statistics(sample, cells)
         log_marginals = prior.log_marginal_likelihood(statistics)
-        return DirichletProcess(1.0).log_joint(statistics.counts, log_marginals) + hyperprior.log_density(prior)
+        found = DirichletProcess(1.0).log_joint(statistics.counts, log_marginals) + hyperprior.log_density(prior)
+        return float(found - log_missing)
 
     def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any, climbs: bool = True) -> Any:
         """A prior from how wide cells are; the most probable one given their statistics, or one near it."""

@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Moments, Summary
+from dpmmwrap.families.base import Moments, Start, Summary
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.numerics.arrays import Float64Array
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)
 """The grid of strengths, two for each doubling: from what gives covariances an expectation to all clusters alike."""
@@ -171,6 +171,12 @@ class Hyperprior:
             shapes, rates = self._width_terms(moments)
             widths = truncated_gamma(shapes[number], rates[number], self.floors[number], rng)
         return self.make(Hyperparameters(location + step, float(kappa), widths, float(self.strengths[number])))
+
+    def relearned(self, prior: Any, X: FloatArray) -> Start:
+        """Where a fit to other points begins, with the same hyperparameters fixed."""
+        from dpmmwrap.families.learned.defaults import DataScale, Fixed
+
+        return DataScale(X).start(self.kind.family, Fixed(self.kappa, self.width, self.strength))
 
     def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
         """A prior that is at least as probable given clusters with these statistics: the most probable one nearby,

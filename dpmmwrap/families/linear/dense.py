@@ -62,30 +62,36 @@ def add_pair_scores(X: Any, rows: Any, starts: Any, first: Any, second: Any, tab
     """Add the log densities of two clusters, first[g] and second[g], for rows starts[g] to starts[g + 1]. O(n V)."""
     for group in range(len(first)):
         one, two = table[first[group]], table[second[group]]
-        for place in range(starts[group], starts[group + 1]):
-            x = X[rows[place]]
+        for at in range(starts[group], starts[group + 1]):
+            x = X[rows[at]]
             a = b = np.float32(0)
             for v in range(len(x)):
                 a += x[v] * one[v]
                 b += x[v] * two[v]
-            logs[place, 0] += a
-            logs[place, 1] += b
+            logs[at, 0] += a
+            logs[at, 1] += b
 
 
 @compiled
-def add_statistics(X: Any, rows: Any, starts: Any, sums: Any) -> None:
-    """Add the rows starts[g] to starts[g + 1] to sums[g], in float64. O(n V)."""
+def add_statistics(X: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
+    """Add the rows starts[g] to starts[g + 1] to sums[g], in float64, times their weights if there are any. O(n V)."""
     dim = X.shape[1]
     for group in range(len(starts) - 1):
         begin, end = starts[group], starts[group + 1]
         total = sums[group]
+        if len(weights) > 0:
+            for place in range(begin, end):
+                x, weight = X[rows[place]], weights[rows[place]]
+                for v in range(dim):
+                    total[v] += weight * np.float64(x[v])
+            continue
         whole = begin + (end - begin) // 4 * 4
-        for place in range(begin, whole, 4):
-            x0, x1, x2, x3 = X[rows[place]], X[rows[place + 1]], X[rows[place + 2]], X[rows[place + 3]]
+        for at in range(begin, whole, 4):
+            x0, x1, x2, x3 = X[rows[at]], X[rows[at + 1]], X[rows[at + 2]], X[rows[at + 3]]
             for v in range(dim):
                 total[v] += (np.float64(x0[v]) + np.float64(x1[v])) + (np.float64(x2[v]) + np.float64(x3[v]))
-        for place in range(whole, end):
-            x = X[rows[place]]
+        for at in range(whole, end):
+            x = X[rows[at]]
             for v in range(dim):
                 total[v] += np.float64(x[v])
 
@@ -117,5 +123,7 @@ class DensePart(Part):
         pair = np.array([one]), np.array([other])
         add_pair_scores(self.X, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
 
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        add_statistics(self.X[begin:end], rows, starts, sums)
+    def add_statistics(
+        self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
+    ) -> None:
+        add_statistics(self.X[begin:end], rows, starts, weights, sums)

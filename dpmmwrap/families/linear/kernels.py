@@ -42,34 +42,38 @@ def draw_labels(scores: Any, key: Any, greedy: Any, labels: Any) -> None:
 
 @compiled
 def draw_sublabels(
-    logs: Any, rows: Any, starts: Any, log_peaks: Any, key: Any, greedy: Any, sublabels: Any, log_probs: Any
-) -> None:
-    """A sublabel for each row, in order of labels, from the log densities (n, 2) of its two subclusters.
+    logs: Any, rows: Any, starts: Any, log_peaks: Any, weights: Any, key: Any, greedy: Any, sublabels: Any,
+    log_probs: Any,
+) -> None:  # fmt: skip
+    """A sublabel for each row, in order of labels, from the log densities (n, 2) of its two subclusters, times its
+    weight if there are weights.
 
     The log probability with which each cluster's sublabels came up is added to its entry of log_probs. O(n).
     """
     for c in range(len(starts) - 1):
         odds = np.float64(log_peaks[2 * c + 1]) - np.float64(log_peaks[2 * c])
         total = 0.0
-        for place in range(starts[c], starts[c + 1]):
-            t = np.float64(logs[place, 1]) - np.float64(logs[place, 0]) + odds
+        for i in range(starts[c], starts[c + 1]):
+            t = np.float64(logs[i, 1]) - np.float64(logs[i, 0]) + odds
+            t *= weights[rows[i]] if len(weights) > 0 else 1.0
             less = math.exp(-abs(t))
             share = (1.0 if t > 0.0 else less) / (1.0 + less)
-            u = 0.5 if greedy else np.float64(uniform(random_bits(key, rows[place])))
+            u = 0.5 if greedy else np.float64(uniform(random_bits(key, rows[i])))
             right = u < share
-            sublabels[rows[place]] = right
+            sublabels[rows[i]] = right
             total -= math.log1p(less) + (abs(t) if right != (t > 0.0) else 0.0)
         log_probs[c] += total
 
 
 @compiled
-def pair_log_prob(logs: Any, first: Any, odds: Any) -> Any:
+def pair_log_prob(logs: Any, weights: Any, first: Any, odds: Any) -> Any:
     """log probability that rows got the first of two labels, those up to `first`, or the second, the others; from
-    their log densities (n, 2) and the log odds of the second's weight. O(n)."""
+    their log densities (n, 2), the log odds of the second's weight, and the rows' weights if there are any. O(n)."""
     total = 0.0
-    for place in range(len(logs)):
-        t = np.float64(logs[place, 1]) - np.float64(logs[place, 0]) + odds
-        against = t if place < first else -t
+    for i in range(len(logs)):
+        t = np.float64(logs[i, 1]) - np.float64(logs[i, 0]) + odds
+        t *= weights[i] if len(weights) > 0 else 1.0
+        against = t if i < first else -t
         total -= math.log1p(math.exp(-abs(t))) + max(against, 0.0)
     return total
 
@@ -80,12 +84,12 @@ def sort_by_side(labels: Any, sublabels: Any, rows_by_label: Any, starts: Any, r
     begins. O(n + K)."""
     for c in range(len(starts) - 1):
         right = 0
-        for place in range(starts[c], starts[c + 1]):
-            right += sublabels[rows_by_label[place]]
+        for i in range(starts[c], starts[c + 1]):
+            right += sublabels[rows_by_label[i]]
         left_at, right_at = starts[c], starts[c + 1] - right
         side_starts[2 * c], side_starts[2 * c + 1] = left_at, right_at
-        for place in range(starts[c], starts[c + 1]):
-            row = rows_by_label[place]
+        for i in range(starts[c], starts[c + 1]):
+            row = rows_by_label[i]
             if sublabels[row]:
                 rows[right_at] = row
                 right_at += 1

@@ -46,8 +46,11 @@ class Part(ABC):
         """Add the log densities (n, 2) of two clusters for any rows."""
 
     @abstractmethod
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        """Add the features of rows in order of their group to that group's sums."""
+    def add_statistics(
+        self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
+    ) -> None:
+        """Add the features of rows in order of their group to that group's sums; weights are those of the rows begin to
+        end, or none."""
 
     @property
     @abstractmethod
@@ -83,11 +86,16 @@ class LogTables(NamedTuple):
 
 
 def log_tables(log_proportions: Float32Array, clusters: int, by_feature: bool) -> LogTables:
+    """Tables of clusters and subclusters from the log proportions of both, which are overwritten."""
     own, halves = log_proportions[:clusters], log_proportions[clusters:]
     # What is the same for all changes no label, but costs digits.
-    own = own - own.mean(axis=0)
-    middle = 0.5 * (halves[0::2] + halves[1::2])
-    halves = halves - np.repeat(middle, 2, axis=0)
+    own -= own.mean(axis=0)
+    left, right = halves[0::2], halves[1::2]
+    middle = left + right
+    middle *= 0.5
+    left -= middle
+    right -= middle
+    del middle
     if by_feature:
         return LogTables(np.ascontiguousarray(own.T), np.ascontiguousarray(halves.T))
     return LogTables(own, halves)

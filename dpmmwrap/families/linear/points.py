@@ -1,6 +1,6 @@
 """Linear families: a cluster's log density at a point is a sum over columns, O(D) a point and cluster.
 
-A part is a kind of columns: numeric ones, counts (dense or sparse), categories. Each part has loops of its own that
+A part is a kind of columns: numeric ones, counts (dense or sparse), categories. Each part has loops that
 add to the log densities of a chunk's points and to the statistics; drawing labels is the same for all.
 """
 
@@ -18,7 +18,7 @@ from dpmmwrap.families.linear import kernels
 from dpmmwrap.families.linear.parts import Part
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
-from dpmmwrap.families.points import FamilyPoints, Merges
+from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.chunks import Chunks, Stretch
@@ -29,9 +29,9 @@ from dpmmwrap.partitions.gibbs_type import GibbsType, draw_weights
 from dpmmwrap.partitions.hastings import MergeRule, merge_ratios
 
 PAIRS_PER_CLUSTER = 8
-"""With many clusters only so many nearest ones of each are tried for a merge."""
+"""With many clusters only this many of the nearest ones of each are tried for a merge."""
 ALL_PAIRS = 40
-"""With so many clusters or fewer, all pairs are."""
+"""With this many clusters or fewer, all pairs are."""
 MOST_FEATURES = 1024
 ROWS_AT_ONCE = 1 << 12
 WEIGHTS_KEY = 1 << 48
@@ -43,7 +43,7 @@ class Tables(NamedTuple):
     log_peaks: Float32Array
     """log weight and log density at the mode, of the clusters (K,)."""
     subcluster_log_peaks: Float32Array
-    """Of the subclusters (2K,)."""
+    """The same of the subclusters (2K,)."""
     parts: tuple[Any, ...]
     """Each part's own tables."""
 
@@ -51,8 +51,11 @@ class Tables(NamedTuple):
 class LinearPoints(FamilyPoints):
     """Points of a linear family: one part, or several side by side."""
 
-    def __init__(self, X: Points, parts: list[Part], n_jobs: int, stretch: Stretch | None = None) -> None:
+    def __init__(
+        self, X: Points, parts: list[Part], n_jobs: int, stretch: Stretch | None = None, weights: Any = None
+    ) -> None:
         self.X = X
+        self.weights = NO_WEIGHTS if weights is None else weights
         self.parts = parts
         bytes_per_row = sum(part.bytes_per_row for part in self.parts)
         self.chunks = Chunks(stretch or Stretch.whole(X.shape[0], bytes_per_row), n_jobs)
@@ -62,10 +65,10 @@ class LinearPoints(FamilyPoints):
         self.exact = all(part.exact for part in self.parts)
 
     def digest(self) -> str:
-        return " ".join(part.digest() for part in self.parts)
+        return " ".join([*(part.digest() for part in self.parts), *self.weights_digest()])
 
     @property
-    def loop_points(self) -> Any:
+    def plain_points(self) -> Any:
         return joined_rows([part.points for part in self.parts])
 
     def likely_merges(
@@ -122,9 +125,9 @@ class LinearPoints(FamilyPoints):
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work, n = Workspace.of(self.chunks.bounds, count), last - first
             sums = np.zeros((n, 2 * count)), np.zeros((n, 2 * count, self.width)), np.zeros((n, count))
-            for place in range(n):
-                own = [array[place] for array in sums]
-                for chunk in range(groups[first + place], groups[first + place + 1]):
+            for group in range(n):
+                own = [array[group] for array in sums]
+                for chunk in range(groups[first + group], groups[first + group + 1]):
                     self._sweep_chunk(labels, sublabels, by_label, tables, its_key, greedy, chunk, work, *own)
             return sums
 
@@ -147,11 +150,14 @@ class LinearPoints(FamilyPoints):
         logs[:] = 0.0
         for part, its_tables in zip(self.parts, tables.parts, strict=True):
             part.add_subcluster_scores(begin, end, rows, starts, its_tables, logs)
-        kernels.draw_sublabels(logs, rows, starts, tables.subcluster_log_peaks, its_key, greedy, sublabels, log_probs)
+        weights = self.weights[begin:end]
+        kernels.draw_sublabels(
+            logs, rows, starts, tables.subcluster_log_peaks, weights, its_key, greedy, sublabels, log_probs
+        )
         kernels.sort_by_side(labels, sublabels, rows, starts, work.rows, work.side_starts)
-        counts += np.diff(work.side_starts)
-        for part, place in zip(self.parts, self.slices, strict=True):
-            part.add_statistics(begin, end, work.rows, work.side_starts, sums[:, place])
+        counts += sizes_of(work.side_starts, work.rows, weights)
+        for part, columns in zip(self.parts, self.slices, strict=True):
+            part.add_statistics(begin, end, work.rows, work.side_starts, weights, sums[:, columns])
 
     def _draw_chunk_labels(
         self, labels: IntArray, tables: Tables, its_key: Any, greedy: bool, chunk: int, work: Workspace
@@ -161,6 +167,8 @@ class LinearPoints(FamilyPoints):
         scores[:] = tables.log_peaks
         for part, its_tables in zip(self.parts, tables.parts, strict=True):
             part.add_scores(begin, end, its_tables, scores)
+        if len(self.weights):
+            scores *= self.weights[begin:end, None]
         kernels.draw_labels(scores, its_key, greedy, labels)
 
     def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Tables, key: Any) -> Nodes:
@@ -170,16 +178,17 @@ class LinearPoints(FamilyPoints):
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work = Workspace.of(bounds, count)
             counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
-            for place in range(last - first):
-                for chunk in range(groups[first + place], groups[first + place + 1]):
+            for group in range(last - first):
+                for chunk in range(groups[first + group], groups[first + group + 1]):
                     begin, end = bounds[chunk], bounds[chunk + 1]
                     rows, starts = by_label.rows[begin:end], by_label.starts[chunk]
                     chunk_key = derived_key(its_key, int(begin))
                     self._draw_chunk_labels(labels[begin:end], tables, chunk_key, False, chunk, work)
                     sort_by_label(labels[begin:end], starts, rows)
-                    counts[place] += np.diff(starts)
+                    weights = self.weights[begin:end]
+                    counts[group] += sizes_of(starts, rows, weights)
                     for part, columns in zip(self.parts, self.slices, strict=True):
-                        part.add_statistics(begin, end, rows, starts, sums[place][:, columns])
+                        part.add_statistics(begin, end, rows, starts, weights, sums[group][:, columns])
             return counts, sums
 
         return self.chunks.sum_groups(sweep_part, count * (self.width + 1))
@@ -219,7 +228,8 @@ class LinearPoints(FamilyPoints):
                     logs = np.zeros((len(some), 2), np.float32)
                     for part, its_tables in zip(self.parts, tables.parts, strict=True):
                         part.add_pair_scores(some, one, other, its_tables, logs)
-                    found[group] += kernels.pair_log_prob(logs, len(some) if number == 0 else 0, odds)
+                    weights = self.weights[some] if len(self.weights) else self.weights
+                    found[group] += kernels.pair_log_prob(logs, weights, len(some) if number == 0 else 0, odds)
             before += found[group]
         return found
 
@@ -231,15 +241,15 @@ class LinearPoints(FamilyPoints):
         def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
             counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
             at = np.searchsorted(members[cluster], edges[begin : end + 1])
-            for place, (low, high) in enumerate(itertools.pairwise(at.tolist())):
+            for group, (low, high) in enumerate(itertools.pairwise(at.tolist())):
                 rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
                 sublabels[rows] = its_sides
                 in_order = np.concatenate([rows[its_sides == 0], rows[its_sides != 0]], dtype=self.chunks.row_type)
                 left = int(np.count_nonzero(its_sides == 0))
-                counts[place] = left, len(rows) - left
                 starts = np.array([0, left, len(rows)])
+                counts[group] = sizes_of(starts, in_order, self.weights)
                 for part, columns in zip(self.parts, self.slices, strict=True):
-                    part.add_statistics(0, self.chunks.n_rows, in_order, starts, sums[place][:, columns])
+                    part.add_statistics(0, self.chunks.n_rows, in_order, starts, self.weights, sums[group][:, columns])
             return counts, sums
 
         return self.chunks.sum_clusters(len(members), start, 2 * (self.width + 1))
@@ -256,8 +266,8 @@ class LinearPoints(FamilyPoints):
         sums = np.zeros((places + 1, self.width))
         sums[: len(clusters.counts)] = clusters.sums
         bundles = [
-            part.bundle(prior, counts, np.ascontiguousarray(sums[:, place]))
-            for part, prior, place in zip(self.parts, prior_of(model).parts, self.slices, strict=True)
+            part.bundle(prior, counts, np.ascontiguousarray(sums[:, columns]))
+            for part, prior, columns in zip(self.parts, prior_of(model).parts, self.slices, strict=True)
         ]
         return joined(counts, bundles)
 
@@ -267,9 +277,9 @@ class LinearPoints(FamilyPoints):
 
     def add_to_statistics(self, statistics: LinearStatistics, k: int, row: int, sign: int) -> None:
         features, rows = np.zeros((1, self.width)), np.array([row])
-        for part, place in zip(self.parts, self.slices, strict=True):
-            part.add_statistics(0, self.chunks.n_rows, rows, np.array([0, 1]), features[:, place])
-        statistics.counts[k] += sign
+        for part, columns in zip(self.parts, self.slices, strict=True):
+            part.add_statistics(0, self.chunks.n_rows, rows, np.array([0, 1]), self.weights, features[:, columns])
+        statistics.counts[k] += sign * self.weight_of(row)
         statistics.sums[k] += sign * features[0]
 
 
@@ -290,6 +300,14 @@ class Workspace(NamedTuple):
         )  # fmt: skip
 
 
+def sizes_of(starts: Any, rows: Any, weights: Float64Array) -> Any:
+    """How many rows each group has, or how much they weigh; group g has the rows starts[g] to starts[g + 1]."""
+    if not len(weights):
+        return np.diff(starts)
+    # Weights are such that their sums are exact, whatever the order (`numerics.weights`).
+    return np.diff(np.append(0.0, np.cumsum(weights[rows[: starts[-1]]]))[starts])
+
+
 def prior_of(model: Model) -> LinearPrior:
     assert isinstance(model.prior, LinearPrior)
     return model.prior
@@ -306,7 +324,8 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     if sums.shape[1] > MOST_FEATURES:
         # Of many thousand words the common ones tell who is near.
         sums = sums[:, np.argpartition(-np.abs(sums).sum(axis=0), MOST_FEATURES)[:MOST_FEATURES]]
-    means = sums / np.maximum(clusters.counts[candidates], 1.0)[:, None]
+    counts = clusters.counts[candidates]
+    means = sums / np.where(counts > 0, counts, 1.0)[:, None]
     scale = means.std(axis=0)
     means = (means / np.where(scale > 0, scale, 1.0)).astype(np.float32)
     squares = (means * means).sum(axis=1)

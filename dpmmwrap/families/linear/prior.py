@@ -29,12 +29,14 @@ class LinearPrior(Facts, ABC):
         """The prior of each kind of columns."""
         return (self,)
 
-    def points(self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None) -> Any:
+    def points(
+        self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
+    ) -> Any:
         parts = self.make_parts(X)
         if missing is not None:
             for part in parts:
                 part.expect(missing)
-        return loops.LinearPoints(X, parts, n_jobs, stretch)
+        return loops.LinearPoints(X, parts, n_jobs, stretch, weights)
 
     def posterior(self, statistics: LinearStatistics) -> Any:
         return self.compute(statistics).posterior
@@ -61,8 +63,11 @@ class LinearPrior(Facts, ABC):
         return None
 
     @abstractmethod
-    def statistics(self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
-        """Of rows grouped by label (negative labels are left out); of one cluster without labels."""
+    def statistics(
+        self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> LinearStatistics:
+        """The statistics of rows grouped by label (negative labels are left out); of one cluster without labels. A row
+        counts as often as its weight says."""
 
     def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
         return self.statistics(X, labels, n_clusters)

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import IntArray
-
 
 class LinearStatistics(NamedTuple):
     """Sufficient statistics of K clusters: counts (K,), sums of features (K, F)."""
@@ -29,12 +27,9 @@ def union(left: LinearStatistics, right: LinearStatistics) -> LinearStatistics:
 def with_unions(subclusters: LinearStatistics) -> LinearStatistics:
     """Statistics of K clusters, then of their 2K subclusters, from the latter."""
     counts, sums = subclusters
-    whole = sums[0::2] + sums[1::2]
-    return LinearStatistics(np.concatenate([counts[0::2] + counts[1::2], counts]), np.concatenate([whole, sums]))
-
-
-def grouped(labels: IntArray | None, rows: int, n_clusters: int | None) -> tuple[IntArray, int]:
-    """Labels of all rows and how many clusters they name; one cluster without labels."""
-    if labels is None:
-        return np.zeros(rows, np.int32), 1
-    return labels, int(labels.max(initial=-1)) + 1 if n_clusters is None else n_clusters
+    clusters = len(counts) // 2
+    # Written in place: of wide data each array is large.
+    every = np.empty((3 * clusters, sums.shape[1]))
+    np.add(sums[0::2], sums[1::2], out=every[:clusters])
+    every[clusters:] = sums
+    return LinearStatistics(np.concatenate([counts[0::2] + counts[1::2], counts]), every)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Computed, Input, LearnedPrior, Summary
+from dpmmwrap.families.base import Computed, Input, LearnedPrior, Start, Summary
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG, Posteriors
 from dpmmwrap.families.learned.hyperprior import STEPS
@@ -113,10 +113,10 @@ class Mixed(LinearPrior):
         return TablePoints(self.numeric.sample(components, rng), self.categorical.sample(components, rng))
 
     def statistics(
-        self, X: TablePoints, labels: IntArray | None = None, n_clusters: int | None = None
+        self, X: TablePoints, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> LinearStatistics:
-        numeric = self.numeric.statistics(X.numeric, labels, n_clusters)
-        categorical = self.categorical.statistics(X.codes, labels, n_clusters)
+        numeric = self.numeric.statistics(X.numeric, labels, n_clusters, weights)
+        categorical = self.categorical.statistics(X.codes, labels, n_clusters, weights)
         return LinearStatistics(numeric.counts, np.concatenate([numeric.sums, categorical.sums], axis=1))
 
     def replaced(self, rows: IntArray, other: Mixed) -> Mixed:
@@ -144,7 +144,7 @@ class Mixed(LinearPrior):
 
 @dataclass(frozen=True)
 class MixedHyperprior:
-    """Of mixed tables: the numeric columns' prior is learned, the categorical ones' is fixed."""
+    """The learned prior of mixed tables: that of numeric columns is learned, that of categorical ones is fixed."""
 
     numeric: LearnedPrior
 
@@ -165,6 +165,10 @@ class MixedHyperprior:
 
     def draw(self, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
         return replace(prior, numeric=self.numeric.draw(prior.numeric, prior.divided(statistics)[0], rng))
+
+    def relearned(self, prior: Any, X: TablePoints) -> Start:
+        start = self.numeric.relearned(prior.numeric, X.numeric)
+        return Start(replace(prior, numeric=start.prior), MixedHyperprior(start.hyperprior), None)
 
     def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
         return replace(prior, numeric=self.numeric.climb(prior.numeric, prior.divided(statistics)[0], steps))

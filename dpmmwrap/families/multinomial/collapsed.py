@@ -39,20 +39,20 @@ def log_rising(base: Any, count: Any) -> Any:
     return math.log(base) if count == 1.0 else log_gamma(base + count) - log_gamma(base)
 
 
-def dense_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+def dense_log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     total, n = 0.0, 0.0
     for v in range(X.shape[1]):
-        x = np.float64(X[row, v])
+        x = weight * np.float64(X[row, v])
         if x > 0.0:
             total += log_rising(clusters.concentration[v] + clusters.sums[k, v], x)
             n += x
     return total - log_rising(clusters.whole + clusters.totals[k], n) if n > 0.0 else 0.0
 
 
-def sparse_log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+def sparse_log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     total, n = 0.0, 0.0
     for entry in range(X.starts[row], X.starts[row + 1]):
-        v, x = X.columns[entry], np.float64(X.values[entry])
+        v, x = X.columns[entry], weight * np.float64(X.values[entry])
         if x > 0.0:
             total += log_rising(clusters.concentration[v] + clusters.sums[k, v], x)
             n += x

@@ -39,23 +39,25 @@ def add_sparse_pair_scores(
     `begin` on. O(entries)."""
     for group in range(len(first)):
         i, j = first[group], second[group]
-        for place in range(starts[group], starts[group + 1]):
-            row = begin + rows[place]
+        for at in range(starts[group], starts[group + 1]):
+            row = begin + rows[at]
             a = b = np.float32(0)
             for entry in range(X.starts[row], X.starts[row + 1]):
                 value, line = X.values[entry], table[X.columns[entry]]
                 a += value * line[i]
                 b += value * line[j]
-            logs[place, 0] += a
-            logs[place, 1] += b
+            logs[at, 0] += a
+            logs[at, 1] += b
 
 
 @compiled
-def add_sparse_statistics(X: Any, begin: Any, rows: Any, starts: Any, sums: Any) -> None:
-    """Add the rows starts[g] to starts[g + 1], counted from row `begin` on, to sums[g], in float64. O(entries)."""
+def add_sparse_statistics(X: Any, begin: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
+    """Add the rows starts[g] to starts[g + 1], counted from row `begin` on, to sums[g], in float64, times their
+    weights if there are any. O(entries)."""
     for group in range(len(starts) - 1):
         total = sums[group]
-        for place in range(starts[group], starts[group + 1]):
-            row = begin + rows[place]
+        for at in range(starts[group], starts[group + 1]):
+            row = begin + rows[at]
+            weight = weights[rows[at]] if len(weights) > 0 else 1.0
             for entry in range(X.starts[row], X.starts[row + 1]):
-                total[X.columns[entry]] += np.float64(X.values[entry])
+                total[X.columns[entry]] += weight * np.float64(X.values[entry])

@@ -77,8 +77,10 @@ class SparseCountPart(CountPart):
         pair = np.array([one]), np.array([other])
         kernels.add_sparse_pair_scores(self.X, 0, rows, np.array([0, len(rows)]), *pair, tables.clusters, logs)
 
-    def add_statistics(self, begin: int, end: int, rows: Any, starts: Any, sums: Float64Array) -> None:
-        kernels.add_sparse_statistics(self.X, begin, rows, starts, sums)
+    def add_statistics(
+        self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
+    ) -> None:
+        kernels.add_sparse_statistics(self.X, begin, rows, starts, weights, sums)
 
 
 def count_part(X: Any) -> CountPart:

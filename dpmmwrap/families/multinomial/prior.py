@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, Input, Points, put_rows
+from dpmmwrap.families.base import Computed, Input, Points, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
-from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
+from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder
 from dpmmwrap.numerics.loops import Loops
@@ -91,7 +91,7 @@ class Dirichlet(LinearPrior):
     def compute(self, statistics: LinearStatistics) -> Computed:
         """Posterior and log marginal likelihood of each cluster."""
         log_marginal = proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums)
-        return Computed(Dirichlet._unchecked(self.concentration + statistics.sums), log_marginal)
+        return Computed(CountPosteriors(self, statistics), log_marginal)
 
     @classmethod
     def _unchecked(cls, concentration: Float64Array) -> Dirichlet:
@@ -121,7 +121,7 @@ class Dirichlet(LinearPrior):
 
     def expected_tables(self) -> Any:
         """Logarithms of each distribution's expected proportions (K, V)."""
-        return proportions.log_expected_proportions(self.concentration, self.concentration.min(axis=0))
+        return proportions.log_expected_proportions(np.zeros(self.dim), self.concentration)
 
     def log_predictive(self, X: Points) -> Float64Array:
         """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
@@ -149,20 +149,25 @@ class Dirichlet(LinearPrior):
         """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
         batch = self.concentration.reshape(-1, self.dim)
         rows = np.empty((len(components), self.dim))
-        for place, k in enumerate(components):
-            rows[place] = rng.multinomial(SAMPLED_LENGTH, rng.dirichlet(batch[k]))
+        for row, k in enumerate(components):
+            rows[row] = rng.multinomial(SAMPLED_LENGTH, rng.dirichlet(batch[k]))
         return rows
 
-    def statistics(self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None) -> LinearStatistics:
+    def statistics(
+        self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> LinearStatistics:
         labels, count = grouped(labels, X.shape[0], n_clusters)
-        counts, sums = np.zeros(count), np.zeros((count, X.shape[1]))
-        kept = labels >= 0
-        np.add.at(counts, labels[kept], 1.0)
+        sums = np.zeros((count, X.shape[1]))
         for begin in range(0, X.shape[0], CHUNK_ROWS):
             part, its_labels = X[begin : begin + CHUNK_ROWS], labels[begin : begin + CHUNK_ROWS]
             for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
-                sums[k] += np.asarray(part[its_labels == k].sum(axis=0, dtype=np.float64)).ravel()
-        return LinearStatistics(counts, sums)
+                members = its_labels == k
+                if weights is None:
+                    total = part[members].sum(axis=0, dtype=np.float64)
+                else:
+                    total = part[members].T @ weights[begin : begin + CHUNK_ROWS][members]
+                sums[k] += np.asarray(total).ravel()
+        return LinearStatistics(counts_of(labels, count, weights), sums)
 
     def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
         others = other.concentration.reshape(-1, self.dim)
@@ -178,13 +183,41 @@ class Dirichlet(LinearPrior):
         return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / share + self.concentration)
 
 
+class CountPosteriors(NamedTuple):
+    """The posteriors of clusters, as a prior and statistics: of wide data one more array of their size is too much."""
+
+    prior: Dirichlet
+    statistics: LinearStatistics
+
+    @property
+    def parts(self) -> tuple[CountPosteriors]:
+        return (self,)
+
+    @property
+    def batch(self) -> Dirichlet:
+        """Written out."""
+        return self.prior.posterior(self.statistics)
+
+    def expected_tables(self) -> Any:
+        return proportions.log_expected_proportions(self.prior.concentration, self.statistics.sums)
+
+    def draw_tables(self, key: Any) -> Any:
+        return self.batch.draw_tables(key)
+
+    def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
+        return self.batch.replaced(rows, other)
+
+    def log_predictive(self, X: Points) -> Float64Array:
+        return self.batch.log_predictive(X)
+
+
 SAMPLED_LENGTH = 100
 STEPS = 16
 """Counts up to which the factors of rising factorials are added up one by one."""
 
 
 def log_factors(batch: Float64Array, step: int, rows: IntArray, columns: IntArray, count: int) -> Float64Array:
-    """Sums of log(concentration + step) over the entries of so many rows (count, K)."""
+    """Sums of log(concentration + step) over the entries of `count` rows (count, K)."""
     # Of thousands of words only those that occur here.
     used, places = np.unique(columns, return_inverse=True)
     above = csr_matrix((np.ones(len(rows)), (rows, places)), shape=(count, len(used)))

@@ -54,23 +54,30 @@ def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums:
 
 
 @compiled
-def log_expected_proportions(concentration: Any, least: Any) -> Any:
-    """Logarithms of the expected proportions of each distribution (K, V), in float32.
+def log_expected_proportions(prior: Any, sums: Any) -> Any:
+    """Logarithms of the expected proportions of each cluster (K, V), in float32, from a prior and sums of counts.
 
-    `least` has the smallest concentration of each feature: most words occur in few clusters, and share its logarithm.
+    Most words occur in few clusters: the logarithm of a word's least concentration is taken once.
     """
-    count, dim = concentration.shape
-    found, logs = np.empty((count, dim), np.float32), np.empty(dim)
+    count, dim = sums.shape
+    found, own, least, logs = np.empty((count, dim), np.float32), np.empty(dim), np.empty(dim), np.empty(dim)
     for v in range(dim):
+        least[v] = np.inf
+    for k in range(count):
+        for v in range(dim):
+            least[v] = min(least[v], sums[k, v])
+    for v in range(dim):
+        least[v] += prior[v]
         logs[v] = math.log(least[v])
     for k in range(count):
+        for v in range(dim):
+            own[v] = prior[v] + sums[k, v]
         total = 0.0
         for v in range(dim):
-            total += concentration[k, v]
+            total += own[v]
         log_total = math.log(total)
         for v in range(dim):
-            own = concentration[k, v]
-            found[k, v] = (logs[v] if own == least[v] else math.log(own)) - log_total
+            found[k, v] = (logs[v] if own[v] == least[v] else math.log(own[v])) - log_total
     return found
 
 

@@ -30,13 +30,13 @@ def prepare(clusters: Any, k: int) -> None:
         clusters.logs[k, j] = math.log(clusters.rates[j] + clusters.sums[k, dim])
 
 
-def log_predictive(clusters: Any, k: int, X: Any, row: int) -> Any:
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     """Without the factorials, and what else no cluster changes. O(D)."""
     dim, total = len(clusters.shapes), 0.0
-    exposure = np.float64(X[row, dim])
+    exposure = weight * np.float64(X[row, dim])
     after = clusters.sums[k, dim] + exposure
     for j in range(dim):
-        x, shape = np.float64(X[row, j]), clusters.shapes[j] + clusters.sums[k, j]
+        x, shape = weight * np.float64(X[row, j]), clusters.shapes[j] + clusters.sums[k, j]
         total += shape * clusters.logs[k, j] - (shape + x) * math.log(clusters.rates[j] + after)
         if x > 0.0:
             total += log_rising(shape, x)
@@ -54,7 +54,7 @@ def log_marginal(clusters: Any, k: int) -> Any:
     for j in range(dim):
         shape, rate, events = clusters.shapes[j], clusters.rates[j], clusters.sums[k, j]
         total += shape * math.log(rate) - (shape + events) * math.log(rate + exposure)
-        if events > 0.5:
+        if events > 0.0:
             total += log_gamma(shape + events) - log_gamma(shape)
     return total
 

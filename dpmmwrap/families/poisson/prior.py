@@ -15,11 +15,11 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, Input, put_rows
+from dpmmwrap.families.base import Computed, Input, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
-from dpmmwrap.families.linear.statistics import LinearStatistics, grouped
+from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import Embedder, nested_bins, sample_rows
+from dpmmwrap.numerics.cells import Embedder, nested_cells, sample_rows
 from dpmmwrap.numerics.loops import Loops
 from dpmmwrap.partitions import DirichletProcess
 
@@ -46,7 +46,7 @@ class GammaPoisson(LinearPrior):
     rate : array, shape (D,)
         Above 0, in units of exposure: shape / rate is the expected rate.
     exposure : int, default=-1
-        The place of the column of exposures among the D + 1 of the data; -1 if there is none, and every row counts as
+        The number of the column of exposures among the D + 1 of the data; -1 if there is none, and every row counts as
         one unit.
 
     Examples
@@ -97,7 +97,7 @@ class GammaPoisson(LinearPrior):
         X : array, shape (N, D), or (N, D + 1) with exposures
             The data.
         exposure : int, default=-1
-            The place of the exposures' column.
+            The number of the exposures' column.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class GammaPoisson(LinearPrior):
         tried = [cls(np.full(len(means), shape), shape / means, exposure) for shape in SHAPES]
         most = max(len(sample) // ROWS_PER_CELL, 1)
         best, chosen, found = -np.inf, None, tried[list(SHAPES).index(1.0)]
-        for cells in nested_bins(sample, [count for count in CELLS if count <= most], 0, found.embedder(sample)):
+        for cells in nested_cells(sample, [count for count in CELLS if count <= most], 0, found.embedder(sample)):
             statistics = found.statistics(sample, cells)
             for prior in tried:
                 value = DirichletProcess(1.0).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
@@ -186,13 +186,14 @@ class GammaPoisson(LinearPrior):
         return events if self.exposure == NO_EXPOSURE else np.insert(events, self.exposure, 1.0, axis=1)
 
     def statistics(
-        self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None
+        self, X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> LinearStatistics:
         labels, count = grouped(labels, len(X), n_clusters)
         kept = labels >= 0
         sums = np.zeros((count, self.shape.shape[-1] + 1))
-        np.add.at(sums, labels[kept], with_exposure_last(X, self.exposure)[kept])
-        return LinearStatistics(np.bincount(labels[kept], minlength=count).astype(np.float64), sums)
+        rows = with_exposure_last(X, self.exposure)
+        np.add.at(sums, labels[kept], (rows if weights is None else rows * weights[:, None])[kept])
+        return LinearStatistics(counts_of(labels, count, weights), sums)
 
     def replaced(self, rows: IntArray, other: GammaPoisson) -> GammaPoisson:
         return self._batch(put_rows(self.shape, rows, other.batch[0]), put_rows(self.rate, rows, other.batch[1]))

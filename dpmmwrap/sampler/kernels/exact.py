@@ -1,6 +1,6 @@
 """The loops of the exact moves, compiled by numba, for every family: `collapsed` knows the clusters.
 
-Random numbers come from a key and a place. Row numbers by remainder are as good as uniform: there are 2^64 keys.
+Random numbers come from a key and an index. Row numbers by remainder are as good as uniform: there are 2^64 keys.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from dpmmwrap.families.collapsed import (
     log_marginal,
     log_predictive,
     prepare,
+    weight_of,
 )
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
+from dpmmwrap.numerics.special import log_gamma
 from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.partitions.hastings import log_merge_ratio
 
@@ -30,23 +32,23 @@ SIDE_STRENGTH = 1.0
 ONE_BY_ONE = 32
 """Points that are allocated one by one before blocks begin to double."""
 UNION = 2
-"""The place of scratch clusters where unions are made; the two sides come before."""
+"""The number of the scratch cluster in which unions are made; the two sides come before."""
 
 
 @inner
-def uniform53(key: Any, place: Any) -> Any:
+def uniform53(key: Any, index: Any) -> Any:
     """A float64 strictly between 0 and 1, from 53 bits."""
-    return (np.float64(random_bits(key, place) >> np.uint64(11)) + 0.5) * 2.0**-53
+    return (np.float64(random_bits(key, index) >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
 @inner
-def random_row(key: Any, place: Any, rows: Any) -> Any:
-    return np.int64(random_bits(key, place) % np.uint64(rows))
+def random_row(key: Any, index: Any, rows: Any) -> Any:
+    return np.int64(random_bits(key, index) % np.uint64(rows))
 
 
 @inner
-def place_of(u: Any, cumulative: Any) -> Any:
-    """The first place whose cumulative share is not below u, or the last one."""
+def index_of(u: Any, cumulative: Any) -> Any:
+    """The first index whose cumulative share is not below u, or the last one."""
     first, last = np.int64(0), np.int64(len(cumulative) - 1)
     while first < last:
         middle = (first + last) // 2
@@ -59,47 +61,62 @@ def place_of(u: Any, cumulative: Any) -> Any:
 
 @compiled
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
-    """So many row numbers, and a uniform number for each: every other row is one of the `likely`, by their cumulative
-    shares, if there are any."""
+    """This many row numbers, and a uniform number for each: every other row is one of the `likely`, by their
+    cumulative shares, if there are any."""
     chosen, uniforms = np.empty(count, np.int64), np.empty(count)
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
         if t % 2 and len(likely) > 0:
-            chosen[t] = likely[place_of(uniform53(key, 2 * t), cumulative)]
+            chosen[t] = likely[index_of(uniform53(key, 2 * t), cumulative)]
         else:
             chosen[t] = random_row(key, 2 * t, n_rows)
     return chosen, uniforms
 
 
+@inner
+def log_rise(prior: Any, count: Any, weight: Any) -> Any:
+    """log prior weight of a cluster of this size for a row of this weight: of log W(count + weight) - log W(count)."""
+    if weight == 1.0:
+        return math.log(count + prior.shift)
+    return log_gamma(count + prior.shift + weight) - log_gamma(count + prior.shift)
+
+
+@inner
+def log_first(prior: Any, weight: Any) -> Any:
+    """log W(weight): 0 for a row of weight 1."""
+    return 0.0 if weight == 1.0 else log_gamma(weight + prior.shift) - prior.log_one
+
+
 @compiled
-def founding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
-    """The probability that each row, were it to choose anew, would found a cluster. O(K D^2) a row."""
-    found = np.empty(len(rows))
+def seeding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
+    """The probability that each row, were it to choose anew, would start a cluster. O(K D^2) a row."""
+    probabilities = np.empty(len(rows))
     for k in range(used):
         prepare(clusters, k)
     log_new = prior.log_new[used - fixed]
     clear(clusters, used)
     prepare(clusters, used)
     for t in range(len(rows)):
-        base = log_new + log_predictive(clusters, used, X, rows[t])
+        weight = weight_of(X, rows[t])
+        base = log_new + log_first(prior, weight) + log_predictive(clusters, used, X, rows[t])
         total = 1.0
         for k in range(fixed, used):
-            gap = math.log(clusters.counts[k] + prior.shift) + log_predictive(clusters, k, X, rows[t]) - base
+            gap = log_rise(prior, clusters.counts[k], weight) + log_predictive(clusters, k, X, rows[t]) - base
             total += math.exp(min(gap, 700.0))
-        found[t] = 1.0 / total
-    return found
+        probabilities[t] = 1.0 / total
+    return probabilities
 
 
 @compiled
 def gibbs_points(
     clusters: Any, used: Any, fixed: Any, most: Any, X: Any, rows: Any, uniforms: Any, prior: Any, labels: Any
 ) -> Any:
-    """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or found one.
+    """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or start one.
 
     `prior` is that over partitions of all points (`partitions.gibbs_type`).
-    `used` places come first, of which `fixed` ones (of outliers) are left alone; clusters that are born take an empty
-    place, as long as there are no more than `most`. How many places are used then, and how many rows have moved. O(K D)
-    a row, or O(K D^2) with full covariances.
+    The first `used` clusters are in use, of which the first `fixed` (of outliers) are left alone. A new cluster takes
+    an empty one, as long as there are no more than `most`. Returns how many are in use then, and how many rows have
+    moved. O(K D) a row, or O(K D^2) with full covariances.
     """
     scores = np.empty(len(clusters.counts))
     alive, moved = 0, 0
@@ -111,8 +128,9 @@ def gibbs_points(
         own: Any = np.int64(labels[row])
         if own < fixed:
             continue
+        weight = weight_of(X, row)
         add_point(clusters, own, X, row, -1.0)
-        clusters.counts[own] -= 1.0
+        clusters.counts[own] -= weight
         if clusters.counts[own] == 0.0:
             # Nothing of the rounding stays behind.
             clear(clusters, own)
@@ -122,7 +140,7 @@ def gibbs_points(
         for k in range(fixed, used):
             scores[k] = -np.inf
             if clusters.counts[k] > 0.0:
-                scores[k] = math.log(clusters.counts[k] + prior.shift) + log_predictive(clusters, k, X, row)
+                scores[k] = log_rise(prior, clusters.counts[k], weight) + log_predictive(clusters, k, X, row)
                 best = max(best, scores[k])
             else:
                 vacant = k
@@ -131,7 +149,7 @@ def gibbs_points(
             clear(clusters, vacant)
             prepare(clusters, vacant)
         if alive < most:
-            scores[vacant] = prior.log_new[alive] + log_predictive(clusters, vacant, X, row)
+            scores[vacant] = prior.log_new[alive] + log_first(prior, weight) + log_predictive(clusters, vacant, X, row)
             best = max(best, scores[vacant])
         total = 0.0
         for k in range(fixed, used + 1):
@@ -147,7 +165,7 @@ def gibbs_points(
         labels[row] = chosen
         alive += clusters.counts[chosen] == 0.0
         add_point(clusters, chosen, X, row, 1.0)
-        clusters.counts[chosen] += 1.0
+        clusters.counts[chosen] += weight
         prepare(clusters, chosen)
         moved += chosen != own
         used = max(used, chosen + 1)
@@ -156,41 +174,42 @@ def gibbs_points(
 
 @compiled
 def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, first: Any) -> Any:
-    """log probability of dividing rows between two sides, which their first two found, in the order given.
+    """log probability of dividing rows between two sides, which their first two begin, in the order given.
 
     One by one up to `first`, then in blocks that double: within a block, points choose independently, given the sides
-    so far. With `draw` the sides are drawn, else they are as given. Sides are the first two places of `clusters`.
+    so far. With `draw` the sides are drawn, else they are as given. Sides are the first two of `clusters`.
     """
     count = len(rows)
     for side in range(2):
         clear(clusters, side)
         sides[side] = side
         add_point(clusters, side, X, rows[side], 1.0)
-        clusters.counts[side] = 1.0
+        clusters.counts[side] = weight_of(X, rows[side])
         prepare(clusters, side)
     log_prob = 0.0
     begin = 2
     while begin < count:
         end = begin + 1 if begin < first else min(count, 2 * begin)
         odds = math.log(clusters.counts[1] + SIDE_STRENGTH) - math.log(clusters.counts[0] + SIDE_STRENGTH)
-        for place in range(begin, end):
-            row = rows[place]
-            t = odds + log_predictive(clusters, 1, X, row) - log_predictive(clusters, 0, X, row)
+        for index in range(begin, end):
+            row = rows[index]
+            t = weight_of(X, row) * odds + log_predictive(clusters, 1, X, row) - log_predictive(clusters, 0, X, row)
             less = math.exp(-abs(t))
             if draw:
                 share = (1.0 if t > 0.0 else less) / (1.0 + less)
-                sides[place] = uniform53(key, place) < share
-            against = (sides[place] == 1) != (t > 0.0)
+                sides[index] = uniform53(key, index) < share
+            against = (sides[index] == 1) != (t > 0.0)
             log_prob -= math.log1p(less) + (abs(t) if against else 0.0)
         if end == begin + 1:
             add_point(clusters, sides[begin], X, rows[begin], 1.0)
-            clusters.counts[sides[begin]] += 1.0
+            clusters.counts[sides[begin]] += weight_of(X, rows[begin])
             prepare(clusters, sides[begin])
         else:
             for side in range(2):
                 add_rows(clusters, side, X, rows[begin:end], sides[begin:end], side)
-                for place in range(begin, end):
-                    clusters.counts[side] += sides[place] == side
+                for index in range(begin, end):
+                    if sides[index] == side:
+                        clusters.counts[side] += weight_of(X, rows[index])
                 if end < count:
                     prepare(clusters, side)
         begin = end
@@ -199,7 +218,7 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 
 @compiled
 def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
-    """So many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
+    """This many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
     first by the cumulative shares of those that have neighbours."""
     pairs = np.empty((count, 2), np.int64)
     for p in range(count):
@@ -207,10 +226,10 @@ def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
         other = random_row(key, 4 * p + 1, n_rows - 1)
         other += other >= one
         if uniform53(key, 4 * p + 2) < 0.5 and near.neighbours.shape[1] > 0:
-            place = place_of(uniform53(key, 4 * p), near.cumulative)
-            neighbour = near.neighbours[place, random_row(key, 4 * p + 1, near.neighbours.shape[1])]
-            if neighbour != near.rows[place]:
-                one, other = near.rows[place], neighbour
+            index = index_of(uniform53(key, 4 * p), near.cumulative)
+            neighbour = near.neighbours[index, random_row(key, 4 * p + 1, near.neighbours.shape[1])]
+            if neighbour != near.rows[index]:
+                one, other = near.rows[index], neighbour
         pairs[p, 0], pairs[p, 1] = one, other
     return pairs
 
@@ -224,23 +243,23 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
     Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
     """
     taken = np.zeros(len(counts), np.bool_)
-    chosen, found = np.empty(len(pairs), np.int64), 0
+    chosen, count = np.empty(len(pairs), np.int64), 0
     for p in range(len(pairs)):
         one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
         if one < fixed or other < fixed or taken[one] or taken[other]:
             continue
         taken[one] = taken[other] = True
         if counts[one] + (counts[other] if other != one else 0.0) <= largest:
-            chosen[found] = p
-            found += 1
-    return chosen[:found]
+            chosen[count] = p
+            count += 1
+    return chosen[:count]
 
 
 @compiled
 def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
     """log likelihood ratio of each merge; 0 where a pair is in one cluster.
 
-    The union of the last pair is left in scratch's place UNION.
+    The union of the last pair is left in cluster UNION of `scratch`.
     """
     gains = np.zeros(len(one))
     for p in range(len(one)):
@@ -268,54 +287,55 @@ def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, othe
 
 
 @compiled
-def collect_unions(labels: Any, counts: Any, one: Any, other: Any, wanted: Any) -> Any:
-    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other. O(N)."""
+def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -> Any:
+    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other; of
+    clusters with so many rows each. O(N)."""
     slots, starts, at = (
-        np.empty(len(counts), np.int64),
+        np.empty(len(sizes), np.int64),
         np.zeros(len(one) + 1, np.int64),
         np.empty(len(one), np.int64),
     )
-    found = 0
-    for k in range(len(counts)):
+    unions = 0
+    for k in range(len(sizes)):
         slots[k] = -1
     for p in range(len(one)):
         if wanted[p]:
-            slots[one[p]] = slots[other[p]] = found
-            size = counts[one[p]] + (counts[other[p]] if other[p] != one[p] else 0.0)
-            at[found] = starts[found]
-            found += 1
-            starts[found] = starts[found - 1] + np.int64(size)
-    rows = np.empty(starts[found], np.int64)
-    if found > 0:
+            slots[one[p]] = slots[other[p]] = unions
+            size = sizes[one[p]] + (sizes[other[p]] if other[p] != one[p] else 0.0)
+            at[unions] = starts[unions]
+            unions += 1
+            starts[unions] = starts[unions - 1] + np.int64(size)
+    rows = np.empty(starts[unions], np.int64)
+    if unions > 0:
         for row in range(len(labels)):
             slot = slots[labels[row]]
             if slot >= 0:
                 rows[at[slot]] = row
                 at[slot] += 1
-    return starts[: found + 1], rows
+    return starts[: unions + 1], rows
 
 
 @compiled
 def shuffle(rows: Any, i: Any, j: Any, key: Any) -> None:
     """A random order that begins with i and j (Fisher and Yates)."""
-    for place in range(len(rows)):
-        if rows[place] == i:
-            rows[place] = rows[0]
+    for index in range(len(rows)):
+        if rows[index] == i:
+            rows[index] = rows[0]
             rows[0] = i
-    for place in range(1, len(rows)):
-        if rows[place] == j:
-            rows[place] = rows[1]
+    for index in range(1, len(rows)):
+        if rows[index] == j:
+            rows[index] = rows[1]
             rows[1] = j
-    for place in range(len(rows) - 1, 2, -1):
-        other = 2 + random_row(key, place, place - 1)
-        rows[place], rows[other] = rows[other], rows[place]
+    for index in range(len(rows) - 1, 2, -1):
+        other = 2 + random_row(key, index, index - 1)
+        rows[index], rows[other] = rows[other], rows[index]
 
 
 @compiled
 def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
     """Which rows are in the second of two clusters."""
-    for place in range(len(rows)):
-        sides[place] = labels[rows[place]] == other
+    for index in range(len(rows)):
+        sides[index] = labels[rows[index]] == other
 
 
 @compiled
@@ -333,16 +353,16 @@ def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
     deserted = False
     for k in range(fixed, count):
         deserted |= left[k] > 0 and staying[k] == 0
-    refused, found = np.empty((count, 2), np.int64), 0
+    refused, refusals = np.empty((count, 2), np.int64), 0
     if deserted:
         for row in range(len(labels)):
             old, new = before[row], labels[row]
             if old != new:
                 if old >= fixed and left[old] == 1:
                     labels[row] = old
-                    refused[found, 0], refused[found, 1] = row, new
-                    found += 1
+                    refused[refusals, 0], refused[refusals, 1] = row, new
+                    refusals += 1
                 else:
                     left[old] -= 1
                     left[new] += 1
-    return refused[:found]
+    return refused[:refusals]

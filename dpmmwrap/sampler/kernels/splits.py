@@ -26,7 +26,7 @@ class Rules(NamedTuple):
 
 
 class MoveCandidates(NamedTuple):
-    """The moves that their own statistics accept."""
+    """The moves that are accepted by the statistics alone."""
 
     split_ratios: Any
     """log H of splitting each cluster; minus infinity where a side is empty."""
@@ -59,15 +59,15 @@ def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, s
     alive = len(counts) - rules.outliers - empty
     ratios = split_ratios(rules.prior, alive, sides, log_marginal, log_proposals)
     splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
-    found, others, proposed = 0, 0, 0
+    accepted, others, proposed = 0, 0, 0
     for k in range(rules.outliers, len(counts)):
         if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:
             proposed += 1
             if ratios[k] + neg_log_uniform[k] > 0.0:
-                splits[found] = k
-                found += 1
+                splits[accepted] = k
+                accepted += 1
                 continue
         if counts[k] > 0.0 and records[k]["born_at"] <= rules.latest:
             candidates[others] = k
             others += 1
-    return ratios, splits[:found], proposed, candidates[:others], alive, empty
+    return ratios, splits[:accepted], proposed, candidates[:others], alive, empty

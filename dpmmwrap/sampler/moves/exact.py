@@ -1,7 +1,7 @@
-"""The exact moves within the search: from the chain's state to a partition, and back to subclusters.
+"""The exact moves within the search, and the subclusters after them.
 
-They leave traps in which halves of clusters stay for ever. Subclusters are no part of a partition: clusters that have
-changed get theirs anew.
+They leave traps in which halves of clusters stay for ever. They know no subclusters: clusters that have changed get
+theirs anew.
 """
 
 from __future__ import annotations
@@ -14,43 +14,49 @@ from dpmmwrap.families.base import nothing_like, put, take
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.rules import AsBefore, CameFrom, Rule
 from dpmmwrap.numerics.variates import derived_key
-from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.moves import single_points, split_merge
 from dpmmwrap.sampler.moves.restarts import start_subclusters
-from dpmmwrap.sampler.moves.split_merge import SplitMergeInfo, Tools
+from dpmmwrap.sampler.moves.single_points import SinglePoints
+from dpmmwrap.sampler.moves.split_merge import SplitMerge, SplitMergeInfo
 from dpmmwrap.sampler.moves.subclusters import MIN_SPLIT_SIDE
-from dpmmwrap.sampler.partition import partition_of
+from dpmmwrap.sampler.partition import collapse
+from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
 
+PROPOSALS, POINTS = 20, 32
+"""Pairs of points that propose a split or a merge each time, and single points that find their cluster anew."""
+SHORTEST_WAIT, LONGEST_WAIT = 2, 16
+"""Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
 POINTS_KEY, STARTS_KEY = 1 << 58, 1 << 59
 """Added to a step's key for single points and for the starts of new clusters."""
 SAME = 0.9
 """A cluster that shares so much with one of before is the same."""
 
 
-def step(
-    key: Any, state: State, context: Context, tools: Tools, proposals: int, points: int
-) -> tuple[State, SplitMergeInfo]:
-    """Splits and merges that grow from two points, and single points."""
-    context.data.remember(state)
-    partition = partition_of(context, state.partition_prior, state.labels, state.known.clusters, proposals + points)
-    partition, info = split_merge.step(key, partition, context, tools, proposals)
-    partition, single = single_points.step(derived_key(key, POINTS_KEY), partition, context, points)
+def step(key: Any, state: State, problem: Problem) -> tuple[State, SplitMergeInfo]:
+    """Splits and merges that grow from two points, and single points: the less often, the less they change."""
+    problem.data.remember(state)
+    collapse(state, problem, PROPOSALS + POINTS)
+    state, info = SplitMerge(PROPOSALS).step(key, state, problem)
+    state, single = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
+    state.collapsed = None
     if info.splits + info.merges + single.moved:
-        follow(derived_key(key, STARTS_KEY), state, context, partition.n_clusters)
+        follow(derived_key(key, STARTS_KEY), state, problem)
+    state.exact_wait = SHORTEST_WAIT if info.splits + info.merges else min(2 * state.exact_wait, LONGEST_WAIT)
+    state.exact_due = state.iteration + state.exact_wait
     return state, info
 
 
-def follow(key: Any, state: State, context: Context, count: int) -> None:
+def follow(key: Any, state: State, problem: Problem) -> None:
     """Bring subclusters and records in line with labels that have changed since they were remembered."""
-    data, every = context.data, np.arange(count)
-    table = data.changes(state, state.n_clusters, count)
+    data, were, count = problem.data, len(state.records), state.n_clusters
+    every = np.arange(count)
+    table = data.changes(state, were, count)
     sizes_before, sizes = table.sum(axis=1), table.sum(axis=0)
     source = table.argmax(axis=0)
     shared = table[source, every]
     kept = (table.argmax(axis=1)[source] == every) & (shared >= SAME * np.maximum(sizes_before[source], sizes))
     # An outlier component may be empty, and is never lost.
-    source[: context.model.outliers], kept[: context.model.outliers] = 0, True
+    source[: problem.outliers], kept[: problem.outliers] = 0, True
     untouched = kept & (shared == sizes) & (shared == sizes_before[source])
     records, subclusters = state.new_records(count), nothing_like(state.subclusters, 2 * count)
     records[kept] = state.records[source[kept]]
@@ -64,8 +70,8 @@ def follow(key: Any, state: State, context: Context, count: int) -> None:
         state.replace(known_sides, data.divide(state, known_sides, data.members(state, known_sides), rules))
     if len(new):
         tiny = sizes[new] < MIN_SPLIT_SIDE
-        state.replace(new, start_subclusters(state, context, new, tiny, generator(key)))
-    state.posteriors = data.compute_posteriors(context.model, state.subclusters)
+        state.replace(new, start_subclusters(state, problem, new, tiny, generator(key)))
+    data.update_posteriors(state)
 
 
 def both_halves(clusters: IntArray) -> IntArray:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
-from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State
 
-Either = TypeVar("Either", State, Partition)
 
-
-def step(key: Any, state: Either, context: Context) -> Either:
+def step(key: Any, state: State, problem: Problem) -> tuple[State, None]:
     """Draw the parameters that are learned from their conditional distribution; numbers that were given stay."""
-    state.partition_prior = state.partition_prior.draw(key, state.counts[context.model.outliers :])
-    return state
+    state.partition_prior = state.partition_prior.draw(key, state.counts[problem.outliers :])
+    return state, None

@@ -1,4 +1,4 @@
-"""Restarts: subclusters that lead nowhere begin anew. Not a Markov kernel of its own: it proposes, splits decide."""
+"""Restarts: subclusters that lead nowhere begin anew. This is no Markov kernel: it proposes, and splits decide."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.labels import find_stalled
 from dpmmwrap.numerics.rules import Rule, Together, rules_of
 from dpmmwrap.partitions.hastings import split_ratios
-from dpmmwrap.sampler.context import Context
+from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
 
 EVERY = 20
 """Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
 LONGEST_PATIENCE = 16
-"""The wait for a fresh start doubles with each that led nowhere, up to so many times."""
+"""The wait for a fresh start doubles with each that led nowhere, up to this factor."""
 
 
 class RestartInfo(NamedTuple):
@@ -27,13 +27,13 @@ class RestartInfo(NamedTuple):
     """The clusters whose subclusters began anew."""
 
 
-def step(key: Any, state: State, context: Context) -> tuple[State, RestartInfo]:
+def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
     """Begin anew the subclusters that have an empty side, or that have stalled in a rejected split.
 
     They have stalled when the ratio of their split has not risen for a while: those that are still on their way,
     as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
     """
-    settings, known, counts = context.settings, state.known, state.counts[context.model.outliers :]
+    settings, known, counts = problem.settings, state.known, state.counts[problem.outliers :]
     log_proposals = state.records["proposal_log_prob"] * float(settings.full_ratio)
     prior, clusters = state.partition_prior.for_moves(counts), int(np.count_nonzero(counts))
     ratios = split_ratios(prior, clusters, known.sides, known.log_marginal, log_proposals)
@@ -41,27 +41,27 @@ def step(key: Any, state: State, context: Context) -> tuple[State, RestartInfo]:
     stalled = find_stalled(
         state.records, ratios, known.sides, state.iteration, patience, LONGEST_PATIENCE, settings.min_cluster_age
     )
-    stalled[: context.model.outliers] = False
+    stalled[: problem.outliers] = False
     which = stalled.nonzero()[0]
     if len(which):
-        fresh = start_subclusters(state, context, which, np.zeros(len(which), bool), generator(key))
+        fresh = start_subclusters(state, problem, which, np.zeros(len(which), bool), generator(key))
         state.begin_subclusters(which, fresh)
-        state.posteriors = context.data.compute_posteriors(context.model, state.subclusters)
+        problem.data.update_posteriors(state)
     return state, RestartInfo(which)
 
 
 def start_subclusters(
-    state: State, context: Context, clusters: IntArray, at_random: Any, rng: Generator, count: int | None = None
+    state: State, problem: Problem, clusters: IntArray, at_random: Any, rng: Generator, count: int | None = None
 ) -> Statistics:
     """Subclusters for these clusters, by the initializer or at random; the subclusters' statistics.
 
     `count` is the number of all clusters, if it is no longer the state's.
     """
-    members = context.data.members(state, clusters, count)
+    members = problem.data.members(state, clusters, count)
     rules: list[Rule] = [Together()] * len(members)
-    for initializer, chosen in ((RandomStart(), at_random), (context.settings.initializer, ~at_random)):
+    for initializer, chosen in ((RandomStart(), at_random), (problem.settings.initializer, ~at_random)):
         several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
         proposed = rules_of(initializer, [members[number] for number in several], rng) if several else []
         for number, rule in zip(several, proposed, strict=True):
             rules[number] = rule
-    return context.data.divide(state, clusters, members, rules)
+    return problem.data.divide(state, clusters, members, rules)

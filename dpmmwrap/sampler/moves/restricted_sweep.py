@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dpmmwrap.numerics.variates import derived_key
-from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.partition import Partition
+from dpmmwrap.sampler.partition import capacity
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.state import State
 from dpmmwrap.sampler.sweep import LABELS_KEY
 
 
@@ -19,15 +20,14 @@ class RestrictedSweepInfo(NamedTuple):
     """Points that stayed because they were the last of their cluster."""
 
 
-def step(key: Any, partition: Partition, context: Context, room: int = 0) -> tuple[Partition, RestrictedSweepInfo]:
-    """Draw weights and parameters from their posteriors, then all labels. Leaves room for so many births."""
-    data, model = context.data, context.model
-    tables = data.draw_clusters(model, partition, key)
-    data.remember(partition)
-    clusters = data.sweep_labels(partition, tables, derived_key(key, LABELS_KEY))
-    refused = data.refuse_to_empty(partition, model.outliers)
+def step(key: Any, state: State, problem: Problem) -> tuple[State, RestrictedSweepInfo]:
+    """Draw weights and parameters from their posteriors, then all labels."""
+    data = problem.data
+    tables = data.draw_clusters(state, key)
+    data.remember(state)
+    clusters = data.sweep_labels(state, tables, derived_key(key, LABELS_KEY))
+    refused = data.refuse_to_empty(state)
     for row, stays, wanted in refused:
-        data.add_to_statistics(clusters, wanted, row, -1)
-        data.add_to_statistics(clusters, stays, row, 1)
-    partition.clusters = data.collapsed(model, clusters, partition.n_clusters + room)
-    return partition, RestrictedSweepInfo(len(refused))
+        data.put_back(clusters, row, stays, wanted, tables, key)
+    state.collapsed = data.collapsed(state.model, clusters, capacity(state))
+    return state, RestrictedSweepInfo(len(refused))

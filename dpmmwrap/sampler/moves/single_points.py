@@ -1,4 +1,4 @@
-"""Collapsed Gibbs on some points (Neal 2000, algorithm 3): each may join any cluster or found one.
+"""Collapsed Gibbs on some points (Neal 2000, algorithm 3): each may join any cluster or start one.
 
 Leaves the posterior invariant: which points are taken does not depend on their labels. Outliers are passed over: the
 sweep knows them.
@@ -6,28 +6,19 @@ sweep knows them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.sampler.context import Context
-from dpmmwrap.sampler.kernels.exact import draw_rows, founding_probabilities, gibbs_points
-from dpmmwrap.sampler.partition import Partition, close_ranks, prior_for_moves, with_room
-from dpmmwrap.sampler.state import generator
+from dpmmwrap.sampler.kernels.exact import draw_rows, gibbs_points, seeding_probabilities
+from dpmmwrap.sampler.partition import prior_for_moves, renumber, with_room
+from dpmmwrap.sampler.problem import Problem
+from dpmmwrap.sampler.proposals import ClusterSeeds
+from dpmmwrap.sampler.state import State, generator
 
 SEARCHED = 50_000
-"""Rows among which likely founders are looked for."""
-
-
-class Founders(NamedTuple):
-    """Rows that may well found a cluster of their own, and their cumulative shares."""
-
-    rows: IntArray
-    cumulative: Float64Array
-
-
-NO_FOUNDERS = Founders(np.empty(0, np.int64), np.empty(0))
+"""Rows among which likely seeds are looked for."""
 
 
 class SinglePointsInfo(NamedTuple):
@@ -35,41 +26,43 @@ class SinglePointsInfo(NamedTuple):
     moved: int
 
 
-def likely_founders(key: Any, partition: Partition, context: Context) -> Founders:
-    """The rows by the probability that they found a cluster, as things are now.
+@dataclass(frozen=True)
+class SinglePoints:
+    """Draw the labels of some points anew, one after the other, with all parameters integrated out.
+
+    They are random, every other one among the likely seeds of clusters, if there are any.
+    """
+
+    points: int
+
+    def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
+        data = problem.data
+        with_room(state, problem, self.points)
+        rows, uniforms = draw_rows(key, self.points, data.n_rows, *state.cluster_seeds)
+        some = data.some_rows(state, rows)
+        used, moved = gibbs_points(
+            state.collapsed, state.n_clusters, problem.outliers, problem.settings.cluster_limit, some.points, some.rows,
+            uniforms, prior_for_moves(state, self.points), some.labels,
+        )  # fmt: skip
+        if moved:
+            data.put_labels(state, some)
+            renumber(state, problem, used)
+        return state, SinglePointsInfo(self.points, moved)
+
+
+def likely_cluster_seeds(key: Any, state: State, problem: Problem) -> ClusterSeeds:
+    """The rows by the probability that they start a cluster, as things are now.
 
     Most points never would. A chain that takes those that might more often sees clusters come and go a hundred times
     as often, and it is free to: who is taken is fixed from then on, whatever becomes of the labels.
     """
-    n_rows = context.data.n_rows
+    n_rows = problem.data.n_rows
     rows = np.arange(n_rows)
     if n_rows > SEARCHED:
         rows = np.sort(generator(key).choice(n_rows, SEARCHED, replace=False))
-    with_room(partition, context, 1)
-    some = context.data.some_rows(rows)
-    shares = founding_probabilities(
-        partition.clusters, partition.n_clusters, context.model.outliers, some.points, some.rows,
-        prior_for_moves(partition, context),
-    )  # fmt: skip
-    return Founders(rows, np.cumsum(shares) / shares.sum())
-
-
-def step(
-    key: Any, partition: Partition, context: Context, points: int, founders: Founders = NO_FOUNDERS
-) -> tuple[Partition, SinglePointsInfo]:
-    """Draw the labels of so many points anew, one after the other, with all parameters integrated out.
-
-    They are random, every other one among likely founders.
-    """
-    data, fixed = context.data, context.model.outliers
-    with_room(partition, context, points)
-    rows, uniforms = draw_rows(key, points, data.n_rows, *founders)
-    some = data.some_rows(rows, partition)
-    used, moved = gibbs_points(
-        partition.clusters, partition.n_clusters, fixed, context.settings.cluster_limit, some.points, some.rows,
-        uniforms, prior_for_moves(partition, context, points), some.labels,
-    )  # fmt: skip
-    if moved:
-        data.put_labels(partition, some)
-        close_ranks(partition, context, used)
-    return partition, SinglePointsInfo(points, moved)
+    with_room(state, problem, 1)
+    some = problem.data.some_rows(state, rows)
+    shares = seeding_probabilities(
+        state.collapsed, state.n_clusters, problem.outliers, some.points, some.rows, prior_for_moves(state)
+    )
+    return ClusterSeeds(rows, np.cumsum(shares) / shares.sum())

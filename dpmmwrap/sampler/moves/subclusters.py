@@ -9,11 +9,11 @@ import numpy as np
 from dpmmwrap.families.base import take
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.variates import derived_key, standard_exponentials
-from dpmmwrap.sampler.context import Context
 from dpmmwrap.sampler.kernels.splits import Rules
 from dpmmwrap.sampler.moves.restarts import start_subclusters
+from dpmmwrap.sampler.partition import prior_for_moves
+from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
-from dpmmwrap.sampler.sweep import SweepInfo
 
 MIN_SPLIT_SIDE = 10
 """A split that sets fewer points aside leaves the rest of the cluster as it was: both start at random, not by a
@@ -35,46 +35,47 @@ class AcceptedMoves(NamedTuple):
     merges_proposed: int = 0
 
 
-def step(key: Any, state: State, context: Context, swept: SweepInfo) -> tuple[State, AcceptedMoves]:
-    """Propose to split and merge all clusters that are old enough; carry out what is accepted."""
-    moves = accept_moves(key, state, context, swept)
-    return apply_moves(key, state, context, moves), moves
+def step(key: Any, state: State, problem: Problem) -> tuple[State, AcceptedMoves]:
+    """Propose to split and merge all clusters that are old enough, and carry out what is accepted.
 
-
-def close_ranks(key: Any, state: State, context: Context) -> tuple[State, AcceptedMoves]:
-    """Look at the subclusters and leave them as they are; clusters without points leave."""
-    state.posteriors = context.data.compute_posteriors(context.model, state.subclusters)
-    counts = state.posteriors.clusters.counts[context.model.outliers :]
-    moves = AcceptedMoves(NO_CLUSTERS, NO_CLUSTERS, NO_CLUSTERS, int(len(counts) - np.count_nonzero(counts)))
-    return apply_moves(key, state, context, moves), moves
-
-
-def accept_moves(key: Any, state: State, context: Context, swept: SweepInfo) -> AcceptedMoves:
-    """Look at the subclusters, and decide which clusters split and merge.
-
-    A move is accepted when its log Hastings ratio is above the log of a uniform number.
+    The greedy end of a search proposes none: only clusters without points leave.
     """
-    settings, outliers, count = context.settings, context.model.outliers, state.n_clusters
+    problem.data.update_posteriors(state)
+    moves = empty_ones(state) if problem.is_greedy(state) else accept_moves(key, state, problem)
+    # Of wide data they are large.
+    state.tables = None
+    return apply_moves(key, state, problem, moves), moves
+
+
+def empty_ones(state: State) -> AcceptedMoves:
+    """No splits and merges."""
+    counts = state.counts[state.model.outliers :]
+    return AcceptedMoves(NO_CLUSTERS, NO_CLUSTERS, NO_CLUSTERS, int(len(counts) - np.count_nonzero(counts)))
+
+
+def accept_moves(key: Any, state: State, problem: Problem) -> AcceptedMoves:
+    """Decide which clusters split and merge: those whose log Hastings ratio is above the log of a uniform number."""
+    settings, outliers, count = problem.settings, problem.outliers, state.n_clusters
     neg_log_uniform = standard_exponentials(key, count * (count + 1) // 2)
     ratio, latest = settings.acceptance_ratio, state.iteration - settings.min_cluster_age
-    prior = state.partition_prior.for_moves(state.subclusters.counts.reshape(-1, 2).sum(axis=1)[outliers:])
+    prior = prior_for_moves(state)
     rules = Rules(outliers, prior, ratio == "reference", settings.full_ratio, latest)
-    state.posteriors, found = context.data.evaluate_moves(context.model, rules, state, neg_log_uniform)
-    splits = found.splits
+    candidates = problem.data.evaluate_moves(rules, state, neg_log_uniform)
+    splits = candidates.splits
     if settings.max_clusters is not None:
         space = max(settings.max_clusters - (count - outliers), 0)
-        splits = np.sort(splits[np.argsort(-found.split_ratios[splits], kind="stable")[:space]])
-    one, other, margins = found.one, found.other, found.margins
+        splits = np.sort(splits[np.argsort(-candidates.split_ratios[splits], kind="stable")[:space]])
+    one, other, margins = candidates.one, candidates.other, candidates.margins
     if len(one):
         if settings.full_ratio:
             # As yet the probability that the split back would come up just so has been taken for 1.
-            margins = context.data.add_reverse_proposal_log_prob(state, swept.tables, one, other, margins)
+            margins = problem.data.add_reverse_proposal_log_prob(state, one, other, margins)
         one, other = disjoint(one, other, margins)
-    return AcceptedMoves(splits, one, other, found.empty, found.splits_proposed, found.merges_proposed)
+    return AcceptedMoves(splits, one, other, candidates.empty, candidates.splits_proposed, candidates.merges_proposed)
 
 
 def disjoint(one: IntArray, other: IntArray, margins: Float64Array) -> tuple[IntArray, IntArray]:
-    """Of merges with a margin above zero, those that can all be carried out: each cluster once, the best first."""
+    """The merges with a margin above zero that can all be carried out: each cluster once, the best first."""
     hopeful = (margins > 0).nonzero()[0]
     if not len(hopeful):
         return NO_CLUSTERS, NO_CLUSTERS
@@ -88,7 +89,7 @@ def disjoint(one: IntArray, other: IntArray, margins: Float64Array) -> tuple[Int
     return one[chosen], other[chosen]
 
 
-def apply_moves(key: Any, state: State, context: Context, moves: AcceptedMoves) -> State:
+def apply_moves(key: Any, state: State, problem: Problem, moves: AcceptedMoves) -> State:
     """Split and merge clusters; those without points leave, and the others close ranks.
 
     Two that merge become the subclusters of the merged cluster, so that the way back stays open.
@@ -96,29 +97,33 @@ def apply_moves(key: Any, state: State, context: Context, moves: AcceptedMoves) 
     left, merge_into, absorbed = moves.splits, moves.merge_into, moves.absorbed
     if not (len(left) or len(absorbed) or moves.empty):
         return state
-    data, known = context.data, state.known
+    data, known = problem.data, state.posteriors
+    assert known is not None
     counts = known.clusters.counts
     staying = counts > 0
-    staying[: context.model.outliers] = True
+    staying[: problem.outliers] = True
     staying[absorbed] = False
     kept, born = int(np.count_nonzero(staying)), len(left)
-    place = np.zeros(len(counts), np.int32)
-    place[staying] = np.arange(kept)
-    labels, sides = np.array([place, place]).T, np.zeros((len(counts), 2), np.uint8)
+    new_number = np.zeros(len(counts), np.int32)
+    new_number[staying] = np.arange(kept)
+    labels, sides = np.array([new_number, new_number]).T, np.zeros((len(counts), 2), np.uint8)
     sides[:, 1] = 1
     if len(absorbed):
-        labels[absorbed] = place[merge_into][:, None]
+        labels[absorbed] = new_number[merge_into][:, None]
         sides[merge_into], sides[absorbed] = 0, 1
         state.merge(merge_into, take(known.clusters, merge_into), take(known.clusters, absorbed))
     if born:
         labels[left, 1] = np.arange(kept, kept + born)
     data.relabel(state, labels, sides)
+    sizes = known.sides[left]
+    # Of wide data they are large.
+    state.posteriors = known = None
     state.keep(staying)
     if born:
-        tiny = known.sides[left].min(axis=1) < MIN_SPLIT_SIDE
+        tiny = sizes.min(axis=1) < MIN_SPLIT_SIDE
         rng = generator(derived_key(key, STARTS_KEY))
-        halves = np.concatenate([place[left], np.arange(kept, kept + born)])
-        fresh = start_subclusters(state, context, halves, np.concatenate([tiny, tiny]), rng, kept + born)
-        state.split(place[left], fresh)
-    state.posteriors = data.compute_posteriors(context.model, state.subclusters)
+        halves = np.concatenate([new_number[left], np.arange(kept, kept + born)])
+        fresh = start_subclusters(state, problem, halves, np.concatenate([tiny, tiny]), rng, kept + born)
+        state.split(new_number[left], fresh)
+    data.update_posteriors(state)
     return state

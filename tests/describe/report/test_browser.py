@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpmmwrap.describe.report import Subject, write_report
@@ -119,6 +120,7 @@ def test_the_keyboard_reaches_every_row(browser: Any, pages: Path, flowers: Any)
 
 def test_a_cluster_alone_another_view_and_a_doubtful_row(browser: Any, pages: Path, flowers: Any, plane: Any) -> None:
     from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
 
     open_page(browser, pages / "flowers.html")
     button = element(browser, 'button.cluster[data-cluster="1"]')
@@ -133,6 +135,13 @@ def test_a_cluster_alone_another_view_and_a_doubtful_row(browser: Any, pages: Pa
     element(browser, 'input[name="view"][value="1"]').click()
     assert browser.execute_script(places) != before
     assert "discriminant" in element(browser, "#axes").text
+    element(browser, 'input[name="view"][value="columns"]').click()
+    chosen = [Select(one) for one in browser.find_elements("css selector", "#columns select")]
+    chosen[0].select_by_visible_text("petal width")
+    assert "Across: petal width, from" in element(browser, "#axes").text
+    across = np.array(browser.execute_script(places), dtype=float)
+    # The same order as in the data, as far as pixels go.
+    assert np.corrcoef(across, flowers.X["petal width"])[0, 1] > 0.9999
 
     open_page(browser, pages / "plane.html")
     button = element(browser, "button.row")

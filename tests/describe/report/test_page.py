@@ -146,6 +146,8 @@ def test_a_page_of_many_clusters() -> None:
     assert "a sample with at least 12 rows of each cluster" in text and re.search(r"kind \d+ \(\d+%\)", text)
     assert page.count('class="cluster"') == model.n_clusters_
     assert 'id="groups"' in page and "a shade of the colour of its group" in text
+    assert f"Tree of {model.n_clusters_} clusters in {groups.suggested} groups" in page
+    assert f"<strong>{groups.suggested}</strong>" in page
     assert len(page) < 2_000_000
 
 
@@ -166,7 +168,7 @@ def test_colours_tell_groups_apart_first() -> None:
     assert len(whole) == groups.suggested
     firsts = [own[int(k)] for k in np.unique(groups.component_groups, return_index=True)[1]]
     assert len(set(firsts)) == groups.suggested
-    # Without groups, or with few clusters, each cluster has a colour of its own.
+    # Without groups, each cluster has a colour of its own.
     assert set(page.colours(Subject(model, X), view)) <= set(MORE_COLOURS)
 
 

@@ -4,12 +4,16 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import smallfits
 from dpmmwrap.describe import wording
 from dpmmwrap.describe.profiles import Feature, Trait
-from dpmmwrap.describe.report import certainty, known, maps, words
+from dpmmwrap.describe.report import Subject, certainty, known, maps, words
 from dpmmwrap.describe.report.charts import chart_of, ticks
+from dpmmwrap.describe.report.own_columns import STEPS, own_columns
+from dpmmwrap.model.preparation import Preparation
 
 
 def points_of(fit: Any) -> Any:
@@ -153,6 +157,36 @@ def test_long_numbers_have_room() -> None:
     assert wide.left > narrow.left + 50
 
 
+def test_columns_in_which_clusters_differ_come_first(flowers: Any, people: Any, plane: Any) -> None:
+    subject = Subject(flowers.model, flowers.X)
+    found = own_columns(subject, np.arange(len(flowers.X)))
+    # Clusters differ in the first three of four columns.
+    assert {column.name for column in found[:3]} == set(flowers.X.columns[:3]) and len(found) == 4
+    for column in found:
+        values = flowers.X[column.name]
+        scaled = (values - values.min()) / (values.max() - values.min()) * STEPS
+        np.testing.assert_allclose(column.places, scaled, atol=0.5)
+        assert column.told == f"{column.name}, from {values.min():.4g} to {values.max():.4g}"
+    # Two features are the map, and one column makes none.
+    assert not own_columns(Subject(plane.model, plane.X), np.arange(200))
+    assert not own_columns(Subject(people.model, people.X), np.arange(120))
+
+
+def test_columns_of_a_table_with_gaps_in_their_units() -> None:
+    rng = np.random.default_rng(0)
+    far = np.repeat([0.0, 9.0], 40)
+    frame = pd.DataFrame(
+        {"income": rng.normal(size=80) + far, "age": rng.normal(size=80), "sex": rng.choice(["f", "m"], 80)}
+    )
+    frame.loc[3, "age"] = np.nan
+    model = smallfits.fitted(frame, family="mixed", n_chains=1).model
+    raw = np.column_stack([np.exp(frame["income"]), frame["age"]])
+    preparation = Preparation.learn(raw, False, 0, ("income", "age"), np.array([0]))
+    income, age = own_columns(Subject(model, frame, preparation=preparation), np.arange(80))
+    assert income.name == "income" and income.told.endswith(", its logarithm")
+    assert f"to {raw[:, 0].max():.4g}" in income.told and age.places[3] is None
+
+
 # Words
 
 
@@ -161,8 +195,8 @@ def test_numbers_and_shares() -> None:
         *("0", "−1.5", "12,346", "3.142", "1.000e+09", "1.000e−06", "–")
     ]
     assert wording.number(12.345, 2) == "12" and wording.number(0.98765, 2) == "0.99"
-    shares = [wording.share(value) for value in (0, 0.0001, 0.034, 0.05, 0.5, 0.99999, 1)]
-    assert shares == ["0%", "<0.1%", "3.4%", "5%", "50%", ">99.9%", "100%"]
+    shares = [wording.share(value) for value in (0, 0.0001, 0.034, 0.05, 0.5, 0.998, 0.99999, 1)]
+    assert shares == ["0%", "<0.1%", "3.4%", "5%", "50%", "99.8%", ">99.9%", "100%"]
 
 
 def test_traits_in_words() -> None:

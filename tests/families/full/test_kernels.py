@@ -9,12 +9,15 @@ import pytest
 from innerloops import called
 from scipy import stats
 
+from dpmmwrap.families.base import Model
 from dpmmwrap.families.full.kernels import Tables
 from dpmmwrap.families.full.pairs import kernel_tables
 from dpmmwrap.families.full.points import FullPoints
+from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.full.statistics import Gaussians, gaussians_of, statistics_of
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.variates import random_bits
+from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.state import RECORD, State
 
@@ -40,7 +43,14 @@ class Points(NamedTuple):
     @classmethod
     def of(cls, X: np.ndarray, labels: np.ndarray, clusters: int, n_jobs: int = 1) -> Points:
         nothing = statistics_of(X[:0], n_clusters=0)
-        state = State(1.0, labels, np.zeros(len(X), np.uint8), nothing, np.zeros(clusters, RECORD))
+        state = State(
+            Model(NIW.reference(X.shape[1])),
+            DirichletProcess(1.0),
+            labels,
+            np.zeros(len(X), np.uint8),
+            nothing,
+            np.zeros(clusters, RECORD),
+        )
         return cls(Data(FullPoints(X, n_jobs)), state)
 
     def sweep(self, parameters: Parameters, key: int, greedy: bool) -> tuple[Statistics, np.ndarray]:
@@ -186,9 +196,10 @@ def test_the_reverse_proposal_has_the_probability_of_the_labels() -> None:
             expected[pair] -= np.logaddexp(0, logs[rows, rival] - logs[rows, k]).sum()
     assert (expected < -10).all()
     ample = 2 * np.abs(expected)
+    points.state.tables = parameters.tables
 
     def added(margins: np.ndarray) -> np.ndarray:
-        return points.data.add_reverse_proposal_log_prob(points.state, parameters.tables, one, other, margins)
+        return points.data.add_reverse_proposal_log_prob(points.state, one, other, margins)
 
     np.testing.assert_allclose(added(ample) - ample, expected, rtol=1e-4)
     np.testing.assert_array_equal(added(-expected / 2), -np.inf)

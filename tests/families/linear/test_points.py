@@ -19,7 +19,7 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.linear.points import WEIGHTS_KEY, Tables, pairs_to_try
 from dpmmwrap.families.mixed.prior import Mixed
-from dpmmwrap.families.multinomial.prior import Dirichlet
+from dpmmwrap.families.multinomial.prior import CountPosteriors, Dirichlet
 from dpmmwrap.families.poisson.prior import GammaPoisson
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.variates import derived_key, random_bits
@@ -99,10 +99,11 @@ def ready(kind: str, rows: int, apart: float = 1.0, n_jobs: int = 1) -> Ready:
     data = Data(some.prior.points(some.X, n_jobs))
     sublabels = np.random.default_rng(1).integers(0, 2, rows).astype(np.uint8)
     subclusters = some.prior.statistics(some.X, 2 * some.labels + sublabels, 2 * CLUSTERS)
-    state = State(PROCESS, some.labels.copy(), sublabels, subclusters, np.zeros(CLUSTERS, RECORD))
-    state.posteriors = data.compute_posteriors(Model(some.prior), subclusters)
+    state = State(Model(some.prior), PROCESS, some.labels.copy(), sublabels, subclusters, np.zeros(CLUSTERS, RECORD))
+    data.update_posteriors(state)
     key = np.uint64(12)
-    return Ready(some, data, state, data.draw_parameters(Model(some.prior), state, key), key)
+    state.tables = data.draw_parameters(state, key)
+    return Ready(some, data, state, state.tables, key)
 
 
 def log_densities(X: Any, drawn: Any) -> np.ndarray:
@@ -135,9 +136,10 @@ def log_joint(points: Ready) -> tuple[np.ndarray, np.ndarray]:
     for number, part in enumerate(known.posterior.parts):
         if isinstance(part, NIG):
             drawn.append(part.draw_tables(derived_key(key, number << 46), True)[0][:2])
-        elif isinstance(part, Dirichlet):
+        elif isinstance(part, CountPosteriors):
             # Counts go by the expected proportions.
-            drawn.append(np.log(part.concentration / part.concentration.sum(axis=1, keepdims=True)))
+            concentration = part.prior.concentration + part.statistics.sums
+            drawn.append(np.log(concentration / concentration.sum(axis=1, keepdims=True)))
         else:
             drawn.append(part.draw_tables(derived_key(key, number << 46)))
     logs = log_densities(points.case.X, drawn if len(drawn) > 1 else drawn[0])
@@ -180,7 +182,9 @@ def test_labels_and_sublabels_have_the_right_distribution(kind: str) -> None:
     one = ready(kind, 300)
     logs, sublogs = (array[7] for array in log_joint(one))
     X = one.case.X[np.full(rows, 7)]
-    state = State(ALPHA, np.zeros(rows, np.int32), np.zeros(rows, np.uint8), None, np.zeros(CLUSTERS, RECORD))
+    state = State(
+        one.state.model, PROCESS, np.zeros(rows, np.int32), np.zeros(rows, np.uint8), None, np.zeros(CLUSTERS, RECORD)
+    )
     Data(one.case.prior.points(X, 1)).sweep(state, one.tables, np.uint64(5), False)
     shares = np.exp(logs - np.logaddexp.reduce(logs))
     seen = np.bincount(state.labels, minlength=CLUSTERS)
@@ -233,7 +237,7 @@ def test_the_reverse_proposal_has_the_probability_of_the_labels(kind: str) -> No
     points = ready(kind, 21_000)
     logs, _ = log_joint(points)
     points.state.subclusters, _ = points.sweep(9)
-    points.state.posteriors = points.data.compute_posteriors(Model(points.case.prior), points.state.subclusters)
+    points.data.update_posteriors(points.state)
     one, other = np.array([0, 3, 1]), np.array([2, 1, 0])
     expected = np.zeros(3)
     for pair, (i, j) in enumerate(zip(one, other, strict=True)):
@@ -243,7 +247,7 @@ def test_the_reverse_proposal_has_the_probability_of_the_labels(kind: str) -> No
     assert (expected < -10).all()
 
     def added(margins: np.ndarray) -> np.ndarray:
-        return points.data.add_reverse_proposal_log_prob(points.state, points.tables, one, other, margins)
+        return points.data.add_reverse_proposal_log_prob(points.state, one, other, margins)
 
     ample = 2 * np.abs(expected)
     np.testing.assert_allclose(added(ample) - ample, expected, rtol=1e-4)
@@ -257,9 +261,9 @@ def test_the_number_of_threads_changes_no_bit(kind: str) -> None:
         points = ready(kind, 31_000, n_jobs=n_jobs)
         statistics, log_probs = points.sweep(3)
         points.state.subclusters = statistics
-        points.state.posteriors = points.data.compute_posteriors(Model(points.case.prior), statistics)
+        points.data.update_posteriors(points.state)
         one, other = np.array([0, 1]), np.array([2, 3])
-        margins = points.data.add_reverse_proposal_log_prob(points.state, points.tables, one, other, np.full(2, 1e6))
+        margins = points.data.add_reverse_proposal_log_prob(points.state, one, other, np.full(2, 1e6))
         sides = points.state.sublabels.copy()
         members = points.data.members(points.state, np.arange(CLUSTERS))
         anew = points.data.set_sublabels(points.state, members, [1 - sides[rows] for rows in members])
@@ -309,8 +313,7 @@ def test_splits_and_merges_are_accepted_by_the_ratio_of_the_joints(kind: str) ->
     ample = np.full(CLUSTERS * (CLUSTERS + 1) // 2, 1e4)
     ample[:CLUSTERS] = -1e4
     rules = Rules(0, PROCESS.for_moves(points.state.counts), False, False, 0)
-    known, found = points.data.evaluate_moves(Model(prior), rules, points.state, ample)
-    assert known.log_marginal.sum() == pytest.approx(points.state.known.log_marginal.sum())
+    found = points.data.evaluate_moves(rules, points.state, ample)
     assert not len(found.splits) and found.splits_proposed == CLUSTERS
     pairs = list(zip(found.one, found.other, strict=True))
     assert pairs == [(i, j) for i in range(CLUSTERS) for j in range(i + 1, CLUSTERS)]
@@ -327,7 +330,7 @@ def test_splits_and_merges_are_accepted_by_the_ratio_of_the_joints(kind: str) ->
     # A uniform number just above or below decides.
     for step in (-1e-3, 1e-3):
         least = np.append(found.split_ratios, found.margins - 1e4) - step
-        _, decided = points.data.evaluate_moves(Model(prior), rules, points.state, -least)
+        decided = points.data.evaluate_moves(rules, points.state, -least)
         assert len(decided.splits) == (CLUSTERS if step > 0 else 0)
         if step < 0:
             assert not len(decided.one)
@@ -338,7 +341,7 @@ def test_each_pair_has_its_own_bound(kind: str) -> None:
     points = ready(kind, 200, apart=0.3)
     rules = Rules(0, PROCESS.for_moves(points.state.counts), True, True, 0)
     neg_log_uniform = np.append(np.full(CLUSTERS, -1e5), np.where(np.arange(10) % 2, 1e4, -1e4))
-    _, found = points.data.evaluate_moves(Model(points.case.prior), rules, points.state, neg_log_uniform)
+    found = points.data.evaluate_moves(rules, points.state, neg_log_uniform)
     pairs = [(i, j) for i in range(CLUSTERS) for j in range(i + 1, CLUSTERS)]
     assert list(zip(found.one, found.other, strict=True)) == pairs[1::2]
 
@@ -367,10 +370,10 @@ def consistent(chain: Chain, X: Any) -> None:
     state, count = chain.state, chain.state.n_clusters
     assert len(state.subclusters.counts) == 2 * count
     assert state.labels.min() >= 0 and state.labels.max() < count
-    expected = chain.context.model.prior.statistics(X, 2 * state.labels + state.sublabels, 2 * count)
+    expected = chain.state.model.prior.statistics(X, 2 * state.labels + state.sublabels, 2 * count)
     np.testing.assert_array_equal(state.subclusters.counts, expected.counts)
     np.testing.assert_allclose(state.subclusters.sums, expected.sums, rtol=1e-9, atol=1e-7)
-    again = chain.context.data.compute_posteriors(chain.context.model, state.subclusters)
+    again = chain.problem.data.points.compute_posteriors(state.model, state.subclusters)
     np.testing.assert_array_equal(state.known.log_marginal, again.log_marginal)
 
 
@@ -412,8 +415,8 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind: str, tmp_path: Path) -> No
     first = Chain(some.X, settings)
     first.begin()
     for _ in range(11):
-        first.trace.append(first.iterate())
-    checkpoint.save(first)
+        first.state.trace.append(first.iterate())
+    checkpoint.save(first.state, first.problem)
     resumed = NativeBackend().fit(some.X, settings)
     np.testing.assert_array_equal(whole.labels, resumed.labels)
     np.testing.assert_array_equal(whole.sublabels, resumed.sublabels)

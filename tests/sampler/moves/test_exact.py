@@ -24,14 +24,13 @@ from exactness.running import (
     Apart,
     Seen,
     apart,
-    context_of,
     few_of_each,
     one_move,
+    problem_of,
     run,
     standard_errors,
     start,
-    tools_of,
-    uneven_founders,
+    uneven_cluster_seeds,
 )
 from exactness.sets import FAMILIES, families
 
@@ -52,13 +51,13 @@ def distance(family: str, moves: str | None, alpha: Any = 1.0, draws: int = DRAW
     if "max_clusters" in changes:
         expected_options["max_clusters"] = changes["max_clusters"]
     expected = enumeration.posterior(X, prior, alpha, **expected_options)
-    context = context_of(X, prior, alpha, **options)
+    problem = problem_of(X, prior, alpha, **options)
     with few_of_each():
         seen = run(
-            context,
+            problem,
             draws,
             None if moves is None else ALONE[moves],
-            founders=uneven_founders(7),
+            cluster_seeds=uneven_cluster_seeds(7),
             thin=THIN.get(moves or "", 1),
         )
     return apart(seen, expected)
@@ -216,28 +215,28 @@ def test_the_partition_stays_consistent(family: str) -> None:
     """Labels, counts and clusters belong together after every move, whatever was born and died."""
     X, prior = families()[family]
     broad = prior.outliers(X)
-    context = context_of(X, prior, 3.0, outlier_weight=0.1, outlier_prior=broad)
-    partition, tools, rng = start(context), tools_of(context), np.random.Generator(np.random.SFC64(0))
+    problem = problem_of(X, prior, 3.0, outlier_weight=0.1, outlier_prior=broad)
+    state, rng = start(problem), np.random.Generator(np.random.SFC64(0))
     kinds = set()
     for _ in range(40):
         for name in ("sweep", "points", "pairs"):
-            partition = one_move(name, next_key(rng), partition, context, tools)
-            count = partition.n_clusters
-            statistics = prior.statistics(X, partition.labels, count)
-            np.testing.assert_array_equal(partition.counts, statistics.counts)
-            assert (partition.counts[1:] > 0).all()
+            state = one_move(name, next_key(rng), state, problem)
+            count = state.n_clusters
+            statistics = prior.statistics(X, state.labels, count)
+            np.testing.assert_array_equal(state.counts, statistics.counts)
+            assert (state.counts[1:] > 0).all()
             expected = prior.log_marginal_likelihood(statistics)
             expected[:1] = broad.log_marginal_likelihood(type(statistics)(*(array[:1] for array in statistics)))
-            np.testing.assert_allclose(context.data.log_marginals(context.model, partition), expected, atol=1e-6)
+            np.testing.assert_allclose(problem.data.log_marginals(state), expected, atol=1e-6)
             kinds.add(count)
     assert len(kinds) > 2
 
 
 def test_a_sample_is_what_the_labels_say() -> None:
     X, prior = families()["full"]
-    context = context_of(X, prior, (2.0, 1.0))
+    problem = problem_of(X, prior, (2.0, 1.0))
     labels = np.array([0, 1, 1, 0, 2, 2, 2], np.int32)
-    found = sampling.look(start(context, labels), context)
+    found = sampling.look(start(problem, labels), problem)
     assert found.n_clusters == 3 and found.partition_prior.alpha == 2.0
     np.testing.assert_allclose(found.weights, np.array([2, 2, 3]) / 7)
     joint = prior.log_marginal_likelihood(prior.statistics(X, labels, 3)).sum()
@@ -273,12 +272,11 @@ def test_the_points_of_pairs_are_collected_in_order() -> None:
 def test_a_round_without_any_pair(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, prior = families()["full"]
     options = {"outlier_weight": 0.5, "outlier_prior": prior} if why == "all are outliers" else {}
-    context = context_of(X, prior, **options)
+    problem = problem_of(X, prior, **options)
     labels = np.full(7, -1, np.int32) if options else np.zeros(7, np.int32)
     if why == "too large":
         monkeypatch.setattr(split_merge, "LARGEST_UNION", 5)
-    partition = start(context, labels)
-    found, info = split_merge.step(np.uint64(1), partition, context, tools_of(context), 4)
+    found, info = split_merge.SplitMerge(4).step(np.uint64(1), start(problem, labels), problem)
     assert info == split_merge.SplitMergeInfo()
     np.testing.assert_array_equal(found.labels, np.zeros(7))
 

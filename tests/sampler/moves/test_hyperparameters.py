@@ -19,7 +19,7 @@ from dpmmwrap.sampler import chain
 from dpmmwrap.sampler.moves import hyperparameters
 from exactness import enumeration
 from exactness.broken import LEARNING
-from exactness.running import Apart, Seen, apart, context_of, standard_errors
+from exactness.running import Apart, Seen, apart, problem_of, standard_errors
 
 ALPHA = (2.0, 1.0)
 X = np.array([[-0.4], [0.0], [0.1], [0.5], [3.0], [3.7], [3.2]], np.float32)
@@ -71,7 +71,7 @@ def distance(kind: str, cells: float | None = None, outliers: bool = False, draw
         prior = first_prior(hyperprior)
         broad = prior.outliers(X)
         changes: dict[str, Any] = {"outlier_weight": OUTLIERS, "outlier_prior": broad} if outliers else {}
-        settings = context_of(X, prior, ALPHA, **changes).settings
+        settings = problem_of(X, prior, ALPHA, **changes).settings
         settings = replace(settings, hyperprior=hyperprior, max_iter=10, n_draws=draws, thin=2)
         result = NativeBackend().fit(X, settings)
     drawn = result.draws
@@ -140,7 +140,7 @@ def test_clusters_narrower_than_cells_are_found_out() -> None:
 
 
 def test_outliers_that_are_asked_too_are_found_out() -> None:
-    with patch.object(hyperparameters, "inside", lambda context, clusters: clusters):
+    with patch.object(hyperparameters, "inside", lambda problem, clusters: clusters):
         found = distance("full", outliers=True)
     assert found.width > FAR and found.kappa > FAR
 

@@ -26,7 +26,9 @@ ALPHA = 7.0
 
 
 def posteriors_of(prior: NIW, subclusters: Statistics) -> ClusterPosteriors:
-    return Data(prior.points(np.zeros((1, prior.dim), np.float32), 1)).compute_posteriors(Model(prior), subclusters)
+    return Data(prior.points(np.zeros((1, prior.dim), np.float32), 1)).points.compute_posteriors(
+        Model(prior), subclusters
+    )
 
 
 def some_posteriors(dim: int, clusters: int, spread: float, seed: int = 0):  # type: ignore[no-untyped-def]
@@ -49,11 +51,11 @@ def candidates(
         least = np.append(np.full(count, np.inf), least)
     data = Data(prior.points(np.zeros((1, prior.dim), np.float32), 1))
     process = DirichletProcess(alpha)
-    state = State(process, np.zeros(1, np.int32), np.zeros(1, np.uint8), known.subclusters, records)
+    state = State(Model(prior), process, np.zeros(1, np.int32), np.zeros(1, np.uint8), known.subclusters, records)
     rules = Rules(0, process.for_moves(known.clusters.counts), ratio == "reference", ratio == "jain-neal", 0)
-    again, found = data.evaluate_moves(Model(prior), rules, state, -least)
-    np.testing.assert_array_equal(again.log_marginal, known.log_marginal)
-    return found
+    data.update_posteriors(state)
+    np.testing.assert_array_equal(state.known.log_marginal, known.log_marginal)
+    return data.evaluate_moves(rules, state, -least)
 
 
 def ratios_of_splits(known: ClusterPosteriors) -> np.ndarray:

@@ -1,0 +1,81 @@
+"""In what two clusterings of the same rows differ: which clusters one splits and the other does not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.describe.profiles import profiles_for
+from dpmmwrap.describe.report.words import in_short
+from dpmmwrap.describe.wording import counted
+from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.posterior.matching import contingency_table
+
+SMALL = 0.05
+"""A part with a smaller share of a cluster's rows is not worth a word."""
+TRAITS = 3
+
+
+class Part(NamedTuple):
+    """Some rows of a cluster of one clustering: those that the other puts into the same cluster."""
+
+    cluster: int
+    """In the other clustering."""
+    rows: int
+    told: str
+    """What sets it apart from the cluster's other parts."""
+
+
+class Split(NamedTuple):
+    """A cluster of one clustering that the other divides."""
+
+    divided_by: str
+    """Which clustering divides it, "first" or "second"."""
+    cluster: int
+    """In the clustering that does not."""
+    rows: int
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        whole = {"first": "second", "second": "first"}[self.divided_by]
+        head = (
+            f"cluster {self.cluster} of the {whole} ({counted(self.rows, 'row')}) is divided by the {self.divided_by}:"
+        )
+        return "\n".join(
+            [head, *(f"  {part.cluster} ({counted(part.rows, 'row')}): {part.told}" for part in self.parts)]
+        )
+
+
+class Difference(NamedTuple):
+    """All clusters that one of two clusterings divides."""
+
+    splits: tuple[Split, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.splits)) or "both have the same clusters, but for a few rows"
+
+
+def difference_between(model: Any, points: Any, first: Any, second: Any, names: Any) -> Difference:
+    """What each of two clusterings divides, the largest cluster first."""
+    one, two = np.asarray(first), np.asarray(second)
+    splits = splits_of(model, points, one, two, "second", names)
+    splits += splits_of(model, points, two, one, "first", names)
+    return Difference(tuple(sorted(splits, key=lambda split: -split.rows)))
+
+
+def splits_of(model: Any, points: Any, whole: IntArray, other: IntArray, divided_by: str, names: Any) -> list[Split]:
+    table, found = contingency_table(whole, other)[:-1, :-1], []
+    for cluster, counts in enumerate(table):
+        parts = np.flatnonzero(counts > SMALL * counts.sum())
+        if len(parts) < 2:
+            continue
+        parts = parts[np.argsort(-counts[parts], kind="stable")]
+        rows = np.flatnonzero((whole == cluster) & np.isin(other, parts))
+        numbers = np.full(int(other.max()) + 1, -1)
+        numbers[parts] = np.arange(len(parts))
+        profiles = profiles_for(model, points[rows], numbers[other[rows]].astype(np.int32), len(parts), names)
+        told = [in_short(profiles.traits(k, TRAITS)) for k in range(len(parts))]
+        pieces = tuple(Part(int(part), int(counts[part]), text) for part, text in zip(parts, told, strict=True))
+        found.append(Split(divided_by, cluster, int(counts.sum()), pieces))
+    return found

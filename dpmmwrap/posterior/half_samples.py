@@ -1,0 +1,62 @@
+"""What short chains find in half of the rows: clusters that are there are found again, pieces of one are not.
+
+The prior stays as the fit has learned it. One chain begins with a single cluster, another with twice as many k-means
+cells as there are clusters, and the more probable result counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.model.choice import short_chains
+from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
+from dpmmwrap.numerics.cells import kmeans_cells
+from dpmmwrap.partitions import PartitionPrior
+from dpmmwrap.posterior.separation import Half
+from dpmmwrap.sampler.settings import Settings
+from dpmmwrap.starts import make_initializer
+
+PAIRS = 4
+"""Times that the rows are divided into two halves."""
+MOST_ROWS, ITERATIONS = 4000, 200
+"""Rows that are used at most, evenly spaced, and iterations of a chain that is not flat before."""
+
+
+MANY = 40
+"""Cells from which a chain that begins with one cluster is not worth its time: it often ends with too few."""
+
+
+def half_samples(
+    points: Points, rows: IntArray, n_clusters: int, prior: Prior, partition_prior: PartitionPrior, outliers: Any
+) -> list[Half]:
+    """The clusters that are found in halves of these rows; `outliers` are the weight and the prior of outliers."""
+    settings = Settings(
+        partition_prior=partition_prior,
+        prior=prior,
+        initializer=make_initializer("kmeans"),
+        max_iter=ITERATIONS,
+        stop_when_flat=True,
+        min_cluster_age=5,
+        seed=0,
+        outlier_weight=outliers[0],
+        outlier_prior=outliers[1],
+        restart_after=10,
+    )
+    used, halves = rows[evenly_spaced(len(rows), MOST_ROWS)], list[Half]()
+    for pair in range(PAIRS):
+        order = np.random.default_rng(pair).permutation(len(used))
+        for half in np.array_split(order, 2):
+            own = used[np.sort(half)]
+            halves.append(Half(own, best_of_two(points[own], 2 * n_clusters, replace(settings, seed=len(halves)))))
+    return halves
+
+
+def best_of_two(points: Points, cells: int, settings: Settings) -> IntArray:
+    """The labels of the more probable of two results: from k-means cells and, if these are few, from one cluster."""
+    many = kmeans_cells(points, min(cells, points.shape[0]), 0, settings.prior.embedder(points))
+    starts = [replace(settings, init_clusters=many), *([settings] if cells <= MANY else [])]
+    return max((short_chains(points, start) for start in starts), key=lambda found: found.log_posterior).labels

@@ -1,0 +1,94 @@
+"""What exact moves choose before they look at labels: rows, pairs of rows, and how the points of a pair are divided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import Embedder, thread_pools
+from dpmmwrap.sampler.kernels import exact
+
+if TYPE_CHECKING:
+    from dpmmwrap.sampler.data import Data
+
+ANCHORS, NEIGHBOURS = 2000, 20
+"""Points among which near pairs are chosen, and how many neighbours each has."""
+MOST_SEEDS, SEARCHED = 1000, 20_000
+"""Likely seeds that are added to them for draws, and points among which their neighbours are looked for."""
+
+
+class Proposal(Protocol):
+    """A way to divide points between two of them, with a probability that is known."""
+
+    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+        """log probability of `sides` for `rows`, the first two of which begin the two sides; with `draw` they are drawn
+        first. The sides' statistics are left in the first two clusters of `scratch`.
+
+        It may look at the points, the rows and the key, never at labels.
+        """
+
+
+class SequentialAllocation:
+    """One point after the other by the predictive of the sides so far, then in blocks that double."""
+
+    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+        return float(exact.allocate(scratch, points, rows, sides, key, draw, exact.ONE_BY_ONE))
+
+
+class ClusterSeeds(NamedTuple):
+    """Rows that are likely to start a cluster, and their cumulative shares."""
+
+    rows: IntArray
+    cumulative: Float64Array
+
+
+NO_CLUSTER_SEEDS = ClusterSeeds(np.empty(0, np.int64), np.empty(0))
+
+
+class Near(NamedTuple):
+    """Points and their neighbours, among which near pairs are chosen: fixed before a chain is, or before its draws."""
+
+    rows: IntArray
+    cumulative: Float64Array
+    """By which the first of a pair is chosen."""
+    neighbours: IntArray
+    """Row numbers of each row's neighbours (A, NEIGHBOURS)."""
+
+    @classmethod
+    def of(cls, data: Data, embed: Embedder) -> Near:
+        """Some points of the data, all of them alike."""
+        rows = some_rows(data.n_rows, ANCHORS)
+        return cls(rows, np.arange(1, len(rows) + 1) / len(rows), neighbours_of(rows, rows, data, embed))
+
+    def joined(self, cluster_seeds: ClusterSeeds, data: Data, embed: Embedder) -> Near:
+        """With likely seeds, about which small clusters come and go: half of the pairs begin with one of these."""
+        shares = np.diff(cluster_seeds.cumulative, prepend=0.0)
+        first = np.argsort(-shares, kind="stable")[:MOST_SEEDS]
+        first = first[shares[first] > 0]
+        rows, shares = cluster_seeds.rows[first], shares[first]
+        theirs = neighbours_of(rows, some_rows(data.n_rows, SEARCHED), data, embed)
+        width = min(theirs.shape[1], self.neighbours.shape[1])
+        cumulative = np.concatenate([0.5 * self.cumulative, 0.5 + 0.5 * np.cumsum(shares) / shares.sum()])
+        neighbours = np.concatenate([self.neighbours[:, :width], theirs[:, :width]])
+        return Near(np.concatenate([self.rows, rows]), cumulative, neighbours)
+
+
+def some_rows(n_rows: int, most: int) -> IntArray:
+    """Row numbers in order, at most this many: always the same."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
+def neighbours_of(rows: IntArray, among: IntArray, data: Data, embed: Embedder) -> IntArray:
+    """The nearest of some rows to each of others (A, NEIGHBOURS)."""
+    from sklearn.neighbors import NearestNeighbors
+
+    # One thread: more of them than idle cores wait for each other.
+    with thread_pools().limit(limits=1):
+        near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
+        nearest = near.kneighbors(embed(data.take(rows)), return_distance=False)
+    # A point is its own nearest neighbour, or one of its doubles is.
+    return np.asarray(among[nearest[:, 1:]])

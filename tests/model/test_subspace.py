@@ -1,0 +1,199 @@
+"""A subspace that clusters share: a density of all columns, and everything in the original features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from dpmmwrap import DPMM, NIW, load
+from dpmmwrap.families.learned.one_gaussian import OneGaussian
+from dpmmwrap.model.directions import Clustering, find_subspace, separating
+from dpmmwrap.model.subspace import Subspace
+
+D, N = 40, 900
+QUICK: dict[str, Any] = {"init": "kmeans", "n_chains": 1, "backend": "native", "random_state": 0}
+
+
+def clusters_in_a_subspace(rows: int = N, columns: int = D) -> tuple[Any, Any]:
+    """Four clusters that differ in three directions; in the others all have the same correlated noise."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(4, size=rows)
+    inside = np.array([[0, 0, 0], [8, 0, 0], [0, 8, 0], [0, 0, 8.0]])[y] + rng.normal(size=(rows, 3))
+    noise = rng.normal(size=(rows, columns - 3)) @ rng.normal(size=(columns - 3, columns)) / np.sqrt(columns)
+    return inside @ np.linalg.qr(rng.normal(size=(columns, 3)))[0].T + noise + 50.0, y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Any:
+    X, y = clusters_in_a_subspace()
+    return X, y, DPMM(subspace=4, **QUICK).fit(X)
+
+
+def same(one: Any, other: Any, at_least: float = 0.98) -> bool:
+    from sklearn.metrics import adjusted_rand_score
+
+    return bool(adjusted_rand_score(one, other) > at_least)
+
+
+def a_subspace(dim: int = 5, inside: int = 2) -> Subspace:
+    rng = np.random.default_rng(0)
+    return Subspace(rng.normal(size=dim), rng.normal(size=(dim, dim)), inside)
+
+
+def test_a_gaussian_in_the_subspace_is_a_gaussian_of_all_features() -> None:
+    subspace, rng = a_subspace(), np.random.default_rng(1)
+    mean, root = rng.normal(size=2), rng.normal(size=(2, 2))
+    covariance = root @ root.T + np.eye(2)
+    X = rng.normal(size=(7, 5))
+    inside = multivariate_normal(mean, covariance).logpdf(subspace.points(X))
+    whole = multivariate_normal(subspace.features(mean), subspace.covariances(covariance[None])[0])
+    np.testing.assert_allclose(inside + subspace.log_noise(X), whole.logpdf(X), rtol=1e-4)
+
+
+def test_samples_have_the_covariance_of_all_features() -> None:
+    subspace, rng = a_subspace(), np.random.default_rng(2)
+    X = subspace.sample(rng.normal(size=(200_000, 2)), rng)
+    expected = subspace.covariances(np.eye(2)[None])[0]
+    np.testing.assert_allclose(np.cov(X.T), expected, atol=0.03 * np.abs(expected).max())
+
+
+def test_the_first_directions_separate_best() -> None:
+    """Fisher's discriminants, as scikit-learn computes them."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    X, y = clusters_in_a_subspace()
+    found = separating(X, y, OneGaussian(X.mean(axis=0), np.cov(X.T, bias=True), 1 / N, 0.0))[:, :3]
+    theirs = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :3]
+    angles = np.linalg.svd(np.linalg.qr(found)[0].T @ np.linalg.qr(theirs)[0])[1]
+    assert angles.min() > 0.999
+
+
+def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
+    """With the true labels as what chains find: few directions, not all."""
+    X, y = clusters_in_a_subspace()
+
+    def cluster(points: Any) -> Clustering:
+        from dpmmwrap.families.learned.defaults import DataScale
+        from dpmmwrap.partitions import DirichletProcess
+        from dpmmwrap.sampler.evidence import log_evidence_at_best
+
+        prior, hyperprior, _ = DataScale(points).start("full")
+        return Clustering(y, log_evidence_at_best(prior, hyperprior, points, y, DirichletProcess(1.0)))
+
+    assert 2 <= find_subspace(X, cluster).subspace.dim <= 8
+
+
+def test_auto_finds_clusters_and_says_where_they_differ() -> None:
+    X, y = clusters_in_a_subspace()
+    model = DPMM(**QUICK).fit(X)
+    assert same(model.labels_, y) and model.subspace_ is not None and model.subspace_ < D
+    assert "in a subspace" in model.covariance_reason_ and model.covariance_type_ == "full"
+
+
+def test_auto_leaves_balls_alone() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    model = DPMM(**QUICK).fit(rng.normal(size=(400, D)) + 4.0 * y[:, None])
+    assert model.subspace_ is None and same(model.labels_, y)
+
+
+def test_one_gaussian_is_one_cluster() -> None:
+    X = np.random.default_rng(5).normal(size=(500, D)) @ np.random.default_rng(6).normal(size=(D, D))
+    assert DPMM(**QUICK).fit(X).n_clusters_ == 1
+
+
+def test_means_covariances_and_samples_are_of_all_features(fitted: Any) -> None:
+    X, _, model = fitted
+    assert model.subspace_ == 4 and model.means_.shape == (4, D) and model.covariances_.shape == (4, D, D)
+    for k in range(4):
+        np.testing.assert_allclose(model.means_[k], X[model.labels_ == k].mean(axis=0), atol=0.8)
+    drawn, labels = model.sample(4000)
+    assert drawn.shape == (4000, D) and same(model.predict(drawn), labels)
+    np.testing.assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.5)
+
+
+def test_the_score_is_a_density_of_all_columns(fitted: Any) -> None:
+    """Near that of the mixture of Gaussians with the means and covariances that the model tells."""
+    X, _, model = fitted
+    parts = [multivariate_normal(m, c).logpdf(X) for m, c in zip(model.means_, model.covariances_, strict=True)]
+    expected = np.logaddexp.reduce(np.array(parts) + np.log(model.weights_)[:, None], axis=0)
+    np.testing.assert_allclose(model.score_samples(X), expected, atol=1.0)
+    assert abs(model.log_evidence_ - model.score_samples(X).sum()) < 0.02 * abs(model.log_evidence_)
+
+
+def test_a_file_keeps_the_subspace(fitted: Any, tmp_path: Path) -> None:
+    X, _, model = fitted
+    model.save(tmp_path / "model.npz")
+    mixture = load(tmp_path / "model.npz")
+    assert mixture.n_features == D and mixture.subspace.dim == 4
+    np.testing.assert_array_equal(mixture.predict(X), model.predict(X))
+    np.testing.assert_allclose(mixture.score_samples(X), model.score_samples(X))
+
+
+def test_a_damaged_subspace_is_refused(fitted: Any, tmp_path: Path) -> None:
+    *_, model = fitted
+    model.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as arrays:
+        changed = dict(arrays) | {"subspace_basis": np.eye(3)}
+    np.savez(tmp_path / "model.npz", **changed)
+    with pytest.raises(ValueError, match="its subspace is not one of its features"):
+        load(tmp_path / "model.npz")
+
+
+def test_constant_columns_and_units_change_nothing(fitted: Any) -> None:
+    X, y, _ = fitted
+    wider = np.column_stack([X, np.zeros(N), np.full(N, 3.0)])
+    model = DPMM(subspace=4, **QUICK).fit(wider)
+    assert same(model.labels_, y) and model.means_.shape == (4, D + 2)
+    np.testing.assert_allclose(model.means_[:, -1], 3.0)
+    assert model.sample(5)[0].shape == (5, D + 2) and len(model.predict(wider)) == N
+
+
+def test_draws_and_groups_work_in_a_subspace() -> None:
+    X, y = clusters_in_a_subspace(300)
+    model = DPMM(subspace=3, n_draws=5, **QUICK).fit(X)
+    assert same(model.labels_, y, 0.9) and model.groups().suggested <= model.n_clusters_
+    assert model.predict_proba(X).shape == (300, model.n_clusters_) and np.isfinite(model.score(X))
+
+
+def test_a_density_of_one_column_knows_the_subspace(fitted: Any) -> None:
+    X, _, model = fitted
+    along = np.linspace(X[:, 0].min() - 5, X[:, 0].max() + 5, 400)
+    density = model.density(along[:, None], columns=[0]).mean
+    assert np.trapezoid(density, along) == pytest.approx(1.0, abs=0.02)
+
+
+def test_rows_with_some_values_missing_are_refused(fitted: Any) -> None:
+    X, _, model = fitted
+    broken = X[:3].copy()
+    broken[1, 2] = np.nan
+    with pytest.raises(ValueError, match="missing"):
+        model.predict(broken)
+    broken[1] = np.nan
+    assert model.predict(broken)[1] == -1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"covariance_type": "diag"}, "full covariances and the default prior"),
+        ({"prior": NIW.reference(D)}, "full covariances and the default prior"),
+        ({"subspace": D + 1}, "needs as many features"),
+        ({"subspace": 0}, "subspace should be"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes: dict[str, Any], words: str) -> None:
+    X, _ = clusters_in_a_subspace(100)
+    with pytest.raises(ValueError, match=words):
+        DPMM(**QUICK | {"subspace": 3} | changes).fit(X)
+
+
+def test_missing_values_and_a_subspace_are_refused() -> None:
+    X, _ = clusters_in_a_subspace(100)
+    X[3, 3] = np.nan
+    with pytest.raises(ValueError, match="a subspace needs every value"):
+        DPMM(subspace=3, **QUICK).fit(X)
