@@ -98,7 +98,7 @@ def test_of_many_components_the_first_unions_are_leaves() -> None:
 
 
 def members_of(name: str) -> int:
-    return int(name.split()[0]) if "clusters" in name else 1
+    return int(name.split(maxsplit=1)[0]) if "clusters" in name else 1
 
 
 def test_of_many_components_that_are_apart_a_leaf_is_not_called_one_group() -> None:
