@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from dpmmwrap.files.looks import holds_dates, is_date, names_rows
+from dpmmwrap.files.looks import common_unit, holds_dates, is_date, names_rows
 from dpmmwrap.files.numbers import GAPS, UNKNOWN, among_numbers, has_decimal_comma, is_number
 from dpmmwrap.files.problems import (
     DatesInstead,
@@ -87,6 +87,10 @@ def blame_field(
             place = called(at - layout.start, layout.names, layout.start)
             came = next(one for one in held if has_decimal_comma(one))
             raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error
+    unit = common_unit(below[column])
+    if unit is not None:
+        message = f"{path} should hold numbers, but {place} holds numbers with a unit, such as {text!r} in line {line}"
+        raise InputError(f"{message}; leave out {unit!r}") from error
     words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
     dates = [at for at in words if holds_dates(below[at])]
     if dates and dates == words:

@@ -12,7 +12,7 @@ import numpy as np
 from dpmmwrap.files.bad_fields import dates_in
 from dpmmwrap.files.checks import check_size, overflows
 from dpmmwrap.files.format import PLAIN, Format
-from dpmmwrap.files.looks import FEW_ROWS, holds_dates, names_rows
+from dpmmwrap.files.looks import FEW_ROWS, common_unit, holds_dates, names_rows
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, has_decimal_comma, is_number, marks_note
 from dpmmwrap.files.problems import DecimalCommas, InputError, PathLike, WordsInstead, gap_advice, may_be_gap, name_of
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
@@ -87,6 +87,11 @@ def columns_of(
             if holds_dates(column):
                 raise dates_in(path, name, column)
             slips += slip_in(column, lines, name, layout.decimal)
+            if common_unit(column) is not None:
+                notes.append(
+                    f"the column {name!r} is read as words, as a unit stands behind its numbers "
+                    f"({common_unit(column)!r}): without the unit it would be one of numbers"
+                )
         else:
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]

@@ -28,6 +28,8 @@ DAY = (
 TIME = r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]m)?"
 ZONE = r" ?(Z|UTC|[-+]\d{2}:?\d{2})?"
 DATE = re.compile(rf"({DAY})([ T]{TIME}{ZONE})?|{TIME}", re.IGNORECASE)
+WITH_UNIT = re.compile(r"([-+]?\d[\d.,]*)\s*([^\W\d_°µ][^\d]{0,14}|[°µ][^\d]{0,14})")
+"""A number with a unit."""
 MOST_WHOLE = 10
 """The largest number of different whole numbers that count as categories."""
 ROWS_PER_LEVEL = 5
@@ -63,6 +65,14 @@ def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> Colu
 def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
     """Evenly spaced rows."""
     return evenly_spaced(rows, max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns))))
+
+
+def common_unit(fields: Sequence[str]) -> str | None:
+    """What stands behind every number, such as kg; None if that is not so."""
+    held = [field for field in fields if field not in GAPS][:LOOKED_AT]
+    found = [WITH_UNIT.fullmatch(field.strip()) for field in held]
+    units = {match[2] if match else None for match in found}
+    return units.pop() if len(units) == 1 and len({match[1] for match in found if match}) > 1 else None
 
 
 def holds_dates(fields: Sequence[str]) -> bool:

@@ -17,11 +17,11 @@ UNKNOWN = frozenset(("?", "-", "--", "–", "—", ".", "..", "*", "None", "none
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 MONEY = "$€£¥"
 MARKED = re.compile(
-    rf"([-+]?)([{MONEY}]?)\s?([-+]?[\d.,'’\u00a0\u202f]*\d(?:e[-+]?\d+)?)\s?([{MONEY}%]?)", re.IGNORECASE
+    rf"([-+]?)([{MONEY}]?)\s?([-+]?[\d.,'’ \u00a0\u202f]*\d(?:e[-+]?\d+)?)\s?([{MONEY}%]?)", re.IGNORECASE
 )
 """A number with a currency before or behind it, or with a percent sign."""
 GROUPED = {
-    mark: re.compile(rf"[-+]?[1-9]\d{{0,2}}(?:(?:{mark}\d{{3}})+|(?:['’\u00a0\u202f]\d{{3}})+)(?:{decimal}\d+)?")
+    mark: re.compile(rf"[-+]?[1-9]\d{{0,2}}(?:(?:{mark}\d{{3}})+|(?:['’ \u00a0\u202f]\d{{3}})+)(?:{decimal}\d+)?")
     for mark, decimal in ((",", r"\."), (r"\.", ","))
 }
 """A number in groups of three digits."""
@@ -61,6 +61,7 @@ def is_number(field: str, decimal: str = ".") -> bool:
 def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
     """A number, and how it was written where that is not plain; a ValueError where it is none."""
     # Python itself would take 1_000 for a number; and where a comma is the mark, a point stands between thousands.
+    field = field.replace("−", "-")
     if "_" not in field and not (decimal == "," and "." in field):
         try:
             return float(field.replace(",", ".") if decimal == "," else field), None
@@ -71,13 +72,19 @@ def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
 
 
 def marked(field: str, decimal: str) -> Mark:
-    """A number with a sign beside it, or in groups of digits."""
-    found = MARKED.fullmatch(field.strip())
+    """A number with a sign beside it, in groups of digits, or in brackets, as accountants write what is below 0."""
+    text = field.strip()
+    if text[:1] == "(" and text[-1:] == ")" and text[1:2] not in ("-", "+", "("):
+        own, mark = read_number(text[1:-1], decimal)
+        return (mark or Mark(text, own))._replace(text=text, value=-own)
+    found = MARKED.fullmatch(text)
     if found is None or (found[2] and found[4]) or (found[1] and found[3][0] in "-+"):
         raise ValueError(f"{field} is not a number")
     digits, sign = found[1] + found[3], found[2] or found[4]
     grouped = GROUPED["," if decimal == "." else r"\."].fullmatch(digits) is not None
-    plain = re.sub(r"[,'’\u00a0\u202f]" if decimal == "." else r"[.'’\u00a0\u202f]", "", digits) if grouped else digits
+    plain = (
+        re.sub(r"[,'’ \u00a0\u202f]" if decimal == "." else r"[.'’ \u00a0\u202f]", "", digits) if grouped else digits
+    )
     if not grouped and decimal == "," and "." in plain:
         raise ValueError(f"{field} is not a number")
     doubtful = decimal == "." and not sign and ONE_COMMA.fullmatch(digits) is not None
@@ -154,7 +161,7 @@ def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator
     doubtful = next((mark for mark in grouped if mark.doubtful), None)
     if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):
         return
-    decimal = float(doubtful.text.replace(",", "."))
+    decimal = math.copysign(float(doubtful.text.strip("()").replace(",", ".")), doubtful.value)
     raise DoubtfulCommas(
         f"{source} should hold numbers, but {doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
     )

@@ -123,6 +123,18 @@ def test_other_words_for_missing_values(run, summary_of, tmp_path: Path) -> None
     assert summary_of(path, "--missing", "not done")["empty"] == 3
 
 
+def test_units_behind_numbers(run, summary_of, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", ["a", "b"], ((f"{x:.1f} kg", y) for x, y in X))
+    said = run("fit", path).sentence
+    assert "column 'a' holds numbers with a unit, such as '" in said and said.endswith("leave out 'kg'")
+    ages = written(tmp_path / "y.csv", ["a", "b", "age"], ((*x, f"{20 + i % 9}y") for i, x in enumerate(X)))
+    notes = summary_of(ages, "--family", "mixed")["notes"]
+    assert any("a unit stands behind its numbers ('y')" in note for note in notes)
+    others = written(tmp_path / "z.csv", ["a", "b", "c"], ((*x, f"{i % 9}th") for i, x in enumerate(X)))
+    others.write_text(others.read_text().replace("1th", "1st"))
+    assert not any("unit" in note for note in summary_of(others, "--family", "mixed")["notes"])
+
+
 def test_a_mixed_table_without_categories(summary_of, tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", ["title", "a", "b"], ((f"song {i}", *x) for i, x in enumerate(X)))
     notes = summary_of(path, "--family", "mixed")["notes"]

@@ -42,6 +42,12 @@ def read(path: Path, text: str | bytes, kind: Any = "numbers", **format: Any) ->
         ("1.234,5", ",", 1234.5),
         ("3.750", ",", 3750),
         ("1e3", ".", 1000),
+        ("1 234 567", ".", 1234567),
+        ("1 234,5", ",", 1234.5),
+        ("\u22125.5", ".", -5.5),
+        ("(1,234)", ".", -1234),
+        ("($5)", ".", -5),
+        ("(0.5)", ".", -0.5),
     ],
 )
 def test_numbers(text: str, decimal: str, value: float) -> None:
@@ -49,11 +55,40 @@ def test_numbers(text: str, decimal: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["3,75", "0,125", "1_000", "$", "5$%", "--5", "$5$", "12%%", "1,23,456", "5 kg", "1.5,0"]
+    "text",
+    [
+        "3,75",
+        "0,125",
+        "1_000",
+        "$",
+        "5$%",
+        "--5",
+        "$5$",
+        "12%%",
+        "1,23,456",
+        "5 kg",
+        "1.5,0",
+        "1 2",
+        "12 34",
+        "(-5)",
+        "(a)",
+        "()",
+        "(5",
+    ],
 )
 def test_no_numbers(text: str) -> None:
     assert not is_number(text)
     assert not is_number("1.5", ","), "a point is no decimal mark there"
+
+
+def test_brackets_and_blanks(tmp_path: Path) -> None:
+    data = read(tmp_path / "x.csv", "a;b\n(1);1 200\n2;3 400\n\u22123;1\n")
+    np.testing.assert_array_equal(data.X, [[-1, 1200], [2, 3400], [-3, 1]])
+    assert data.notes == ("numbers are read without the marks in them: '(1)' as -1, '1 200' as 1200",)
+    with pytest.raises(DoubtfulCommas, match=r"'\(3,750\)' may be -3750 or -3.75"):
+        read(tmp_path / "x.csv", "a;b\n(3,750);1\n(1,250);2\n")
+    blanks = read(tmp_path / "y.txt", "a b\n1 200\n2 300\n3 400\n")
+    assert blanks.X.shape == (3, 2), "between columns"
 
 
 @pytest.mark.parametrize("kind", ["numbers", "table"])

@@ -259,7 +259,7 @@ class NIG(LinearPrior):
         """The same, further above; close ones for rows with values far out."""
         values = powers((X - self.frame.centre) / self.frame.widths, 2)
         found = np.asarray(values @ self.quick_bounding)
-        if len(far := np.flatnonzero(~(values[:, self.dim : 2 * self.dim].max(axis=1) <= CALM**2))):
+        if len(far := np.flatnonzero(~(values[:, self.dim : 2 * self.dim].max(axis=1, initial=0.0) <= CALM**2))):
             found[far] = self.close_bounds(X[far])
         return found
 
