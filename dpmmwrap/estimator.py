@@ -175,7 +175,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
     reproducibility_ : tuple of Reproducibility
         For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
-        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain.
+        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain,
+        and if the data may well follow the model (`fit_check`).
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -431,7 +432,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         with shown_progress(self.verbose if progress is None else 0, settings) as shown:
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.trace.converted_from = None if came_as == "float32" else came_as
-        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings)
+        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]

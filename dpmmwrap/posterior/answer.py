@@ -123,18 +123,17 @@ def answer_of_samples(
     log_posterior = log_posterior_of(points, labels, settings, partition_prior, prior)
     if is_remote(X):
         labels = X.in_chunks(labels, result.labels)
-    return Answer(
-        labels, mixture, log_posterior, partition_prior, prior, doubts=(reproduced(resampling, result, len(X)),)
-    )
+    return Answer(labels, mixture, log_posterior, partition_prior, prior, doubts=(reproduced(resampling, len(X)),))
 
 
-def reproduced(resampling: Resampling, result: Result, rows: int) -> str:
+def reproduced(resampling: Resampling, rows: int) -> str:
     """What the clusters rest on, and why not on all rows."""
     largest, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
-        f"samples of {best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
-        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}), as happens if clusters "
-        "are not quite Gaussian: labels_ are what the smaller samples agree on; n_chains=1 takes what all rows give"
+        "the data do not quite follow the model, and samples of "
+        f"{best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
+        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}): labels_ are what the "
+        "smaller samples agree on; n_chains=1 takes what all rows give"
     )
 
 

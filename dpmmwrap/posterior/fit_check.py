@@ -56,11 +56,10 @@ class FitCheck(NamedTuple):
         return f"the data do not follow the model (p = {self.p_value:.2g}): some clusters have another shape"
 
 
-def can_check(mixture: Mixture) -> bool:
-    """Whether points drawn from a mixture compare with any row: rows of counts have totals of their own, and nobody
-    knows which rows are outliers."""
-    facts = mixture.posterior
-    return bool(facts.input == "numbers" and facts.covariances) and not mixture.outlier_weight
+def can_check(family: Prior, outlier_weight: float, weights: FloatArray | None) -> bool:
+    """Whether points drawn from a mixture compare with any row: rows of counts have totals of their own, rows with
+    weights are not drawn one by one, and nobody knows which rows are outliers."""
+    return bool(family.input == "numbers" and family.covariances) and not outlier_weight and weights is None
 
 
 def fit_check(

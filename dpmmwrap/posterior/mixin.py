@@ -292,13 +292,18 @@ class PosteriorMixin:
         FitCheck
             `p_value`, `distance`, `fits`; `print` summarises it in a sentence.
         """
-        from dpmmwrap.posterior.fit_check import can_check, fit_check
+        from dpmmwrap.posterior.fit_check import fit_check
 
         check_is_fitted(self)
-        if not can_check(self.mixture_):
-            raise ValueError("fit_check needs Gaussian clusters without an outlier component")
+        if not self._can_check():
+            raise ValueError("fit_check needs Gaussian clusters without weights and without an outlier component")
         probabilities = self._kept_mixture().predict_proba(self._some_points)
         return fit_check(self._some_points, probabilities, self._prior, self._hyperprior, generator(self))
+
+    def _can_check(self) -> bool:
+        from dpmmwrap.posterior.fit_check import can_check
+
+        return can_check(self.mixture_.posterior, self.mixture_.outlier_weight, self._some_weights)
 
     def groups(
         self, X: Any = None, *, method: str = "auto", cut: float | None = None, n_groups: int | None = None
@@ -440,7 +445,6 @@ class PosteriorMixin:
 
     def _seen(self, joined: Groups) -> Seen:
         """What half samples find of the clusters that would be joined without them."""
-        from dpmmwrap.posterior.fit_check import can_check
         from dpmmwrap.posterior.half_samples import half_samples
         from dpmmwrap.posterior.separation import Seen
 
@@ -455,7 +459,7 @@ class PosteriorMixin:
             self.partition_prior_,
             outliers,
         )
-        return Seen(halves=halves, fits=can_check(self.mixture_) and self.fit_check().fits)
+        return Seen(halves=halves, fits=self._can_check() and self.fit_check().fits)
 
     def _kept_mixture(self) -> Mixture:
         """The mixture in the coordinates of the rows that the model has kept."""

@@ -96,5 +96,5 @@ def test_a_model_checks_its_fit() -> None:
 def test_what_cannot_be_checked_is_said() -> None:
     counts = np.random.default_rng(0).poisson(3.0, size=(60, 4))
     model = DPMM(family="multinomial", random_state=0).fit(counts)
-    with pytest.raises(ValueError, match="Gaussian clusters without an outlier"):
+    with pytest.raises(ValueError, match="Gaussian clusters without weights and without an outlier"):
         model.fit_check()
