@@ -1,11 +1,11 @@
 """Which clusters are found again in samples of the data.
 
 A mixture of Gaussians describes a class that is not quite Gaussian by several clusters, more of them the more points
-there are. Their borders are arbitrary: another sample of the same data puts them elsewhere. So if the data do not follow
-the model (`fit_check.py`), a small fit is repeated on samples of three quarters of the rows, and then of half, a
+there are. Their borders are arbitrary: another sample of the same data puts them elsewhere. So if the data do not
+follow the model (`fit_check.py`), a small fit is repeated on samples of three quarters of the rows, and then of half, a
 quarter, and so on, as long as smaller samples agree better with each other than larger ones, by more than the standard
 error. If they do, the partition that represents the samples of that size is the result. If the data may well follow the
-model, there is no better answer than the most probable clusters, and nothing is repeated.
+model, the most probable clusters are the answer, and nothing is repeated.
 
 Choosing by reproducibility goes back to Ben-Hur, Elisseeff and Guyon (2002) and Lange et al. (2004).
 """
