@@ -12,7 +12,6 @@ from dpmmwrap.posterior.modes import has_two_modes
 from dpmmwrap.posterior.separation import (
     CLEAR,
     FOUND_AGAIN,
-    SURELY_FOUND,
     TINY,
     WEAK,
     Seen,
@@ -186,10 +185,10 @@ class OneCluster(OneMode):
     def has_two_modes(self, one: int, other: int) -> bool:
         """Whether the two are two clusters."""
         pair = self.meeting(one, other)
-        boundary = boundary_in(self.tables, *pair)
-        if boundary >= (FOUND_AGAIN if self.seen.fits else SURELY_FOUND):
+        found_again = boundary_in(self.tables, *pair) >= FOUND_AGAIN
+        if found_again and self.seen.fits:
             return True
-        level = WEAK if boundary >= FOUND_AGAIN else CLEAR
+        level = WEAK if found_again else CLEAR / (len(self.columns) - 1)
         points = self.points_of(one, other)
         if not has_gap(self.log_ratio(one, other, points), self.counts[points], level):
             return False
