@@ -123,9 +123,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
-        partition that represents them best. Without, the most evident one that any chain has met; but if small samples
-        of the rows (of data with several chains) agree better on their clusters than large ones, the partition that
-        represents those samples (`reproducibility_`). Of data on Dask a Dask array, and so is sublabels_.
+        partition that represents them best. Without draws, the one of the highest evidence that any chain has met; but
+        if the data do not follow the model (`fit_check`), and small samples of the rows agree better on their clusters
+        than large ones, the partition that represents those samples (`reproducibility_`). Of data on Dask a Dask
+        array, and so is sublabels_.
     groups_ : ndarray of int32, shape (N,)
         The group of each row, at the suggested cut of `groups()`; computed when it is asked for. `labels_` are the
         components of the mixture, each one distribution. A group is what is left when those are joined that overlap and
