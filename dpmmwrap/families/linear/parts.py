@@ -18,6 +18,8 @@ class Part(ABC):
     bytes_per_row: int
     width: int
     """Sums of features that it keeps."""
+    sum_type: Any = np.float64
+    """Their type: one in which they are exact, or double precision."""
 
     def expect(self, missing: bool) -> None:  # noqa: B027
         """Hear whether values are missing anywhere, where these are only some of the rows."""

@@ -19,7 +19,7 @@ from dpmmwrap.families.linear.parts import Part
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
-from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.chunks import Chunks, Stretch
 from dpmmwrap.numerics.labels import LabelOrder, sort_by_label
@@ -63,6 +63,9 @@ class LinearPoints(FamilyPoints):
         self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
         self.width = edges[-1]
         self.exact = all(part.exact for part in self.parts)
+        # Of some of the rows, or with weights, it is not known which type is exact.
+        plain = len(parts) == 1 and stretch is None and weights is None
+        self.sum_type = parts[0].sum_type if plain else np.float64
 
     def digest(self) -> str:
         return " ".join([*(part.digest() for part in self.parts), *self.weights_digest()])
@@ -70,6 +73,10 @@ class LinearPoints(FamilyPoints):
     @property
     def plain_points(self) -> Any:
         return joined_rows([part.points for part in self.parts])
+
+    def zeros(self, groups: int, clusters: int) -> FloatArray:
+        """Where sums of features are written."""
+        return np.zeros((groups, clusters, self.width), self.sum_type)
 
     def likely_merges(
         self,
@@ -124,7 +131,7 @@ class LinearPoints(FamilyPoints):
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work, n = Workspace.of(self.chunks.bounds, count), last - first
-            sums = np.zeros((n, 2 * count)), np.zeros((n, 2 * count, self.width)), np.zeros((n, count))
+            sums = np.zeros((n, 2 * count)), self.zeros(n, 2 * count), np.zeros((n, count))
             for group in range(n):
                 own = [array[group] for array in sums]
                 for chunk in range(groups[first + group], groups[first + group + 1]):
@@ -177,7 +184,7 @@ class LinearPoints(FamilyPoints):
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work = Workspace.of(bounds, count)
-            counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
+            counts, sums = np.zeros((last - first, count)), self.zeros(last - first, count)
             for group in range(last - first):
                 for chunk in range(groups[first + group], groups[first + group + 1]):
                     begin, end = bounds[chunk], bounds[chunk + 1]
@@ -239,7 +246,7 @@ class LinearPoints(FamilyPoints):
         edges = self.chunks.group_rows()
 
         def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
-            counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
+            counts, sums = np.zeros((end - begin, 2)), self.zeros(end - begin, 2)
             at = np.searchsorted(members[cluster], edges[begin : end + 1])
             for group, (low, high) in enumerate(itertools.pairwise(at.tolist())):
                 rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
