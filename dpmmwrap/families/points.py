@@ -144,6 +144,10 @@ class FamilyPoints(ABC):
         """What `draw_parameters` has drawn, as the loops take it."""
         return drawn
 
+    def tables_for_merges(self, tables: Any) -> Any:
+        """What `pair_groups` asks of these tables."""
+        return tables
+
     def cluster_tables(self, drawn: Any) -> Any:
         """What `draw_clusters` has drawn, as the loops take it."""
         return drawn

@@ -33,6 +33,10 @@ class Part(ABC):
         """The same for the search, which need not be drawn."""
         return self.draw_tables(posterior, key, clusters)
 
+    def tables_for_merges(self, tables: Any) -> Any:
+        """What `add_pair_scores` asks of these tables."""
+        return tables
+
     @abstractmethod
     def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:
         """Add the log densities (n, K) of the rows begin to end."""

@@ -63,9 +63,9 @@ class LinearPoints(FamilyPoints):
         self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
         self.width = edges[-1]
         self.exact = all(part.exact for part in self.parts)
-        # Of some of the rows, or with weights, it is not known which type is exact.
-        plain = len(parts) == 1 and stretch is None and weights is None
-        self.sum_type = parts[0].sum_type if plain else np.float64
+        self.sum_type = np.result_type(*(part.sum_type for part in parts))
+        self.any_order = self.sum_type == np.float32 and self.chunks.pool is None
+        """Whether sums of features are exact, so that one array will do for all groups."""
 
     def digest(self) -> str:
         return " ".join([*(part.digest() for part in self.parts), *self.weights_digest()])
@@ -107,6 +107,10 @@ class LinearPoints(FamilyPoints):
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
+    def tables_for_merges(self, tables: Tables) -> Tables:
+        left = (part.tables_for_merges(its_tables) for part, its_tables in zip(self.parts, tables.parts, strict=True))
+        return tables._replace(parts=tuple(left))
+
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Tables:
         clusters = self.statistics_of(model, bundle, count)
         posterior = model.prior.posterior(clusters)
@@ -131,13 +135,18 @@ class LinearPoints(FamilyPoints):
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work, n = Workspace.of(self.chunks.bounds, count), last - first
-            sums = np.zeros((n, 2 * count)), self.zeros(n, 2 * count), np.zeros((n, count))
+            counts, log_probs = np.zeros((n, 2 * count)), np.zeros((n, count))
+            sums = self.zeros(1 if self.any_order else n, 2 * count)
             for group in range(n):
-                own = [array[group] for array in sums]
+                own = counts[group], sums[group % len(sums)], log_probs[group]
                 for chunk in range(groups[first + group], groups[first + group + 1]):
                     self._sweep_chunk(labels, sublabels, by_label, tables, its_key, greedy, chunk, work, *own)
-            return sums
+            return counts, sums, log_probs
 
+        if self.any_order:
+            counts, sums, log_probs = sweep_part(0, len(groups) - 1)
+            ((counts, log_probs),) = reduce_groups(0, (counts, log_probs)).values()
+            return {(0, 0): (counts, sums[0], log_probs)}
         return self.chunks.sum_groups(sweep_part, 2 * count * (self.width + 1))
 
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[LinearStatistics, Float64Array]:
@@ -270,7 +279,7 @@ class LinearPoints(FamilyPoints):
     def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
         counts = np.zeros(places + 1)
         counts[: len(clusters.counts)] = clusters.counts
-        sums = np.zeros((places + 1, self.width))
+        sums = self.zeros(1, places + 1)[0]
         sums[: len(clusters.counts)] = clusters.sums
         bundles = [
             part.bundle(prior, counts, np.ascontiguousarray(sums[:, columns]))
@@ -327,10 +336,13 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     if len(candidates) <= ALL_PAIRS:
         i, j = np.triu_indices(len(candidates), 1)
         return candidates[i], candidates[j]
-    sums = clusters.sums[candidates]
-    if sums.shape[1] > MOST_FEATURES:
+    every: Any = clusters.sums
+    columns: Any = slice(None)
+    if every.shape[1] > MOST_FEATURES:
         # Of many thousand words the common ones tell who is near.
-        sums = sums[:, np.argpartition(-np.abs(sums).sum(axis=0), MOST_FEATURES)[:MOST_FEATURES]]
+        totals = sum((np.abs(every[k]) for k in candidates), np.zeros(every.shape[1]))
+        columns = np.argpartition(-totals, MOST_FEATURES)[:MOST_FEATURES]
+    sums = every[:, columns][candidates].astype(np.float64)
     counts = clusters.counts[candidates]
     means = sums / np.where(counts > 0, counts, 1.0)[:, None]
     scale = means.std(axis=0)

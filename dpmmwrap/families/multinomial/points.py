@@ -28,7 +28,7 @@ class CountPart(Part):
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
         whole = float(prior.concentration.sum())
-        return self.bundle_kind(counts, sums, sums.sum(axis=1), prior.concentration, whole)
+        return self.bundle_kind(counts, sums, sums.sum(axis=1, dtype=np.float64), prior.concentration, whole)
 
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
         drawn = posterior.draw_tables(key)
@@ -67,6 +67,10 @@ class SparseCountPart(CountPart):
     @property
     def points(self) -> Any:
         return self.X
+
+    def tables_for_merges(self, tables: LogTables) -> LogTables:
+        # Of many thousand columns those of the subclusters are the largest arrays of a fit.
+        return tables._replace(subclusters=np.empty((0, 0), np.float32))
 
     def digest(self) -> str:
         return " ".join(digest(array) for array in self.X)
