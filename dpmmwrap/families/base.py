@@ -141,6 +141,12 @@ class Facts:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
 
+    def compute_both(self: Prior, subclusters: Statistics) -> ClusterPosteriors:
+        """Posteriors and log marginal likelihoods of clusters and subclusters, from the statistics of the latter."""
+        every = self.with_unions(subclusters)
+        count = len(subclusters.counts) // 2
+        return ClusterPosteriors(take(every, slice(0, count)), take(every, slice(count, None)), *self.compute(every))
+
 
 class Prior(Protocol):
     """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
@@ -191,6 +197,8 @@ class Prior(Protocol):
 
     def compute(self, statistics: Statistics) -> Computed:
         """The posteriors, and the log marginal likelihood of each cluster."""
+
+    def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
@@ -339,7 +347,7 @@ def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
 
 def nothing_like(statistics: SomeStatistics, count: int) -> SomeStatistics:
     """The statistics of `count` clusters without points."""
-    return type(statistics)(*(np.zeros((count, *array.shape[1:])) for array in statistics))
+    return type(statistics)(*(np.zeros((count, *array.shape[1:]), array.dtype) for array in statistics))
 
 
 def concatenate(parts: Sequence[SomeStatistics]) -> SomeStatistics:

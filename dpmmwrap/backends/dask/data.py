@@ -131,6 +131,9 @@ class RemoteData(Data):
         drawn = self.points.draw_parameters(state.model, weights_prior(state, key), state.known, key)
         return ParameterTables(drawn, self.points.tables(drawn))
 
+    def tables_for_merges(self, tables: ParameterTables) -> ParameterTables:
+        return tables
+
     def draw_clusters(self, state: State, key: Any) -> ParameterTables:
         clusters, count = state.collapsed, state.n_clusters
         drawn = self.points.draw_clusters(state.model, weights_prior(state, key), clusters, count, key)
