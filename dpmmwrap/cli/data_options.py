@@ -54,7 +54,7 @@ def format_options(option: Callable[..., Option]) -> tuple[Option, ...]:
             help="The encoding of text files: utf-16, latin-1, cp1252 and so on."),
         option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="Which sheet of an Excel file."),
         option("--missing", callback=word_list, default="", metavar="WORDS",
-            help="What else stands for a missing value, with commas between them: -999,?"),
+            help="What else stands for a missing value, with commas between them: -999,unknown. Among numbers ? and - do."),
     )
     # fmt: on
 
@@ -68,10 +68,13 @@ def format_of(options: dict[str, Any]) -> Format:
 def way_by_format(error: Exception) -> str:
     """The option that a file needs, behind what is wrong with it; nothing where it is something else."""
     from dpmmwrap.cli.families import named
-    from dpmmwrap.files import DatesInstead, DecimalCommas, DoubtfulCommas, WrongEncoding
+    from dpmmwrap.files import DatesInstead, DecimalCommas, DoubtfulCommas, NoNumber, WrongEncoding
+    from dpmmwrap.files.problems import gap_advice, may_be_gap
 
     if isinstance(error, DecimalCommas):
         return "; for decimal commas use --decimal ,"
+    if isinstance(error, NoNumber) and may_be_gap(error.text):
+        return f"; {gap_advice(error.text)}"
     if isinstance(error, DoubtfulCommas):
         return "; use --thousands , or --decimal ,"
     if isinstance(error, WrongEncoding):

@@ -26,7 +26,7 @@ from dpmmwrap.cli.common import (
     word_list,
 )
 from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, selection_of, true_labels, way_by_format
-from dpmmwrap.cli.families import ways_without_words
+from dpmmwrap.cli.families import way_without_words
 from dpmmwrap.cli.preparing import counting_notes
 from dpmmwrap.cli.progress import live_line
 
@@ -230,8 +230,7 @@ def open_data(options: dict[str, Any], name: str) -> SourceFile:
     try:
         return open_file(Reading(paths, None if file is None else str(file), selection, *asked), name)
     except WordsInstead as error:
-        ways = "; ".join(ways_without_words(error, "evaluate"))
-        raise InputError(f"{error}; {ways}") from error
+        raise InputError(f"{error}{way_without_words(error, 'evaluate')}") from error
     except MissingValues as error:
         raise InputError(f"{error}; --skip-missing leaves out such rows") from error
     except InputError as error:

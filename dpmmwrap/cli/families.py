@@ -164,23 +164,20 @@ def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
     if isinstance(error, SparseInstead):
         return f"; sparse counts are for --family {family_for(sparse=True).name}"
     if isinstance(error, WordsInstead):
-        return "".join(f"; {way}" for way in ways_without_words(error, options["family"]))
+        return way_without_words(error, options["family"])
     return way_by_format(error)
 
 
-def ways_without_words(error: WordsInstead, family: str) -> list[str]:
+def way_without_words(error: WordsInstead, family: str) -> str:
     """What can be done about columns of words: they are categories, or they name the rows."""
     categories = [name for name in error.columns if name not in error.distinct]
-    ways = []
     # "evaluate" is not a family: it takes categories as they come.
     tables = {FAMILIES[0]: f"--family {family_for(mixes=True).name} --categorical", "evaluate": "--categorical"}
+    way = f"; use --drop {named(error.columns)}"
     if categories and family in tables:
-        ways.append(f"use {tables[family]} {named(categories)}, or --drop {named(categories)}")
-    elif categories:
-        ways.append(f"use --drop {named(categories)}")
-    if error.distinct:
-        ways.append(f"use --drop {named(error.distinct)}, or --id {named(error.distinct[:1])} if that names the rows")
-    return ways
+        rest = f" --drop {named(error.distinct)}" if error.distinct else ""
+        way = f"; use {tables[family]} {named(categories)}{rest}, or --drop {named(error.columns)}"
+    return f"{way}, or --id {named(error.distinct[:1])} if that names the rows" if error.distinct else way
 
 
 def named(columns: Sequence[str]) -> str:
@@ -203,4 +200,5 @@ def as_options(sentence: str) -> str:
     sentence = sentence.replace(
         "name the categorical columns: categorical)", "name the categorical columns: --categorical)"
     )
+    sentence = sentence.replace("confidence_ shows", "confidence.npy shows")
     return re.sub(r"\b(\w+)='([\w-]+)'", option, sentence)

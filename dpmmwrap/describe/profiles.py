@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from dpmmwrap.describe.facts import by_shares
-from dpmmwrap.families.tables import Columns, TablePoints
+from dpmmwrap.families.tables import Columns, TablePoints, as_words
 from dpmmwrap.model.rows import names_for
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
@@ -208,7 +208,7 @@ def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, colum
     begin = 0
     for number, (place, levels) in enumerate(zip(columns.categorical, columns.categories, strict=True)):
         codes = points.codes[:, number] - begin
-        parts[place] = level_tables(codes, labels, n_clusters, places[place], [str(level) for level in levels])
+        parts[place] = level_tables(codes, labels, n_clusters, places[place], as_words(levels).tolist())
         begin += len(levels)
     ordered = [parts[place] for place in sorted(parts)]
     features = tuple(feature for part in ordered for feature in part[0])

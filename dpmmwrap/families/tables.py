@@ -198,6 +198,13 @@ def as_words_or_numbers(column: Any) -> Any:
     return np.array(list(words), dtype=str)
 
 
+def as_words(values: Any) -> Any:
+    """Numbers as words: 2007.0 is 2007, as a file writes it, and a gap is the empty word."""
+    if values.dtype.kind != "f":
+        return values.astype(str)
+    return np.array(["" if math.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in values.tolist()])
+
+
 def as_float(column: Any, name: str) -> Any:
     """A numeric column; gaps as NaN."""
     try:
@@ -213,7 +220,7 @@ def codes_of(column: Any, levels: Any, begin: int) -> IntArray:
     """The number of each value's level, counted from `begin` on; -1 for gaps and for levels that were never seen."""
     values = as_words_or_numbers(column)
     if (values.dtype.kind == "U") != (levels.dtype.kind == "U"):
-        values, levels = values.astype(str), levels.astype(str)
+        values, levels = as_words(values), as_words(levels)
     order = np.argsort(levels, kind="stable")
     places = np.minimum(np.searchsorted(levels, values, sorter=order), len(levels) - 1)
     found = order[places]

@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from dpmmwrap.files.looks import holds_dates, is_date, names_rows
-from dpmmwrap.files.numbers import GAPS, has_decimal_comma, is_number
-from dpmmwrap.files.problems import DatesInstead, DecimalCommas, InputError, MissingValues, PathLike, WordsInstead
+from dpmmwrap.files.numbers import GAPS, UNKNOWN, among_numbers, has_decimal_comma, is_number
+from dpmmwrap.files.problems import (
+    DatesInstead,
+    DecimalCommas,
+    InputError,
+    MissingValues,
+    NoNumber,
+    PathLike,
+    WordsInstead,
+)
 from dpmmwrap.files.tables import LOOKED_AT, Layout, called
 from dpmmwrap.files.text import open_text, rows_of
 
@@ -22,7 +30,7 @@ def blame_line(
     Columns have the names that they would have in a table with words; `places` are the columns to read.
     """
     width = seen = 0
-    known_gaps = GAPS.union(layout.format.missing)
+    known_gaps = GAPS.union(UNKNOWN, layout.format.missing)
     with open_text(path, layout.format) as file:
         for number, line in enumerate(file, start=1):
             fields = next((row for _, row in rows_of([line], layout.delimiter)), [])
@@ -64,17 +72,17 @@ def blame_field(
     """
     path, line, column, text = field
     place = called(column - layout.start, layout.names, layout.start)
-    if text in GAPS.union(layout.format.missing):
+    if text in GAPS.union(UNKNOWN, layout.format.missing):
         came = repr(text) if text else "nothing"
         raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
     if has_decimal_comma(text) and layout.decimal == ".":
         raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
     below = {at: [row[at] for row in rows if at < len(row)] for at in places}
     if not holds_words(below[column], numbers_above, layout.decimal):
-        raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+        raise NoNumber(f"{path} should hold numbers, but line {line}, {place} holds {text!r}", text) from error
     for at in places if layout.decimal == "." else ():
         # Check commas first: decimal commas make columns of numbers look like words.
-        held = [one for one in below[at] if one not in GAPS]
+        held = among_numbers(below[at])
         if 2 * sum(map(has_decimal_comma, held)) > len(held):
             place = called(at - layout.start, layout.names, layout.start)
             came = next(one for one in held if has_decimal_comma(one))
@@ -91,7 +99,7 @@ def blame_field(
 
 def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:
     """Whether there are more words than numbers."""
-    kinds = [is_number(field, decimal) for field in fields if field not in GAPS]
+    kinds = [is_number(field, decimal) for field in among_numbers(fields)]
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 

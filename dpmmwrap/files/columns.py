@@ -13,8 +13,8 @@ from dpmmwrap.files.bad_fields import dates_in
 from dpmmwrap.files.checks import check_size, overflows
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.looks import FEW_ROWS, holds_dates, names_rows
-from dpmmwrap.files.numbers import GAPS, Reader, has_decimal_comma, is_number, marks_note
-from dpmmwrap.files.problems import DecimalCommas, InputError, PathLike, WordsInstead, name_of
+from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, has_decimal_comma, is_number, marks_note
+from dpmmwrap.files.problems import DecimalCommas, InputError, PathLike, WordsInstead, gap_advice, may_be_gap, name_of
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
 from dpmmwrap.files.tables import (
     Layout,
@@ -75,7 +75,7 @@ def columns_of(
         for place, column in fields.items():
             column.append(row.fields[place])
     columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
-    readers: dict[str, Reader] = {}
+    readers, slips = dict[str, Reader](), list[Slip]()
     for place in chosen.features:
         name, column = layout.known[place], fields[layout.start + place]
         if name in as_words:
@@ -86,10 +86,10 @@ def columns_of(
         if columns[name].dtype.kind == "U":
             if holds_dates(column):
                 raise dates_in(path, name, column)
-            notes += slips(column, lines, name, layout.decimal)
+            slips += slip_in(column, lines, name, layout.decimal)
         else:
             readers[name] = reader
-    notes += marks_note(readers, path, wanted.format, layout.delimiter)
+    notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     names = None if layout.names is None else tuple(columns)
     ids = None if own is None else np.array(fields[own], dtype=str)
     return ColumnTable(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
@@ -103,7 +103,7 @@ def column_of(
     try:
         return np.array([reader(field) for field in fields], dtype=np.float64)
     except ValueError:
-        held = [field for field in fields if field not in reader.gaps]
+        held = [field for field in among_numbers(fields) if field not in reader.gaps]
         if (
             format.decimal == "."
             and any(map(has_decimal_comma, held))
@@ -125,13 +125,40 @@ def word_column(fields: Sequence[str], name: str, path: PathLike, format: Format
     return np.array(["" if field in gaps else field for field in fields], dtype=str)
 
 
-def slips(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[str]:
-    """A note about a column of words that are mostly numbers: there may be a typing error."""
+class Slip(NamedTuple):
+    """Where a column that is mostly numbers holds a word."""
+
+    column: str
+    line: int
+    word: str
+    alone: bool
+    """Whether it holds no other word."""
+
+
+def slip_in(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[Slip]:
+    """The first word of a column of words that are mostly numbers: a typing error, or it means that a value is
+    missing."""
+    held = [field for field in fields if field not in GAPS]
     strange = [place for place, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
-    if 2 * len(strange) >= sum(field not in GAPS for field in fields):
+    if 2 * len(strange) >= len(held):
         return []
-    first = strange[0]
-    return [f"the column {name!r} is read as words because line {lines[first]} holds {fields[first]!r}, not a number"]
+    words = set(among_numbers(fields[place] for place in strange))
+    first = next(place for place in strange if fields[place] in words)
+    return [Slip(name, lines[first], fields[first], len(words) == 1)]
+
+
+def slip_notes(slips: Sequence[Slip]) -> list[str]:
+    """A note for each column, and one for all columns that hold the same word and no other."""
+    notes = []
+    for slip in slips:
+        same = [other for other in slips if other.alone and other.word == slip.word] if slip.alone else [slip]
+        if slip is not same[0]:
+            continue
+        which = f"the column {slip.column!r} is" if len(same) == 1 else f"{len(same)} columns are"
+        where = f"line {slip.line}" if len(same) == 1 else f"line {slip.line} of {slip.column!r}, for one,"
+        note = f"{which} read as words because {where} holds {slip.word!r}, not a number"
+        notes.append(f"{note}: {gap_advice(slip.word)}" if slip.alone and may_be_gap(slip.word) else note)
+    return notes
 
 
 def as_numbers(table: ColumnTable, path: Path) -> Numbers:

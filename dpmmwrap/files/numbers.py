@@ -12,6 +12,8 @@ from dpmmwrap.files.problems import DoubtfulCommas, InputError
 
 GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
 """Fields of a text file that stand for a missing value."""
+UNKNOWN = frozenset(("?", "-", "--", "–", "—", ".", "..", "*", "None", "none", "#N/A", "#DIV/0!", "#VALUE!"))
+"""What stands for a missing value among numbers; among words it may be a word."""
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 MONEY = "$€£¥"
 MARKED = re.compile(
@@ -41,6 +43,11 @@ class Mark(NamedTuple):
 
 def has_decimal_comma(text: str) -> bool:
     return DECIMAL_COMMA.fullmatch(text) is not None and GROUPED[","].fullmatch(text) is None
+
+
+def among_numbers(fields: Iterable[str]) -> list[str]:
+    """Those fields of a column that would not be missing values if it held numbers."""
+    return [field for field in fields if field not in GAPS and field not in UNKNOWN]
 
 
 def is_number(field: str, decimal: str = ".") -> bool:
@@ -87,10 +94,15 @@ class Reader:
         """The first number that was written in some way."""
         self.plain = False
         """Whether some number had no sign."""
+        self.unknown: set[str] = set()
+        """What stood for missing values, if that is to be said."""
 
     def __call__(self, field: str) -> float:
         field = field.strip()
         if field in self.gaps:
+            return math.nan
+        if field in UNKNOWN:
+            self.unknown.add(field)
             return math.nan
         value, mark = read_number(field, self.decimal)
         if mark is None or not mark.sign:
@@ -116,10 +128,19 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
     marks = [mark for reader in readers.values() for mark in reader.marks.values()]
     check_doubtful(marks, source, format, separator)
     examples = {(mark.sign, mark.thousands): mark for mark in reversed(marks)}
-    if not examples:
-        return ()
     told = ", ".join(f"{quoted(mark.text)} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
-    return (f"numbers are read without the marks in them: {told}",)
+    notes = [f"numbers are read without the marks in them: {told}"] if told else []
+    return (*notes, *unknown_notes(readers))
+
+
+def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
+    """What is to be said of marks that stand for missing values."""
+    notes = []
+    for mark in sorted(set[str]().union(*(reader.unknown for reader in readers.values()))):
+        columns = [name for name, reader in readers.items() if mark in reader.unknown]
+        where = f"the column {columns[0]!r}" if len(columns) == 1 else f"{len(columns)} columns of numbers"
+        notes.append(f"{mark!r} is read as a missing value, in {where}")
+    return notes
 
 
 def quoted(text: str) -> str:

@@ -8,6 +8,7 @@ import errno
 import gzip
 import math
 import os
+import shlex
 import struct
 import tokenize
 import zipfile
@@ -34,6 +35,23 @@ class WordsInstead(InputError):
         """Their names, or their numbers (from 1) where they have none."""
         self.distinct = tuple(distinct)
         """Those among them in which no word comes twice: they name rows, and are no categories."""
+
+
+class NoNumber(InputError):
+    """A field in a column of numbers is none: a typing error, or it stands for a missing value."""
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
+def may_be_gap(word: str) -> bool:
+    """Whether a word among numbers may mean that a value is missing; with digits in it, it is rather a typing error."""
+    return not any(letter.isdigit() for letter in word)
+
+
+def gap_advice(word: str) -> str:
+    return f"if that stands for a missing value, use --missing {shlex.quote(word)}"
 
 
 class DecimalCommas(InputError):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
-from dpmmwrap.files.numbers import GAPS, Reader, is_number, marks_note
+from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, is_number, marks_note
 from dpmmwrap.files.problems import DecimalCommas, InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
@@ -259,7 +259,7 @@ def has_units(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if len(rows) < 3:
         return False
     first, rest = rows[0], rows[1:]
-    below = [[row[place] for row in rest if place < len(row) and row[place] not in GAPS] for place in range(len(first))]
+    below = [among_numbers(row[place] for row in rest if place < len(row)) for place in range(len(first))]
     numeric = [place for place, held in enumerate(below) if held and all(is_number(field, decimal) for field in held)]
     units = [first[place] for place in numeric if first[place] not in GAPS]
     return len(units) > 1 and all(is_unit(unit) for unit in units)
@@ -334,7 +334,7 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], dec
 def above_numbers(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether some field is a name above a column of numbers."""
     for place, field in enumerate(fields):
-        below = [row[place] for row in following if place < len(row) and row[place] not in GAPS]
+        below = among_numbers(row[place] for row in following if place < len(row))
         if is_name(field) and below and all(is_number(value, decimal) for value in below):
             return True
     return False

@@ -40,7 +40,13 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
             f"taken for categories, as they hold few different whole numbers: {called} (to have it otherwise, name the "
             "categorical columns: categorical)"
         )
-    return Sorted(kept, [name for name in kept if name in words or name in codes], tuple(notes))
+    categorical = [name for name in kept if name in words or name in codes]
+    if not categorical and len(kept) > 1:
+        notes.append(
+            "no column is categorical, and within a cluster the columns of a mixed table are independent: "
+            "family='gaussian' also tries clusters in which they are correlated"
+        )
+    return Sorted(kept, categorical, tuple(notes))
 
 
 def refuse_dates(table: Mapping[str, Any]) -> None:

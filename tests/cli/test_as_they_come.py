@@ -85,6 +85,50 @@ def test_codes_for_missing_values_are_noticed(run, summary_of, tmp_path: Path) -
     assert summary["missing"] == 14 and not any("-999" in note for note in summary["notes"])
 
 
+def test_marks_for_missing_values(run, summary_of, tmp_path: Path) -> None:
+    """As in the UCI repository's files, in which ? stands for a missing value."""
+    years, signs = (np.array(["2007", "2008"])[TRUTH % 2], np.array(["+", "-"])[TRUTH % 2])
+    first = ["?", "?", "-", *map(str, X[3:, 0])]
+    rows = [*zip(first, X[:, 1], years, signs, KINDS, strict=True)]
+    path = written(tmp_path / "x.csv", ["a", "b", "year", "sign", "kind"], rows)
+    quick = summary_of(path, "--columns", "a,b")
+    assert quick["missing"] == 3
+    assert "'?' is read as a missing value, in the column 'a'" in quick["notes"]
+    assert "'-' is read as a missing value, in the column 'a'" in quick["notes"]
+    mixed = summary_of(path, "--family", "mixed", "--out", tmp_path / "out")
+    assert mixed["missing"] == 3, "among words - is a word"
+    assert mixed["categorical"] == ["year", "sign", "kind"]
+    # Levels are written as in the file, also where a word of a new file makes the column one of words.
+    assert "2007.0" not in (tmp_path / "out" / "report.html").read_text()
+    others = written(
+        tmp_path / "y.csv", ["a", "b", "year", "sign", "kind"], [("NA", "", row[2], "", "") for row in rows]
+    )
+    asked = run("predict", tmp_path / "out", others, "--proba", "--out", tmp_path / "p.npy")
+    assert asked.code == 0, asked.err
+    others.write_text(others.read_text() + "NA,,unknown,,\n")
+    asked = run("predict", tmp_path / "out", others, "--proba", "--out", tmp_path / "q.npy")
+    assert asked.code == 0, asked.err
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), np.load(tmp_path / "q.npy")[:-1])
+
+
+def test_other_words_for_missing_values(run, summary_of, tmp_path: Path) -> None:
+    table = np.array(X, dtype=str)
+    table[:3] = "not done"
+    path = written(tmp_path / "x.csv", ["a", "b"], table)
+    advice = ": if that stands for a missing value, use --missing 'not done'"
+    assert run("fit", path).sentence.endswith(f"line 2, column 'a' holds 'not done'; {advice[2:]}")
+    notes = summary_of(path, "--family", "mixed")["notes"]
+    said = "2 columns are read as words because line 2 of 'a', for one, holds 'not done', not a number"
+    assert said + advice in notes
+    assert summary_of(path, "--missing", "not done")["empty"] == 3
+
+
+def test_a_mixed_table_without_categories(summary_of, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", ["title", "a", "b"], ((f"song {i}", *x) for i, x in enumerate(X)))
+    notes = summary_of(path, "--family", "mixed")["notes"]
+    assert any(note.endswith("--family gaussian also tries clusters in which they are correlated") for note in notes)
+
+
 def test_few_whole_numbers_of_a_table_are_categories(run, summary_of, tmp_path: Path) -> None:
     grades = rng.integers(1, 6, 120)
     path = written(

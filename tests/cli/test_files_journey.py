@@ -187,8 +187,8 @@ def test_what_is_said_of_columns(run, tmp_path: Path) -> None:
     path = written(tmp_path / "x.csv", lines())
     said = run("fit", path).sentence
     assert "column 'id' holds words, such as 'f000' in line 2" in said
-    assert "use --family mixed --categorical species, or --drop species" in said
-    assert "use --drop id,found, or --id id if that names the rows" in said
+    assert "; use --family mixed --categorical species --drop id,found, or --drop id,species,found, or" in said
+    assert said.endswith("or --id id if that names the rows")
     said = run("fit", path, "--drop", "id,date").sentence
     assert "should have a column 'date', but it has the columns id, width, height, species, found" in said
     said = run("fit", path, "--columns", "width,height", "--labels", "id").sentence

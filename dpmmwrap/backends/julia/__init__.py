@@ -27,7 +27,7 @@ from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import InputError
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float32Array, IntArray
-from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.numerics.interrupt import Interrupt, postponed
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import is_flat
@@ -97,7 +97,9 @@ def start_julia(tell: Callable[[str], None] | None = None) -> Any:
         raise InputError(f"the Julia backend cannot run: {missing}")
     if tell is not None and not load_bridge.cache_info().currsize:
         tell("starting Julia")
-    return load_bridge()
+    # A start that Ctrl-C cuts short can neither be finished nor repeated in this process.
+    with postponed():
+        return load_bridge()
 
 
 FIND_BRIDGE = """

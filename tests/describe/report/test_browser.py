@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpmmwrap import DPMM
 from dpmmwrap.describe.report import Subject, write_report
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -38,6 +39,11 @@ def pages(flowers: Any, texts: Any, plane: Any, people: Any, tmp_path_factory: p
         ids = fit.X.index if name == "flowers" else None
         groups = fit.model.groups() if fit.model.n_clusters_ > 1 else None
         write_report(folder / f"{name}.html", Subject(fit.model, fit.X, ids=ids, groups=groups, notes=["a note"]))
+    many = np.repeat(np.random.default_rng(0).uniform(-500, 500, (40, 3)), 10, axis=0)
+    crowd = many + np.random.default_rng(1).normal(size=many.shape)
+    fit = DPMM(covariance_type="spherical", init_clusters="many", max_iter=20, n_chains=1, random_state=0).fit(crowd)
+    assert fit.n_clusters_ > 30, "more than the table of sizes shows at once"
+    write_report(folder / "crowd.html", Subject(fit, crowd, groups=fit.groups()))
     long_ids = [f"{row}-{'x' * 60}" for row in range(len(plane.X))]
     write_report(folder / "long.html", Subject(plane.model, plane.X, ids=long_ids))
     return folder
@@ -188,7 +194,7 @@ return Array.from(document.querySelectorAll(".wide"))
 """
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("width", [400, 1200, 1400])
 def test_a_page_can_be_read(browser: Any, pages: Path, width: int) -> None:
     for path in sorted(pages.iterdir()):
         open_page(browser, path, width)
