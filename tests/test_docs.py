@@ -30,6 +30,7 @@ PUBLIC_MODULES = [
     "backends",
     "mixture",
     "model.data_prior",
+    "posterior.group_mixin",
     "posterior.mixin",
     "sampler.draws",
     "posterior.groups",
