@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
+from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.posterior.averaging import draws_averaged
 from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.groups import group_components
@@ -110,12 +111,10 @@ def without_draws(
 ) -> Iterator[tuple[IntArray, Components]]:
     """The components of the mixture, several times, with a component drawn for each row that is kept and no outlier."""
     tau, shape = mixture.predict_proba(points)[:, : mixture.n_clusters], mixture._shape(points[used])
-    reached = np.cumsum(tau, axis=1)
     inside = labels[places] >= 0
     for _ in range(WITHOUT_DRAWS):
         own = labels.copy()
-        drawn = (reached < rng.random(len(tau))[:, None] * reached[:, -1:]).sum(axis=1)
-        own[places[inside]] = drawn[inside]
+        own[places[inside]] = draw_columns(tau, rng)[inside]
         yield own, Components(tau[used], shape)
 
 
