@@ -13,6 +13,7 @@ from dpmmwrap import DPMM, Native
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.learned.defaults import DataScale, Fixed
 from dpmmwrap.posterior import resampling
+from dpmmwrap.posterior.answer import labels_of_samples
 from dpmmwrap.posterior.representative import representative
 
 
@@ -104,6 +105,16 @@ def test_the_result_represents_the_samples_that_agree_best(monkeypatch):
     assert kept[0].labels is not None
     expected = representative(kept[0].labels).labels
     assert adjusted_rand_score(expected, model.labels_) == 1.0
+
+
+def test_samples_that_only_add_boundaries_are_not_the_result():
+    """Each sample cuts the rows elsewhere: the partition that represents them is finer than each of them."""
+    rows = np.arange(120)
+    samples = np.array([(rows + shift) // 40 % 3 for shift in (0, 10, 20, 30)], np.int32)
+    finer = representative(samples).labels
+    count = len(np.unique(finer))
+    assert np.array_equal(labels_of_samples(samples, "vi", 0, count), finer)
+    assert labels_of_samples(samples, "vi", 0, count - 1) is None
 
 
 def test_threads_do_not_matter():
