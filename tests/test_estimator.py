@@ -67,7 +67,7 @@ KEPT_TOGETHER = {
         ({"init": "kmeans", "covariance_type": "full"}, {}),
         pytest.param({"init": "kmeans", "covariance_type": "diag"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
-        ({"family": "multinomial"}, COUNTS_ONLY),
+        pytest.param({"family": "multinomial"}, COUNTS_ONLY, marks=pytest.mark.slow),
         ({"family": "poisson"}, COUNTS_ONLY),
         ({"family": "mixed"}, KEPT_TOGETHER),
     ],
