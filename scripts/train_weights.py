@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.splitnet.training import Budget, Training, TrainingProgress, TrainingSettings, checkpoint_path, run
+from dpmmwrap.splitnet.progress import TrainingProgress
+from dpmmwrap.splitnet.training import Budget, Training, TrainingSettings, checkpoint_path, run
 
 WEIGHTS = Path(__file__).parents[1] / "dpmmwrap" / "splitnet" / "weights" / "splitnet.safetensors"
 ROUNDS = ((13_000, 12_992), (18_000, 18_000))

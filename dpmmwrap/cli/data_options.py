@@ -54,7 +54,8 @@ def format_options(option: Callable[..., Option]) -> tuple[Option, ...]:
             help="The encoding of text files: utf-16, latin-1, cp1252 and so on."),
         option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="Which sheet of an Excel file."),
         option("--missing", callback=word_list, default="", metavar="WORDS",
-            help="What else stands for a missing value, with commas between them: -999,unknown. Among numbers ? and - do."),
+            help="What else stands for a missing value, with commas between them: -999,unknown. Among numbers ? and - "
+            "do."),
     )
     # fmt: on
 

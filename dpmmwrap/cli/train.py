@@ -14,7 +14,7 @@ from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, say_note
 from dpmmwrap.cli.progress import live_line
 
 if TYPE_CHECKING:
-    from dpmmwrap.splitnet.training import TrainingProgress
+    from dpmmwrap.splitnet.progress import TrainingProgress
 
 EXAMPLES = """
 \b
@@ -70,6 +70,7 @@ def command(
 ) -> int:
     """Train a SplitNet for D dimensions on synthetic clusters; no data are needed.
 
+    After two minutes it says how far the network is from the shipped one, and how long that took to learn.
     Ctrl-C keeps the best weights so far; --resume goes on from there. The same seed and number of steps give the
     same weights on one machine.
     """
@@ -99,19 +100,21 @@ def command(
 
 @contextlib.contextmanager
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation, for logs. The note comes
-    first, when the training has begun."""
-    notes, told = [note], dict[str, float]()
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation, for logs. The note is
+    said once, and how far the network is from the shipped one as soon as that is known."""
+    told, said = dict[str, float](), [""]
 
-    def begin() -> None:
-        while notes:
-            say_note(notes.pop())
+    def say(moment: TrainingProgress) -> None:
+        for sentence in (note, moment.remark):
+            if sentence not in said:
+                said.append(sentence)
+                say_note(sentence)
 
     def write_line(moment: TrainingProgress) -> None:
-        begin()
         if moment.validation != told:
             told.update(moment.validation)
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
+        say(moment)
 
     if not sys.stderr.isatty():
         yield write_line
@@ -120,7 +123,7 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     with live_line(*columns, total=1) as update:
 
         def redraw(moment: TrainingProgress) -> None:
-            begin()
+            say(moment)
             update(completed=moment.step, total=moment.steps, description=describe(moment))
 
         yield redraw

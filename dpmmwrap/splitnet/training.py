@@ -25,6 +25,14 @@ from dpmmwrap.splitnet.batches import Batch, Stage, Validation, training_batch, 
 from dpmmwrap.splitnet.device import choose_device
 from dpmmwrap.splitnet.loss import proposal_loss
 from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.progress import (
+    COMPARED,
+    COMPARED_AFTER,
+    MOST_FEATURES,
+    TrainingProgress,
+    beside_shipped,
+    shipped_card,
+)
 from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 
 WARM_UP = 100
@@ -99,19 +107,6 @@ class TrainingSettings:
         return [dim for dim, _ in Counter(self.dims).most_common(VALIDATED_DIMS)]
 
 
-@dataclass
-class TrainingProgress:
-    """The state of a training after a step, for a progress display."""
-
-    step: int
-    steps: int
-    loss: float
-    validation: dict[str, float]
-    seconds_left: float
-    difficulty: float
-    """Of the training sets, up to 1; the validation sets are always the same."""
-
-
 def checkpoint_path(out: Path) -> Path:
     return out.with_name(out.name + ".checkpoint")
 
@@ -138,6 +133,8 @@ class Training:
         self.metrics: dict[str, float] = {}
         self.curve: list[dict[str, float]] = []
         self.ended_by = "steps"
+        self.shipped: dict[str, float] = {}
+        """What the shipped network has on the same sets, as soon as it is compared."""
 
     @property
     def difficulty(self) -> float:
@@ -173,6 +170,16 @@ class Training:
         if score > self.best_score:
             self.best_score, self.best_step, self.best_metrics = score, self.step, self.metrics
             self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+
+    def compare(self, sets: list[Validation]) -> str:
+        """How far the network is from the shipped one, in a sentence; nothing where that cannot read the sets."""
+        readable = [kind for kind in sets if kind.name.startswith(COMPARED) and kind.X.shape[-1] <= MOST_FEATURES]
+        if not readable:
+            return ""
+        self.shipped = validate(SplitNet.load(readable[0].X.shape[-1]), readable)
+        return beside_shipped(
+            self.metrics, self.shipped, self.step * self.settings.batch, self.seconds / 60, shipped_card()
+        )
 
     def save_checkpoint(self, path: Path) -> None:
         tensors = {f"network.{name}": tensor for name, tensor in self.network.state_dict().items()}
@@ -237,6 +244,7 @@ class Training:
             "seed": self.settings.seed,
             "learning_rate": self.settings.learning_rate,
             "metrics": {f"ari_{name}": round(value, 4) for name, value in self.best_metrics.items()},
+            "shipped": {f"ari_{name}": round(value, 4) for name, value in self.shipped.items()},
             "curve": self.curve,
             "curve_note": CURVE_NOTE,
             "training_minutes": round(self.seconds / 60, 1),
@@ -352,7 +360,7 @@ def run(
 ) -> None:
     """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
     sets = validation_sets(training.settings.seed, training.settings.validated_dims)
-    begun, done_before, seconds_before = time.perf_counter(), training.step, training.seconds
+    begun, done_before, seconds_before, remark = time.perf_counter(), training.step, training.seconds, ""
     # With more minutes a run continues beyond its planned steps.
     if budget.minutes is not None:
         training.settings = replace(training.settings, steps=max(training.settings.steps, training.step + TIMED[1] + 1))
@@ -370,11 +378,13 @@ def run(
             stop = training.ended_by != "steps" or training.step == training.settings.steps
             if stop or training.step % max(1, training.settings.steps // training.settings.validations) == 0:
                 training.validate(sets)
+                if not training.shipped and (stop or training.seconds >= COMPARED_AFTER):
+                    remark = training.compare(sets)
                 training.save_checkpoint(checkpoint)
             if progress is not None:
                 left = (now - begun) / (training.step - done_before) * (training.settings.steps - training.step)
                 said = (training.step, training.settings.steps, training.loss, training.metrics, left)
-                progress(TrainingProgress(*said, training.difficulty))
+                progress(TrainingProgress(*said, training.difficulty, remark))
             if stop:
                 return
 

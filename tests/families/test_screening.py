@@ -159,10 +159,25 @@ def test_bounds_are_above_for_distributions_of_all_widths_and_strengths(family: 
     exact = DIRECT[family](posterior, X).T
     with np.errstate(over="ignore", invalid="ignore"):
         # What overflows is no bound.
-        assert not (posterior.upper_bounds(X) < exact - 1e-6 * np.abs(exact)).any()
+        for bounds in (
+            (posterior.close_bounds, posterior.quick_bounds) if family == "diag" else (posterior.upper_bounds,)
+        ):
+            assert not (bounds(X) < exact - 1e-6 * np.abs(exact)).any()
     weights = np.log(rng.dirichlet(np.ones(clusters)))
     found = screening.log_sum(screening.log_joint(posterior, X, weights))
     np.testing.assert_allclose(found, logsumexp(exact + weights, axis=1), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("each", "quickly"), [(4, False), (4000, True)])
+def test_quick_bounds_where_they_are_of_use(each: int, quickly: bool) -> None:
+    rng, labels = np.random.default_rng(0), np.arange(20 * each, dtype=np.int32) % 20
+    X = 8 * rng.normal(size=(20, 50))[labels] + rng.normal(size=(len(labels), 50))
+    found = Mixture.from_labels(X, labels, prior_of("diag", 50))
+    asked = np.concatenate([X[:20], (X[:20] + X[20:40]) / 2, 30 * X[:5]])
+    exact = DIRECT["diag"](found.posterior, asked)
+    assert (exact <= found.posterior.quick_bounds(asked).T).all(), "near clusters, between them, and far from all"
+    assert found.posterior.quick_are_close == quickly  # type: ignore[attr-defined]
+    check(found, asked, exact)
 
 
 @pytest.mark.parametrize("family", ["diag", "spherical"])

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 from dpmmwrap.splitnet import training as module
 from dpmmwrap.splitnet.network import SplitNet, architecture
+from dpmmwrap.splitnet.progress import TrainingProgress, beside_shipped
 from dpmmwrap.splitnet.set_transformer import Architecture
 from dpmmwrap.splitnet.training import (
-    TrainingProgress,
     TrainingSettings,
     checkpoint_path,
     curriculum_progress,
@@ -259,3 +259,16 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
         load_weights(written({**sizes, "hidden": 8}, state))
     with pytest.raises(ValueError, match="not finite"):
         load_weights(written(sizes, {**state, "body.logits.bias": torch.full((1,), float("nan"))}))
+
+
+def test_how_far_it_is_from_the_shipped_network() -> None:
+    rows = [{"step": 100, "ari_hard 2": 0.3}, {"step": 200, "ari_hard 2": 0.6}, {"step": 300, "ari_hard 2": 0.9}]
+    card = {"curve": rows, "steps_done": 300, "batch": 10}
+    said = beside_shipped({"hard 2": 0.1, "easy 2": 1.0}, {"hard 2": 0.9}, seen=500, minutes=2.0, card=card)
+    assert said == (
+        "ARI 0.10 on hard pairs in 2 dimensions after 2 min; the shipped network has 0.90, which learned from 3,000 "
+        "sets of all dimensions (here 12 min); it was half-way from here after 2,000 (8 min)"
+    )
+    said = beside_shipped({"hard 3": 0.1}, {"hard 3": 0.9}, seen=5, minutes=2.0, card=card)
+    assert said.endswith("has 0.90, which learned from 3,000 sets of all dimensions (here 20.0 h)"), "no curve there"
+    assert beside_shipped({"hard 2": 0.9}, {"hard 2": 0.9}, seen=5, minutes=2.0, card=card).endswith("has 0.90")

@@ -50,7 +50,7 @@ class DataScale:
         rows = sample_rows(len(X), 0) if weights is None else rows_by_weight(weights, SAMPLE)
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
-        self.sample = winsorized(np.asarray(X[rows], dtype=np.float64))
+        self.sample = winsorized(without_gaps(np.asarray(X[rows], dtype=np.float64)))
         with warnings.catch_warnings():
             # A column without any value.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -120,6 +120,13 @@ class DataScale:
         widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
         first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
         return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS if climbs else 0)
+
+
+def without_gaps(rows: Float64Array) -> Float64Array:
+    """The rows without missing values if they are at least half, and otherwise all: to begin with, they tell as much,
+    and full covariances of rows with gaps take many steps."""
+    complete = ~np.isnan(rows).any(axis=1)
+    return rows[complete] if 2 * complete.sum() >= len(rows) else rows
 
 
 def count_of(cells: IntArray) -> int:

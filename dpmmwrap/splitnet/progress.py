@@ -1,0 +1,68 @@
+"""What a training says of itself: where it is, and how far that is from the shipped network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpmmwrap.splitnet.weights_io import card_path, shipped_path
+
+COMPARED = "hard"
+"""The kind of validation sets by which networks are compared: on others they soon are equal."""
+COMPARED_AFTER = 120.0
+"""Seconds of training after which a validation is compared with the shipped network."""
+MOST_FEATURES = 20
+"""The shipped network reads no more features than this."""
+
+
+@dataclass
+class TrainingProgress:
+    """The state of a training after a step, for a progress display."""
+
+    step: int
+    steps: int
+    loss: float
+    validation: dict[str, float]
+    seconds_left: float
+    difficulty: float
+    """Of the training sets, up to 1; the validation sets are always the same."""
+    remark: str = ""
+    """How far it is from the shipped network; empty as long as that is not known."""
+
+
+def beside_shipped(
+    own: Mapping[str, float], shipped: Mapping[str, float], seen: int, minutes: float, card: dict[str, Any]
+) -> str:
+    """How far a network is from the shipped one, on the same sets, and what more time would bring by the latter's card.
+
+    `seen` are the training sets that it has seen in so many minutes.
+    """
+    name = min((name for name in shipped if name.startswith(COMPARED)), key=lambda name: own[name] - shipped[name])
+    here, there = own[name], shipped[name]
+    kind, dim = name.split()
+    told = f"ARI {here:.2f} on {kind} pairs in {dim} dimensions after {minutes:.0f} min"
+    told += f"; the shipped network has {there:.2f}"
+    if here >= there:
+        return told
+    known = [(row["step"], row[f"ari_{name}"]) for row in card["curve"] if f"ari_{name}" in row]
+    per_set = minutes / max(1, seen)
+    whole = f"which learned from {card['steps_done'] * card['batch']:,} sets of all dimensions"
+    told += f", {whole} (here {length(card['steps_done'] * card['batch'] * per_set)})"
+    half = next((step for step, value in known if value >= (here + there) / 2), None)
+    if half is None:
+        return told
+    return (
+        f"{told}; it was half-way from here after {half * card['batch']:,} ({length(half * card['batch'] * per_set)})"
+    )
+
+
+def length(minutes: float) -> str:
+    """A time in words."""
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def shipped_card() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(card_path(shipped_path()).read_text(encoding="utf-8"))
+    return found
