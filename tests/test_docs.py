@@ -32,6 +32,7 @@ PUBLIC_MODULES = [
     "model.data_prior",
     "posterior.group_mixin",
     "posterior.mixin",
+    "posterior.mixture_file",
     "sampler.draws",
     "posterior.groups",
     "splitnet.network",

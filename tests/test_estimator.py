@@ -25,7 +25,7 @@ from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.mixture import load
+from dpmmwrap.posterior.mixture_file import load
 
 
 @pytest.fixture(scope="module")
