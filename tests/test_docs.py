@@ -28,7 +28,6 @@ PUBLIC_MODULES = [
     "families.multinomial.prior",
     "families.poisson.prior",
     "backends",
-    "mixture",
     "model.data_prior",
     "posterior.group_mixin",
     "posterior.mixin",
