@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.families.poisson.prior import GammaPoisson
-    from dpmmwrap.mixture import load
     from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
+    from dpmmwrap.posterior.mixture_file import load
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
 
@@ -59,7 +59,7 @@ _HOMES = {
     "PitmanYor": "dpmmwrap.partitions",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
-    "load": "dpmmwrap.mixture",
+    "load": "dpmmwrap.posterior.mixture_file",
     "make_initializer": "dpmmwrap.starts",
 }
 
