@@ -191,7 +191,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     backend_reason_ : str
         Why it was taken.
     startup_seconds_ : float
-        What starting and compiling Julia and its workers took; 0 with the built-in sampler.
+        What was not sampling: starting and compiling Julia and its workers, importing torch and reading SplitNet's
+        weights.
     sublabels_ : ndarray of uint8, shape (N,)
         The half of its cluster, 0 or 1, that each point was in at the end of the search.
     n_missing_ : int
@@ -432,6 +433,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         settings = run_settings(self, choice, backend, initializer, seed, truth, progress)
         with shown_progress(self.verbose if progress is None else 0, settings) as shown:
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
+        result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
         resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result)
         result.interrupted = result.interrupted or resampling.interrupted

@@ -9,6 +9,9 @@ import click
 from dpmmwrap.describe import facts
 from dpmmwrap.describe.wording import counted
 
+SHORT = 0.05
+"""Seconds below which nothing was waited for."""
+
 
 def show(summary: dict[str, Any], source: str) -> None:
     """A short table on stdout."""
@@ -45,10 +48,12 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def time(summary: dict[str, Any]) -> str:
-    """Julia's start is not among the seconds."""
+    """The start of Julia and of the network is not among the seconds."""
     startup = summary["startup_seconds"]
-    julia = f"; {startup:.1f} s to start and compile Julia" if startup else ""
-    return f"{summary['seconds']:.1f} s, {facts.told_search(summary)}{julia}"
+    steps = ["start and compile Julia"] if summary["backend"] == "julia" else []
+    steps += ["load the network"] if summary["init"] == "splitnet" else []
+    told = f"; {startup:.1f} s to {' and '.join(steps)}" if steps and startup >= SHORT else ""
+    return f"{summary['seconds']:.1f} s, {facts.told_search(summary)}{told}"
 
 
 def backend(summary: dict[str, Any]) -> str:

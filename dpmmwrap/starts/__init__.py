@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -85,10 +86,13 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
 
         return KMeansStart(**options)
     if start == "splitnet":
+        begun = time.perf_counter()
         check_torch()
         from dpmmwrap.starts.splitnet import SplitNetStart
 
-        return SplitNetStart(**options)
+        made = SplitNetStart(**options)
+        made.loading_seconds = time.perf_counter() - begun
+        return made
     raise ValueError(f"init should be one of {', '.join(NAMES)} or a callable, not {start!r}")
 
 

@@ -79,6 +79,11 @@ class SplitNetStart:
         # Asked for by name, so refused at once if it is not what it should be.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = self.own_network if network else None
+        self.loading_seconds = 0.0
+        """What it took to import torch and to read the weights."""
+        if network and weights is None:
+            # Read now, for the sake of the clock: the next fit has it.
+            shipped_network(self.device)
 
     @property
     def identity(self) -> str:

@@ -1,6 +1,9 @@
 """`dpmmwrap fit`: options that make no sense together, old names, priors, notes, and pictures that fail."""
 
 import json
+import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -194,3 +197,14 @@ def test_a_picture_that_fails_takes_nothing_with_it(
         "dpmmwrap-files.json",
     }
     assert "clusters.png" not in done.out
+
+
+def test_loading_the_network_is_not_called_fitting(run, three: Path) -> None:
+    options = ["--covariance", "full", "--init", "splitnet", "--iterations", "5", "--chains", "1"]
+    command = [sys.executable, "-m", "dpmmwrap", "fit", str(three), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    assert re.search(r"5 iterations; \d+\.\d s to load the network\n", done.stdout), done.stdout
+    # Here it is loaded already, at the latest by the first of these fits.
+    for _ in range(2):
+        again = run("fit", three, *options)
+    assert "to load" not in again.out
