@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dpmmwrap.cli.common import A_PATH, POSITIVE, number_list
+from dpmmwrap.cli.common import A_PATH, POSITIVE, Option, number_list
 from dpmmwrap.cli.experiments import carry_out, methods_option, out_option, ratio_option, run_options, typed
 
 HELP = """
@@ -27,7 +27,7 @@ Examples:
 SIZES = ("dims", "clusters", "points", "datasets", "runs", "iterations", "upper_bounds", "max_points")
 
 
-def size_option(name: str, full: str, small: str, text: str) -> Any:
+def size_option(name: str, full: str, small: str, text: str) -> Option:
     """An option about the size of the experiments; with commas in its defaults, for several numbers."""
     several = name in ("--dims", "--clusters", "--upper-bounds")
     kind: dict[str, Any] = {"callback": numbers_or_none, "metavar": "N,N,…"} if several else {"type": POSITIVE}
