@@ -28,7 +28,7 @@ from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups
-    from dpmmwrap.posterior.separation import Seen, Shape
+    from dpmmwrap.posterior.separation import GroupEvidence, Shape
 
 BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
@@ -451,7 +451,7 @@ class Mixture(MixtureRows):
         return density_of(self, rows, quantiles, places, rng)
 
     def groups(
-        self, X: Any, method: str = "separation", cut: float | None = None, *, seen: Seen | None = None
+        self, X: Any, method: str = "separation", cut: float | None = None, *, seen: GroupEvidence | None = None
     ) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.
 
@@ -463,7 +463,7 @@ class Mixture(MixtureRows):
             Which two are joined next, as in `DPMM.groups`; without fits to half of the rows.
         cut : float, default=None
             What the suggested cut joins, as in `DPMM.groups`.
-        seen : Seen, default=None
+        seen : GroupEvidence, default=None
             What else is known of the rows, by which "separation" tells clusters apart.
 
         Returns
@@ -472,10 +472,10 @@ class Mixture(MixtureRows):
             The tree, and where to cut it.
         """
         from dpmmwrap.posterior.groups import group_components
-        from dpmmwrap.posterior.separation import Seen
+        from dpmmwrap.posterior.separation import GroupEvidence
 
         if method == "separation":
-            seen = (seen or Seen())._replace(shape=self._shape(X))
+            seen = (seen or GroupEvidence())._replace(shape=self._shape(X))
         return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut, seen=seen)
 
     def _shape(self, X: Any) -> Shape | None:

@@ -58,8 +58,8 @@ class FitCheck(NamedTuple):
 
 
 def can_check(family: Prior, outlier_weight: float, weights: FloatArray | None) -> bool:
-    """Whether points drawn from a mixture compare with any row: rows of counts have totals of their own, rows with
-    weights are not drawn one by one, and nobody knows which rows are outliers."""
+    """Whether points drawn from a mixture compare with any row: the totals of rows of counts are not modelled,
+    rows with weights are not drawn one by one, and nobody knows which rows are outliers."""
     return bool(family.input == "numbers" and family.covariances) and not outlier_weight and weights is None
 
 

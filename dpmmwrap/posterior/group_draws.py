@@ -23,7 +23,7 @@ from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.groups import group_components
 from dpmmwrap.posterior.matching import confidence
 from dpmmwrap.posterior.representative import coclustering
-from dpmmwrap.posterior.separation import Half, Seen, Shape
+from dpmmwrap.posterior.separation import GroupEvidence, Half, Shape
 
 MOST_ROWS, WITHOUT_DRAWS = 2000, 30
 """Rows by which the components of a draw are compared, evenly spaced; choices of half samples without draws."""
@@ -86,7 +86,7 @@ def group_draws(
     places: IntArray,
     draws: IntArray | None,
     groups: IntArray,
-    seen: Seen,
+    seen: GroupEvidence,
     labels: IntArray,
 ) -> GroupDraws:
     """Join the components of each draw. `points` are the rows that are kept, `places` their numbers among all rows, and

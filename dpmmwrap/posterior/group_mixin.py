@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpmmwrap.posterior.fit_check import FitCheck
     from dpmmwrap.posterior.group_draws import GroupDraws
     from dpmmwrap.posterior.groups import Groups
-    from dpmmwrap.posterior.separation import Seen
+    from dpmmwrap.posterior.separation import GroupEvidence
 
 
 def generator(model: Any) -> np.random.Generator:
@@ -156,15 +156,15 @@ class GroupsMixin:
 
         return can_check(self.mixture_.posterior, self.mixture_.outlier_weight, self._some_weights)
 
-    def _joined(self, cut: float | None) -> tuple[Groups, Seen]:
+    def _joined(self, cut: float | None) -> tuple[Groups, GroupEvidence]:
         """The default groups of the rows that the model has kept, and what half samples show of those that would be
         joined without them."""
-        from dpmmwrap.posterior.separation import Seen
+        from dpmmwrap.posterior.separation import GroupEvidence
 
         known = self.__dict__.get("_groups_known")
         if cut is None and known is not None and known[0] is self.mixture_:
             return known[1], known[2]
-        mixture, seen = self._kept_mixture(), Seen()
+        mixture, seen = self._kept_mixture(), GroupEvidence()
         found = mixture.groups(self._some_points, cut=cut)
         if found.suggested < found.n_components:
             seen = self._seen(found)
@@ -190,10 +190,10 @@ class GroupsMixin:
         )
         return fold(distances, np.bincount(labels, minlength=mixture.n_clusters), cut)
 
-    def _seen(self, joined: Groups) -> Seen:
+    def _seen(self, joined: Groups) -> GroupEvidence:
         """What half samples find of the clusters that would be joined without them."""
         from dpmmwrap.posterior.half_samples import half_samples
-        from dpmmwrap.posterior.separation import Seen
+        from dpmmwrap.posterior.separation import GroupEvidence
 
         labels, of_clusters = self._labels_of_some(), joined.component_groups
         clusters = np.flatnonzero(np.bincount(of_clusters)[of_clusters] > 1)
@@ -206,7 +206,7 @@ class GroupsMixin:
             self.partition_prior_,
             outliers,
         )
-        return Seen(halves=halves, fits=self._can_check() and self.fit_check().fits)
+        return GroupEvidence(halves=halves, fits=self._can_check() and self.fit_check().fits)
 
     def _kept_mixture(self) -> Mixture:
         """The mixture in the coordinates of the rows that the model has kept."""

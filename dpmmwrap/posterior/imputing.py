@@ -20,7 +20,7 @@ NEGLIGIBLE = 1e-6
 
 
 def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Float64Array:
-    """Rows with their missing values filled (n, D), or so many times with draws (n_draws, n, D)."""
+    """Rows with their missing values filled (n, D), or `n_draws` copies of them with drawn values (n_draws, n, D)."""
     if mixture.posterior.input != "numbers" or not mixture.posterior.covariances:
         raise ValueError(f"values are imputed in columns of numbers, not for the family {mixture.family}")
     if mixture.preparation is not None:

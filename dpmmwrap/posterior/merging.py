@@ -14,7 +14,7 @@ from dpmmwrap.posterior.separation import (
     FOUND_AGAIN,
     TINY,
     WEAK,
-    Seen,
+    GroupEvidence,
     along_line,
     boundary_in,
     count_rows,
@@ -175,7 +175,7 @@ class OneMode(Confusion):
 class OneCluster(OneMode):
     """Confusion of components that neither a gap nor half samples tell apart (`separation.py`)."""
 
-    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: Seen) -> None:
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence) -> None:
         super().__init__(columns, counts, cut)
         self.seen = seen
         self.first_best, self.first_scores = self.best.copy(), Confusion.scores(self)
@@ -247,7 +247,7 @@ class Entropy(Merging):
 
 
 def merging_by(
-    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: Seen | None
+    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: GroupEvidence | None
 ) -> Merging:
     if method == "entropy":
         return Entropy(columns, counts)

@@ -93,7 +93,7 @@ class PosteriorMixin(GroupsMixin):
             Rows with the columns of the fit.
         n_draws : int, default=None
             None fills in means: of the clusters' conditional means given what is observed of a row, by the probability
-            of each cluster. With a number, values are drawn so many times, as multiple imputation wants them.
+            of each cluster. With a number, there are as many copies with drawn values, for multiple imputation.
 
         Returns
         -------

@@ -38,8 +38,8 @@ CRITICAL = {
     200: (0.419, 0.521, 0.570, 0.603, 0.636, 0.674, 0.701, 0.730),
     1000: (0.430, 0.535, 0.584, 0.621, 0.653, 0.697, 0.724, 0.752),
 }
-"""By sample size, the dip times the square root of the size that so many samples of the uniform distribution exceed,
-which has the largest dips of all unimodal distributions."""
+"""By sample size, quantiles of the dip times the square root of the size, for samples of the uniform distribution: of
+all unimodal distributions it has the largest dips."""
 TUBE = 0.95
 """The share of the rows of two components that count as lying on the line between them."""
 TINY = 1e-300
@@ -64,7 +64,7 @@ class Shape(NamedTuple):
     """(K, D, D), or the variances (K, D)."""
 
 
-class Seen(NamedTuple):
+class GroupEvidence(NamedTuple):
     """What is known of the rows beside their probabilities."""
 
     shape: Shape | None = None

@@ -23,7 +23,7 @@ from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
-from dpmmwrap.numerics.rules import Given, OrElse, Rule
+from dpmmwrap.numerics.rules import GivenSides, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.partition import weights_prior
 from dpmmwrap.sampler.settings import Settings
@@ -169,7 +169,7 @@ class RemoteData(Data):
         return members
 
     def divide(self, state: State, clusters: IntArray, members: Sequence[Any], rules: Sequence[Rule]) -> Statistics:
-        if any(isinstance(rule, Given) for rule in rules):
+        if any(isinstance(rule, GivenSides) for rule in rules):
             raise ValueError(STARTS)
         count = members[0].count
         statistics = self._divided(clusters, count, [own_rule(rule) for rule in rules], members)

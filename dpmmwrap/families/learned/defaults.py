@@ -69,7 +69,7 @@ class DataScale:
         return nested_cells(self.sample, [count for count in CELLS if count <= most], seed=0)
 
     def within_at_least(self, count: int) -> Float64Array:
-        """The variance of each feature within so many cells or more, if there are points enough for them."""
+        """The variance of each feature within `count` cells or more, if there are enough points."""
         return self.within(next((cells for cells in self.cells if count_of(cells) >= count), self.cells[-1]))
 
     def within(self, cells: IntArray) -> Float64Array:
