@@ -133,8 +133,12 @@ def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> Non
         members.append(members[one] + members[other])
     names = []
     for leaf in tree.leaves:
-        others = f" and {len(members[leaf]) - 1} more" if len(members[leaf]) > 1 else ""
-        names.append(f"{min(members[leaf])}{others} ({sizes[members[leaf]].sum():,})")
+        inside = members[leaf]
+        of_groups = len(set(groups.component_groups[inside].tolist()))
+        name = f"{min(inside)} and {len(inside) - 1} more" if len(inside) > 1 else str(inside[0])
+        # Too many to be drawn, though they are not one.
+        name = f"{len(inside)} clusters, {of_groups} groups" if of_groups > 1 else name
+        names.append(f"{name} ({sizes[inside].sum():,})")
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.tick_params(axis="y", length=0)
     axes.set_ylabel("cluster (points)")

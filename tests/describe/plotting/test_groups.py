@@ -93,8 +93,21 @@ def test_of_many_components_the_first_unions_are_leaves() -> None:
     assert len(names) == 100
     points = [int(name.split("(")[1].rstrip(")").replace(",", "")) for name in names]
     assert sum(points) == sizes.sum()
-    members = [int(name.split()[2]) + 1 if "more" in name else 1 for name in names]
+    members = [int(name.split()[2]) + 1 if "more" in name else members_of(name) for name in names]
     assert sum(members) == 150
+
+
+def members_of(name: str) -> int:
+    return int(name.split(maxsplit=1)[0]) if "clusters" in name else 1
+
+
+def test_of_many_components_that_are_apart_a_leaf_is_not_called_one_group() -> None:
+    figure = plotting.groups_figure(group_components(np.eye(120)), np.ones(120, int))
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    several = [name for name in names if "clusters" in name]
+    assert several and all("groups" in name for name in several)
+    assert not any("more" in name for name in names)
+    assert sum(map(members_of, names)) == 120
 
 
 @pytest.mark.parametrize("tau", [np.ones((5, 1)), np.eye(4), np.full((6, 3), 1 / 3)])
