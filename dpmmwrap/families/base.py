@@ -63,6 +63,10 @@ class Family:
     """Those of its priors that Julia's sampler knows."""
     dask: bool = True
     """Whether its rows can be on several machines."""
+    weighted: bool = True
+    """Whether rows may have weights."""
+    gaps: bool = True
+    """Whether values may be missing."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -141,6 +145,10 @@ class Facts:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
 
+    def told(self, clusters: int) -> tuple[str, ...]:
+        """Of a batch of posteriors: sentences about the first clusters for summaries."""
+        return ()
+
 
 class Prior(Protocol):
     """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
@@ -171,6 +179,8 @@ class Prior(Protocol):
     def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]: ...
 
     def estimates(self) -> dict[str, Float64Array]: ...
+
+    def told(self, clusters: int) -> tuple[str, ...]: ...
 
     @property
     def file_input(self) -> Input: ...

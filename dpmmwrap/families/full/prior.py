@@ -195,6 +195,11 @@ class NIW(Facts):
     def estimates(self) -> dict[str, Float64Array]:
         return {"means": self.mean, "covariances": self.mean_covariance()}
 
+    @classmethod
+    def of_cells(cls) -> Any:
+        """The class whose priors k-means cells of the data have."""
+        return cls
+
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
         """Scales of the features as this family has them."""
