@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammainccinv, gammaln, logsumexp
 
 from dpmmwrap.families.base import Computed, put_rows
 from dpmmwrap.families.full import statistics as gaussian
@@ -34,8 +34,9 @@ from dpmmwrap.numerics.loops import Loops
 
 grid = Loops("dpmmwrap.families.student.tails")
 loops = Loops("dpmmwrap.families.student.points")
-NODES = np.arange(-10.0, 5.0, 0.5)
-"""Where the predictive is summed over log u, in deviations from its mode: by the trapezoidal rule, to six digits."""
+STEP, BELOW, ABOVE, NEGLIGIBLE = 0.5, -28, 10, 1e-8
+"""The predictive is summed over log u by the trapezoidal rule: its steps, in deviations, how many there are below and
+at least above the middle, and what may be left out."""
 
 
 @dataclass(frozen=True)
@@ -237,13 +238,16 @@ def log_over_scales(
     constant = gammaln(0.5 * (freedom + 1)) - gammaln(0.5 * (freedom - dim + 1)) - 0.5 * dim * math.log(math.pi)
     constant += half * math.log(half) - gammaln(half)
     shape = half + 0.5 * dim
-    width = math.sqrt(1 / shape)
-    middles = np.log(shape / (half + 0.5 * freedom * squares))
-    logs = np.empty((len(NODES), len(squares)))
-    for node, step in enumerate(NODES):
-        log_scale = middles + width * step
+    step, middles = STEP / math.sqrt(shape), np.log(shape / (half + 0.5 * freedom * squares))
+    # Beyond the middle the density falls by this power of u, where the prior of u does not end it.
+    power, end = 0.5 * (freedom + 1) - shape, math.log(gammainccinv(half, NEGLIGIBLE) / half)
+    above = np.minimum(end - middles, -math.log(NEGLIGIBLE) / power if power > 0 else np.inf).max(initial=0.0)
+    nodes = step * np.arange(BELOW, max(ABOVE, math.ceil(above / step)) + 1)
+    logs = np.empty((len(nodes), len(squares)))
+    for node, away in enumerate(nodes):
+        log_scale = middles + away
         scale = np.exp(log_scale)
         weight = strength * scale / (strength + scale)
         logs[node] = half * (log_scale - scale) + 0.5 * dim * np.log(weight)
         logs[node] -= 0.5 * (freedom + 1) * np.log1p(weight * squares)
-    return np.asarray(constant + logsumexp(logs, axis=0) + math.log(width * (NODES[1] - NODES[0])))
+    return np.asarray(constant + logsumexp(logs, axis=0) + math.log(step))
