@@ -145,9 +145,18 @@ class Facts:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
 
-    def told(self, clusters: int) -> tuple[str, ...]:
-        """Of a batch of posteriors: sentences about the first clusters for summaries."""
-        return ()
+    @property
+    def tail_freedoms(self) -> Float64Array | None:
+        """Degrees of freedom of each distribution's tails; None where all are Gaussian."""
+        return None
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None:
+        """Of a prior: such degrees of freedom for some clusters."""
+        return None
+
+    def told_tails(self, clusters: int) -> str | None:
+        """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
+        return None
 
 
 class Prior(Protocol):
@@ -180,7 +189,12 @@ class Prior(Protocol):
 
     def estimates(self) -> dict[str, Float64Array]: ...
 
-    def told(self, clusters: int) -> tuple[str, ...]: ...
+    @property
+    def tail_freedoms(self) -> Float64Array | None: ...
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None: ...
+
+    def told_tails(self, clusters: int) -> str | None: ...
 
     @property
     def file_input(self) -> Input: ...

@@ -71,6 +71,8 @@ class StudentNIW(NIW):
     family: ClassVar[str] = "student"
     called: ClassVar[str] = "a normal-inverse-Wishart prior with tails"
     other: ClassVar[str] = "family='gaussian'"
+    numeric_kind: ClassVar[str] = "full"
+    """What its covariances are called in summaries."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIW.FIELDS, "heaviness")
 
     @staticmethod
@@ -195,21 +197,28 @@ class StudentNIW(NIW):
         return np.asarray(self.mean.reshape(-1, self.dim)[components] + np.sqrt(spread)[:, None] * steps)
 
     def estimates(self) -> dict[str, Float64Array]:
-        with np.errstate(divide="ignore"):
-            return super().estimates() | {"tails": 1 / np.asarray(self.heaviness, np.float64)}
+        return super().estimates() | {"tails": self.tail_freedoms}
 
-    def told(self, clusters: int) -> tuple[str, ...]:
+    @property
+    def tail_freedoms(self) -> Float64Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / np.asarray(self.heaviness, np.float64))
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / rng.choice(self.tails.heaviness, clusters, p=np.exp(self.tails.log_priors)))
+
+    def told_tails(self, clusters: int) -> str:
         """How many clusters have tails, and which."""
-        heaviness = np.asarray(self.heaviness)[:clusters]
-        heavy = np.sort(1 / heaviness[heaviness > 0])
+        heavy = np.sort(self.tail_freedoms[:clusters][np.isfinite(self.tail_freedoms[:clusters])])
         if not len(heavy):
-            return ("no cluster has heavy tails",)
+            return "no cluster has heavy tails"
         least, most = f"{heavy[0]:g}", f"{heavy[-1]:g}"
         freedoms = least if least == most else f"{least} to {most}"
         ending = "" if freedoms == "1" else "s"
         have = "has" if len(heavy) == 1 else "have"
         which = f"{len(heavy)} of {clusters} clusters {have}" if clusters > 1 else "the cluster has"
-        return (f"{which} heavy tails ({freedoms} degree{ending} of freedom)",)
+        return f"{which} heavy tails ({freedoms} degree{ending} of freedom)"
 
     def replaced(self, rows: IntArray, other: Any) -> StudentNIW:
         heaviness = put_rows(self.heaviness, rows, other.heaviness)
@@ -224,6 +233,9 @@ class StudentNIW(NIW):
         made.__dict__.update(vars(super().marginal(columns)), heaviness=self.heaviness)
         found: StudentNIW = made
         return found
+
+    def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
+        raise ValueError("missing values are drawn under the families gaussian and mixed, not under student")
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> StudentNIW:
         raise ValueError("the family student takes no outlier_weight: its tails are for outliers")
