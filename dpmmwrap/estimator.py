@@ -148,7 +148,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the family.
+        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the
+        family.
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str

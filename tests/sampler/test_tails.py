@@ -48,9 +48,7 @@ def subsets() -> np.ndarray:
     found = np.zeros((1 << len(X), len(FREEDOMS)))
     for g, nu in enumerate(FREEDOMS):
         kind = stats.norm() if np.isinf(nu) else stats.t(nu)
-        of_points = [
-            kind.logpdf((x - means[:, None]) / np.sqrt(variances)) - 0.5 * logs for x in X[:, 0].astype(float)
-        ]
+        of_points = [kind.logpdf((x - means[:, None]) / np.sqrt(variances)) - 0.5 * logs for x in X[:, 0].astype(float)]
         for mask in range(1 << len(X)):
             inside = sum((own for row, own in enumerate(of_points) if mask >> row & 1), np.zeros_like(table))
             found[mask, g] = np.log(SHARES[g]) + logsumexp(table + inside)
@@ -179,7 +177,9 @@ def chain_of(points: np.ndarray, labels: np.ndarray | None, scales: np.ndarray |
 def features(points: np.ndarray, labels: np.ndarray, alpha: float, scales: np.ndarray) -> np.ndarray:
     ones, logs = scales == 1.0, np.tanh(np.log(scales))
     found = joint.features(points, labels, alpha, PAIR, None)
-    return np.append(found, [ones.mean(), ones[0], logs.mean(), (logs**2).mean(), logs[0], (labels.max() + 1) * logs[1]])
+    return np.append(
+        found, [ones.mean(), ones[0], logs.mean(), (logs**2).mean(), logs[0], (labels.max() + 1) * logs[1]]
+    )
 
 
 def geweke(points: int, rounds: int) -> np.ndarray:

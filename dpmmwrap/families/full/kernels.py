@@ -315,9 +315,7 @@ def sweep_labels(
             part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
             its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
             its_weights = weights[begin:end]
-            draw_labels(
-                part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work
-            )
+            draw_labels(part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
             sort_by_label(its_labels, its_starts, its_rows)
             own = (counts[group], sums[group], squares[group])
             sum_clusters(part, its_weights, its_starts, its_rows, neighbours.origins, work, own)

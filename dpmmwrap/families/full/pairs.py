@@ -101,9 +101,7 @@ def fall(square: Any, heaviness: Any, power: Any) -> Any:
 
 
 @inner
-def _safe_radius2_with_tails(
-    delta2: Any, sigma2: Any, needed: Any, heaviness: Any, powers: Any, c: Any, k: Any
-) -> Any:
+def _safe_radius2_with_tails(delta2: Any, sigma2: Any, needed: Any, heaviness: Any, powers: Any, c: Any, k: Any) -> Any:
     """The same where one of the two clusters has tails: the further out, the less is k below c."""
     if fall(delta2, heaviness[k], powers[k]) <= needed:
         return 0.0

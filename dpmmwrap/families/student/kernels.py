@@ -41,7 +41,9 @@ class Sums(NamedTuple):
 
 
 @compiled
-def tail_falls(X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any) -> None:
+def tail_falls(
+    X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any
+) -> None:
     """For groups of chunks and each cluster, add up by how much the log densities of its points are below that at the
     mean, for all degrees of freedom of the grid: falls (groups, K, G). O(D^2 + G) a point."""
     count, dim = origins.shape

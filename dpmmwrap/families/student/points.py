@@ -13,12 +13,12 @@ from dpmmwrap.families.base import ClusterPosteriors, Model
 from dpmmwrap.families.full import pairs, wishart
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Tables, collect_statistics
 from dpmmwrap.families.full.points import FullPoints, new_sums, start_groups
-from dpmmwrap.families.points import Merges
+from dpmmwrap.families.points import FamilyPoints, Merges
 from dpmmwrap.families.student import kernels, tails
 from dpmmwrap.families.student.collapsed import ScaledRows, StudentClusters
 from dpmmwrap.families.student.prior import StudentNIW
 from dpmmwrap.families.student.statistics import Statistics
-from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Stretch
 from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups, total_of
@@ -43,14 +43,27 @@ class Drawn:
     tables: Any = None
 
 
-class StudentPoints(FullPoints):
+class StudentPoints(FamilyPoints):
     """Points with a scale each, which belong to the chain as missing values would."""
 
-    def __init__(self, X: Any, n_jobs: int, stretch: Stretch | None = None, weights: Float64Array | None = None) -> None:
-        super().__init__(X, n_jobs, stretch, weights)
-        if self.gaps is not None or weights is not None:
+    def __init__(
+        self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None, weights: Float64Array | None = None
+    ) -> None:
+        self.plain = FullPoints(X, n_jobs, stretch, weights)
+        if self.plain.imputes or weights is not None:
             raise ValueError("clusters with tails take neither missing values nor weights")
-        self.scales = np.ones(len(X))
+        self.X, self.chunks = self.plain.X, self.plain.chunks
+        self.scales: Float64Array = np.ones(len(X))
+
+    @property
+    def plain_points(self) -> Float32Array:
+        return self.plain.plain_points
+
+    def digest(self) -> str:
+        return self.plain.digest()
+
+    def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
+        return self.plain.origins_of(members)
 
     @property
     def loop_points(self) -> ScaledRows:
@@ -65,11 +78,11 @@ class StudentPoints(FullPoints):
         return True
 
     @property
-    def imputed(self) -> Float64Array:
+    def imputed(self) -> Any:
         return self.scales.copy()
 
     @imputed.setter
-    def imputed(self, values: Float64Array) -> None:
+    def imputed(self, values: Any) -> None:
         self.scales[:] = values
 
     def log_missing(self, posterior: Any, labels: IntArray) -> float:
@@ -110,10 +123,10 @@ class StudentPoints(FullPoints):
         return Merges(one, other, margins, len(candidates) * (len(candidates) - 1) // 2)
 
     def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> Any:
-        return (*super().draw_parameters(model, weights, known, key), prior_of(model).tails)
+        return (*self.plain.draw_parameters(model, weights, known, key), prior_of(model).tails)
 
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Any:
-        log_weights, *gaussians = super().draw_clusters(model, weights, bundle, count, key)
+        log_weights, *gaussians = self.plain.draw_clusters(model, weights, bundle, count, key)
         return log_weights, np.empty((0, 2)), wishart.Gaussians(*gaussians), prior_of(model).tails
 
     def tables(self, drawn: Any) -> Any:
@@ -153,15 +166,16 @@ class StudentPoints(FullPoints):
         self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Drawn, key: Any, greedy: bool
     ) -> Nodes:
         *its_tails, peaks = self.draw_tails(tables, by_label, key, greedy)
-        tables.tables = pairs.kernel_tables(peaks, tables.log_subweights, tables.gaussians, self.cutoff, its_tails)
+        tables.tables = pairs.kernel_tables(
+            peaks, tables.log_subweights, tables.gaussians, self.plain.cutoff, its_tails
+        )
         (count, dim), stretch = tables.tables.neighbours.origins.shape, self.chunks.stretch
         its_key = derived_key(key, stretch.first_row)
 
         def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
             shape = (end - begin, count, 2)
-            sums = kernels.Sums(
-                np.zeros(shape), *new_sums(end - begin, count, 2, dim), np.zeros(shape), np.zeros(shape[:2])
-            )
+            masses, totals, squares = new_sums(end - begin, count, 2, dim)
+            sums = kernels.Sums(np.zeros(shape), masses, totals, squares, np.zeros(shape), np.zeros(shape[:2]))
             kernels.sweep(
                 self.X, self.scales, labels, sublabels, self.chunks.bounds, stretch.groups[begin : end + 1], by_label,
                 tables.tables, its_key, greedy, sums,
@@ -177,7 +191,7 @@ class StudentPoints(FullPoints):
         *its_tails, peaks = self.draw_tails(tables, by_label, key, False)
         drawn = tables.gaussians
         own, origins, offsets, radii = pairs.neighbour_tables(
-            peaks, drawn.means, drawn.precision_factors, drawn.log_peak_densities, self.cutoff, *its_tails
+            peaks, drawn.means, drawn.precision_factors, drawn.log_peak_densities, self.plain.cutoff, *its_tails
         )
         tables.tables = own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
         (count, dim), stretch = origins.shape, self.chunks.stretch
@@ -255,15 +269,11 @@ class StudentPoints(FullPoints):
         found = scaled_statistics(total[:5], origins, np.zeros(len(origins)))
         return found._replace(ones=total[5].ravel())
 
-    def nothing(self, model: Model) -> Statistics:
-        found: Statistics = model.prior.statistics(self.X[:0], np.zeros(0, np.int32), 0)
-        return found
-
     def empty_clusters(self, model: Model, places: int) -> Any:
-        prior, plain = prior_of(model), super().empty_clusters(model, places)
-        zeros = np.zeros((2, places + 1))
+        prior, plain = prior_of(model), self.plain.empty_clusters(model, places)
+        logs, ones = np.zeros((2, places + 1))
         return StudentClusters(
-            plain.counts, plain.means, plain.strengths, plain.freedoms, plain.factors, *zeros, plain.constants,
+            plain.counts, plain.means, plain.strengths, plain.freedoms, plain.factors, logs, ones, plain.constants,
             plain.inverses, np.zeros((places + 1, len(prior.tails.heaviness))), prior.tails, plain.work,
         )  # fmt: skip
 

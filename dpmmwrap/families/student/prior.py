@@ -85,14 +85,14 @@ class StudentNIW(NIW):
         """What the degrees of freedom of a cluster's tails may be."""
         return tails_of(float(self.heaviness))
 
-    def posterior(self, statistics: Statistics) -> StudentNIW:
+    def posterior(self, statistics: Any) -> StudentNIW:
         return self._posterior(statistics)
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Any) -> Computed:
         found = self._posterior(statistics)
         return Computed(found, self.log_marginal_likelihood(statistics, found))
 
-    def _posterior(self, statistics: Statistics) -> StudentNIW:
+    def _posterior(self, statistics: Any) -> StudentNIW:
         counts, masses, means, scatters, _, _ = statistics
         strength, dim = float(self.mean_strength), self.dim
         strengths, freedoms = strength + masses, float(self.degrees_of_freedom) + counts
@@ -111,7 +111,7 @@ class StudentNIW(NIW):
         batch.__dict__.update(heaviness=heaviness)
         return batch  # type: ignore[return-value]
 
-    def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
+    def log_marginal_likelihood(self, statistics: Any, posterior: Any = None) -> Float64Array:
         """log density of each cluster's points and their scales."""
         posterior = self.posterior(statistics) if posterior is None else posterior
         of_points = 0.5 * self.dim * (statistics.logs - statistics.counts * math.log(math.pi))
@@ -119,7 +119,7 @@ class StudentNIW(NIW):
         return np.asarray(of_points + posterior.log_normaliser - self.log_normaliser + of_scales)
 
     @staticmethod
-    def with_unions(subclusters: Statistics) -> Statistics:
+    def with_unions(subclusters: Any) -> Any:
         counts, masses, means, scatters, logs, ones = subclusters
         weighted = wishart.with_unions(gaussian.Statistics(masses, means, scatters))
         plain = (np.concatenate([own[0::2] + own[1::2], own]) for own in (counts, logs, ones))
@@ -241,9 +241,7 @@ class StudentNIW(NIW):
         raise ValueError("the family student takes no outlier_weight: its tails are for outliers")
 
 
-def log_over_scales(
-    squares: Float64Array, dim: int, freedom: float, strength: float, heaviness: float
-) -> Float64Array:
+def log_over_scales(squares: Float64Array, dim: int, freedom: float, strength: float, heaviness: float) -> Float64Array:
     """log predictive density of a cluster with tails, but for the determinant, at squared distances in the metric of
     its scale matrix: an integral over the logarithm of the scale."""
     half = 0.5 / heaviness

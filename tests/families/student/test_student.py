@@ -137,8 +137,8 @@ def test_unions_add_up() -> None:
 
 
 def test_a_fit_says_which_clusters_have_tails(tmp_path: Path) -> None:
-    heavy = np.concatenate([student(200, 2.0, seed=1), student(150, 2.0, seed=2) + [40, 0]])
-    X = np.concatenate([heavy, default_rng(3).normal(size=(150, 2)) + [0, 40]])
+    heavy = np.concatenate([student(200, 2.0, seed=1), student(150, 2.0, seed=2) + np.array([40, 0])])
+    X = np.concatenate([heavy, default_rng(3).normal(size=(150, 2)) + np.array([0, 40])])
     truth = np.repeat([0, 1, 2], [200, 150, 150])
     model = DPMM(family="student", n_chains=1, random_state=0).fit(X)
     own = [model.labels_[truth == k] for k in range(3)]
