@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.families.poisson.prior import GammaPoisson
+    from dpmmwrap.families.student.prior import StudentNIW
     from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
     from dpmmwrap.posterior.mixture_file import load
@@ -37,6 +38,7 @@ __all__ = [
     "PitmanYor",
     "SphericalNIG",
     "SplitNet",
+    "StudentNIW",
     "__version__",
     "julia_workers",
     "load",
@@ -54,6 +56,7 @@ _HOMES = {
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",
     "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
+    "StudentNIW": "dpmmwrap.families.student.prior",
     "DirichletProcess": "dpmmwrap.partitions",
     "FiniteMixture": "dpmmwrap.partitions",
     "PitmanYor": "dpmmwrap.partitions",

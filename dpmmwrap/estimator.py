@@ -57,8 +57,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The prior over partitions: a Dirichlet process with the concentration `alpha`; a Pitman-Yor process, for many
         small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` has
         another Gamma prior of a concentration that is learned.
-    family : {"gaussian", "multinomial", "poisson", "mixed"}, default="gaussian"
-        What the points of a cluster follow. "multinomial" is for rows of counts whose proportions matter, dense or
+    family : {"gaussian", "student", "multinomial", "poisson", "mixed"}, default="gaussian"
+        What the points of a cluster follow. "student" is for clusters with tails, full covariances and numbers without
+        gaps; "multinomial" is for rows of counts whose proportions matter, dense or
         sparse (CSR); "poisson" for rows of event counts, whose sizes matter, too; "mixed" for tables of numeric and
         categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
@@ -77,8 +78,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         were counted; rates are per unit of it.
     prior : "data", `DataPrior`, "reference", or a prior such as `NIW`, default=None
         None and "data" learn the prior from how wide the data are locally; `DataPrior(width=...)` fixes parts of it.
-        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `Dirichlet` or
-        `GammaPoisson`) decides the covariance type, too.
+        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `StudentNIW`,
+        `Dirichlet` or `GammaPoisson`) decides the covariance type, too.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the points
         of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits are
@@ -138,13 +139,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     means_ : ndarray of float64, shape (K, D)
         Of Gaussian families: the clusters' means.
     covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
-        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical.
+        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical. Of the
+        family "student" the scale matrices: with nu degrees of freedom, nu above 2, covariances are nu / (nu - 2) times
+        as large.
+    tails_ : ndarray of float64, shape (K,)
+        Of the family "student": the most probable degrees of freedom of each cluster, infinite of a Gaussian one.
     rates_ : ndarray of float64, shape (K, D)
         Of the family "poisson": the clusters' expected rates, per unit of exposure.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the family.
+        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the
+        family.
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str
@@ -325,7 +331,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             tags.input_tags.sparse = family.sparse
             tags.input_tags.positive_only = family.input == "counts"
             tags.input_tags.categorical = tags.input_tags.string = family.mixes
-            tags.input_tags.allow_nan = family.input != "counts"
+            tags.input_tags.allow_nan = family.input != "counts" and family.gaps
         return tags
 
     def fit(

@@ -63,6 +63,10 @@ class Family:
     """Those of its priors that Julia's sampler knows."""
     dask: bool = True
     """Whether its rows can be on several machines."""
+    weighted: bool = True
+    """Whether rows may have weights."""
+    gaps: bool = True
+    """Whether values may be missing."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -147,6 +151,19 @@ class Facts:
         count = len(subclusters.counts) // 2
         return ClusterPosteriors(take(every, slice(0, count)), take(every, slice(count, None)), *self.compute(every))
 
+    @property
+    def tail_freedoms(self) -> Float64Array | None:
+        """Degrees of freedom of each distribution's tails; None where all are Gaussian."""
+        return None
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None:
+        """Of a prior: such degrees of freedom for some clusters."""
+        return None
+
+    def told_tails(self, clusters: int) -> str | None:
+        """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
+        return None
+
 
 class Prior(Protocol):
     """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
@@ -177,6 +194,13 @@ class Prior(Protocol):
     def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]: ...
 
     def estimates(self) -> dict[str, Float64Array]: ...
+
+    @property
+    def tail_freedoms(self) -> Float64Array | None: ...
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None: ...
+
+    def told_tails(self, clusters: int) -> str | None: ...
 
     @property
     def file_input(self) -> Input: ...

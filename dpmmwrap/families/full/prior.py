@@ -17,8 +17,9 @@ from numpy.random import Generator
 from scipy.special import digamma
 
 from dpmmwrap.families.base import Computed, Facts, Moments, grouped, put_rows
-from dpmmwrap.families.full import student
+from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
+from dpmmwrap.families.full.predictive import Whitening
 from dpmmwrap.families.full.statistics import (
     Gaussians,
     Posteriors,
@@ -30,7 +31,6 @@ from dpmmwrap.families.full.statistics import (
     statistics_from_sums,
     statistics_of,
 )
-from dpmmwrap.families.full.student import Whitening
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
@@ -175,6 +175,11 @@ class NIW(Facts):
     def estimates(self) -> dict[str, Float64Array]:
         return {"means": self.mean, "covariances": self.mean_covariance()}
 
+    @classmethod
+    def of_cells(cls) -> Any:
+        """The class whose priors k-means cells of the data have."""
+        return cls
+
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
         """Scales of the features as this family has them."""
@@ -253,12 +258,16 @@ class NIW(Facts):
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of the Student-t predictive of each distribution at each row, or at what is observed of it: (K,
         N)."""
-        return student.log_predictive(self, X)
+        return predictive.log_predictive(self, X)
+
+    def log_predictive_complete(self, X: FloatArray) -> Float64Array:
+        """The same at rows without gaps."""
+        return predictive.log_student(self, X)
 
     @cached_property
     def whitening(self) -> Whitening:
         """By which all distributions' distances are one product."""
-        return student.whitening_of(self)
+        return predictive.whitening_of(self)
 
     def marginal(self, columns: IntArray) -> NIW:
         """Of some columns alone: so are the means and the covariance, inverse Wishart with fewer degrees of freedom."""
@@ -319,7 +328,7 @@ class NIW(Facts):
         """Rows with their missing values expected, or drawn with a generator, given what is observed, each under the
         predictive of one distribution: given a part of a Student's t, the rest is one, with a degree of freedom more
         for each value that is observed."""
-        return student.impute(self, X, components, rng)
+        return predictive.impute(self, X, components, rng)
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""

@@ -87,12 +87,16 @@ class DataScale:
         sample most probable."""
         if (kind, fixed) not in self._starts:
             family = prior_named(kind)
-            free = Hyperprior(family, self.mean, family.pooled(self.variances), *fixed)
+            of_cells = family.of_cells()
+            free = Hyperprior(of_cells, self.mean, family.pooled(self.variances), *fixed)
             best = self._best_cells(free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
-            prior = self._prior_of(hyperprior, best, family.statistics(self.sample, best), count > 1)
+            prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best), count > 1)
+            if of_cells is not family:
+                hyperprior = replace(hyperprior, kind=family)
+                prior = hyperprior.make(hyperprior.values(prior))
             self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 

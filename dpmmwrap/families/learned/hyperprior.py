@@ -82,7 +82,7 @@ class Hyperprior:
 
     @property
     def is_full(self) -> bool:
-        return self.kind is NIW
+        return self.kind.correlated
 
     @property
     def least_freedom(self) -> int:

@@ -43,14 +43,14 @@ def log_predictive(prior: NIW, X: FloatArray) -> Float64Array:
     gaps = np.isnan(X)
     gappy = gaps.any(axis=1)
     if not gappy.any():
-        return log_student(prior, X)
+        return prior.log_predictive_complete(X)
     found = np.empty((len(prior.mean.reshape(-1, prior.dim)), len(X)))
-    found[:, ~gappy] = log_student(prior, X[~gappy])
+    found[:, ~gappy] = prior.log_predictive_complete(X[~gappy])
     for rows, observed in patterns(gaps, gappy):
         if not len(observed):
             found[:, rows] = 0.0
             continue
-        found[:, rows] = log_student(prior.marginal(observed), X[np.ix_(rows, observed)])
+        found[:, rows] = prior.marginal(observed).log_predictive_complete(X[np.ix_(rows, observed)])
     return found
 
 
