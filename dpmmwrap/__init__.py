@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
     from dpmmwrap.families.multinomial.prior import Dirichlet
     from dpmmwrap.families.poisson.prior import GammaPoisson
-    from dpmmwrap.mixture import load
+    from dpmmwrap.families.student.prior import StudentNIW
     from dpmmwrap.model.data_prior import DataPrior
     from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
+    from dpmmwrap.posterior.mixture_file import load
     from dpmmwrap.splitnet.network import SplitNet
     from dpmmwrap.starts import make_initializer
 
@@ -37,6 +38,7 @@ __all__ = [
     "PitmanYor",
     "SphericalNIG",
     "SplitNet",
+    "StudentNIW",
     "__version__",
     "julia_workers",
     "load",
@@ -54,12 +56,13 @@ _HOMES = {
     "NIG": "dpmmwrap.families.diagonal.prior",
     "NIW": "dpmmwrap.families.full.prior",
     "SphericalNIG": "dpmmwrap.families.diagonal.spherical",
+    "StudentNIW": "dpmmwrap.families.student.prior",
     "DirichletProcess": "dpmmwrap.partitions",
     "FiniteMixture": "dpmmwrap.partitions",
     "PitmanYor": "dpmmwrap.partitions",
     "SplitNet": "dpmmwrap.splitnet.network",
     "julia_workers": "dpmmwrap.backends.julia.workers",
-    "load": "dpmmwrap.mixture",
+    "load": "dpmmwrap.posterior.mixture_file",
     "make_initializer": "dpmmwrap.starts",
 }
 

@@ -57,8 +57,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         The prior over partitions: a Dirichlet process with the concentration `alpha`; a Pitman-Yor process, for many
         small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` has
         another Gamma prior of a concentration that is learned.
-    family : {"gaussian", "multinomial", "poisson", "mixed"}, default="gaussian"
-        What the points of a cluster follow. "multinomial" is for rows of counts whose proportions matter, dense or
+    family : {"gaussian", "student", "multinomial", "poisson", "mixed"}, default="gaussian"
+        What the points of a cluster follow. "student" is for clusters with tails, full covariances and numbers without
+        gaps; "multinomial" is for rows of counts whose proportions matter, dense or
         sparse (CSR); "poisson" for rows of event counts, whose sizes matter, too; "mixed" for tables of numeric and
         categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
@@ -77,8 +78,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         were counted; rates are per unit of it.
     prior : "data", `DataPrior`, "reference", or a prior such as `NIW`, default=None
         None and "data" learn the prior from how wide the data are locally; `DataPrior(width=...)` fixes parts of it.
-        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `Dirichlet` or
-        `GammaPoisson`) decides the covariance type, too.
+        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `StudentNIW`,
+        `Dirichlet` or `GammaPoisson`) decides the covariance type, too.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the points
         of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits are
@@ -123,9 +124,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
-        partition that represents them best. Without, the most evident one that any chain has met; but if small samples
-        of the rows (of data with several chains) agree better on their clusters than large ones, the partition that
-        represents those samples (`reproducibility_`). Of data on Dask a Dask array, and so is sublabels_.
+        partition that represents them best. Without draws, the one of the highest evidence that any chain has met; but
+        if the data do not follow the model (`fit_check`), and small samples of the rows agree better on their clusters
+        than large ones, the partition that represents those samples (`reproducibility_`). Of data on Dask a Dask
+        array, and so is sublabels_.
     groups_ : ndarray of int32, shape (N,)
         The group of each row, at the suggested cut of `groups()`; computed when it is asked for. `labels_` are the
         components of the mixture, each one distribution. A group is what is left when those are joined that overlap and
@@ -137,13 +139,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
     means_ : ndarray of float64, shape (K, D)
         Of Gaussian families: the clusters' means.
     covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
-        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical.
+        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical. Of the
+        family "student" the scale matrices: with nu degrees of freedom, nu above 2, covariances are nu / (nu - 2) times
+        as large.
+    tails_ : ndarray of float64, shape (K,)
+        Of the family "student": the most probable degrees of freedom of each cluster, infinite of a Gaussian one.
     rates_ : ndarray of float64, shape (K, D)
         Of the family "poisson": the clusters' expected rates, per unit of exposure.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the family.
+        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the
+        family.
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str
@@ -175,7 +182,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
     reproducibility_ : tuple of Reproducibility
         For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
-        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain.
+        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain,
+        and if the data may well follow the model (`fit_check`).
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -323,7 +331,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             tags.input_tags.sparse = family.sparse
             tags.input_tags.positive_only = family.input == "counts"
             tags.input_tags.categorical = tags.input_tags.string = family.mixes
-            tags.input_tags.allow_nan = family.input != "counts"
+            tags.input_tags.allow_nan = family.input != "counts" and family.gaps
         return tags
 
     def fit(
@@ -433,7 +441,7 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings)
+        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.sparse import issparse
 
-from dpmmwrap.families import FAMILIES, family_named, family_of, prior_from_fields, prior_named
 from dpmmwrap.families.base import Points, Prior, Statistics
 from dpmmwrap.families.screening import log_joint, log_sum
-from dpmmwrap.families.tables import Columns, TablePoints, place_of, table_of
-from dpmmwrap.files import InputError, read_arrays, write_npz
-from dpmmwrap.files.selection import listed, numbered
+from dpmmwrap.families.tables import Columns, TablePoints, place_of
+from dpmmwrap.files.selection import listed
 from dpmmwrap.model.empty_rows import with_values
-from dpmmwrap.model.frames import by_name, is_table
+from dpmmwrap.model.mixture_rows import MixtureRows
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
 from dpmmwrap.model.subspace import Subspace
@@ -31,13 +28,10 @@ from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups
-    from dpmmwrap.posterior.separation import Seen, Shape
+    from dpmmwrap.posterior.separation import GroupEvidence, Shape
 
 BLOCK, MOST_ROWS = 1 << 19, 1 << 13
 """Components and features of the rows that are answered at a time, about 30 bytes each; and such rows at most."""
-RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
-FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
-FIRST_FAMILY = family_named(FAMILIES[0]).kinds[0]
 SIZES_SHOWN, NAMES_SHOWN = 8, 5
 
 Answer = Callable[[Any, Any], Any]
@@ -52,7 +46,7 @@ class Assignment(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Mixture:
+class Mixture(MixtureRows):
     """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
 
     What `DPMM.mixture_` is and what `load` reads: all that is needed to label new rows.
@@ -192,31 +186,6 @@ class Mixture:
     def n_clusters(self) -> int:
         return len(self.counts)
 
-    @property
-    def dim(self) -> int:
-        """Features that the clusters are about."""
-        return int(self.posterior.dim)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the data."""
-        left_out = 0 if self.restored is None else len(self.restored.offset) - len(self.restored.kept)
-        return left_out + (self.dim if self.subspace is None else self.subspace.n_features)
-
-    @property
-    def input_names(self) -> tuple[str, ...] | None:
-        """What the columns of rows to predict are called, where that is known."""
-        if self.columns is not None:
-            return self.columns.names if self.columns.named else None
-        return self.feature_names if self.preparation is None else self.preparation.names
-
-    @property
-    def n_inputs(self) -> int:
-        """Columns of rows to predict."""
-        if self.columns is not None:
-            return len(self.columns.names)
-        return self.n_features if self.preparation is None else len(self.preparation.shift)
-
     @cached_property
     def weights(self) -> Float64Array:
         """Each cluster's share; with an outlier component they sum to one less its weight."""
@@ -287,42 +256,6 @@ class Mixture:
 
         for_each(work, range(0, len(found), step))
         return found
-
-    def _points(self, X: Any) -> Any:
-        """Rows as the family stores them; in a subspace, if clusters differ there alone."""
-        own = self._prepared(self._read(X))
-        return own if self.subspace is None else self.subspace.points(own)
-
-    def _read(self, X: Any) -> Any:
-        """Rows as the family stores them, before their preparation."""
-        return self._rows(X) if self.columns is None else self.columns.points(by_name(X))
-
-    def _prepared(self, points: Any) -> Any:
-        if self.columns is None:
-            return self._useful(points)
-        return TablePoints(self._useful(points.numeric), points.codes)
-
-    def _useful(self, rows: Any) -> Any:
-        """Prepared, without the columns that were left out."""
-        rows = rows if self.preparation is None else self.preparation(rows)
-        return rows if self.restored is None else rows[:, self.restored.kept]
-
-    def _rows(self, X: Any) -> Any:
-        """An array or a sparse matrix as it is, of a table the columns by their names; as many as the mixture has."""
-        if is_table(X) and not issparse(X):
-            table, _ = table_of(by_name(X))
-            names = self.input_names if self.input_names is not None else tuple(table)
-            lacking = [name for name in names if name not in table]
-            if lacking:
-                raise ValueError(f"X should have a column {lacking[0]!r}, but it has {listed(tuple(table))}")
-            X = np.column_stack([np.asarray(table[name], dtype=np.float64) for name in names])
-        rows = X if hasattr(X, "shape") else np.asarray(X)
-        if len(rows.shape) != 2:
-            raise ValueError(f"X should have two dimensions (rows, columns), but it has {len(rows.shape)}")
-        if rows.shape[1] != self.n_inputs:
-            known = "" if self.input_names is None else f" ({listed(self.input_names)})"
-            raise ValueError(f"X should have {self.n_inputs} columns like the model{known}, but it has {rows.shape[1]}")
-        return rows
 
     def _log_densities(self, points: Points) -> Float64Array:
         """log of weight times predictive density (rows, components); -inf where it is negligible."""
@@ -517,17 +450,8 @@ class Mixture:
             raise ValueError(f"X should have the shape (n, {len(places)}), a column for each of {list(columns)}")
         return density_of(self, rows, quantiles, places, rng)
 
-    @property
-    def _feature_names(self) -> tuple[str, ...]:
-        """What the features are called, or their numbers from 1."""
-        return numbered(self.n_features) if self.feature_names is None else self.feature_names
-
-    def _all_columns(self, rows: Any) -> Any:
-        """With the columns that were left out."""
-        return rows if self.restored is None else self.restored.points(rows)
-
     def groups(
-        self, X: Any, method: str = "separation", cut: float | None = None, *, seen: Seen | None = None
+        self, X: Any, method: str = "separation", cut: float | None = None, *, seen: GroupEvidence | None = None
     ) -> Groups:
         """Clusters that overlap among the rows of X, joined step by step.
 
@@ -539,7 +463,7 @@ class Mixture:
             Which two are joined next, as in `DPMM.groups`; without fits to half of the rows.
         cut : float, default=None
             What the suggested cut joins, as in `DPMM.groups`.
-        seen : Seen, default=None
+        seen : GroupEvidence, default=None
             What else is known of the rows, by which "separation" tells clusters apart.
 
         Returns
@@ -548,10 +472,10 @@ class Mixture:
             The tree, and where to cut it.
         """
         from dpmmwrap.posterior.groups import group_components
-        from dpmmwrap.posterior.separation import Seen
+        from dpmmwrap.posterior.separation import GroupEvidence
 
         if method == "separation":
-            seen = (seen or Seen())._replace(shape=self._shape(X))
+            seen = (seen or GroupEvidence())._replace(shape=self._shape(X))
         return group_components(self.predict_proba(X)[:, : self.n_clusters], method, cut, seen=seen)
 
     def _shape(self, X: Any) -> Shape | None:
@@ -573,110 +497,9 @@ class Mixture:
         path : str or Path
             A .npz file; it appears whole or not at all.
         """
-        arrays: dict[str, Any] = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
-        arrays |= {"format": np.array(FORMAT), "family": np.array(self.family), "counts": self.counts}
-        arrays |= {"outlier_weight": self.outlier_weight, "size_shift": self.size_shift}
-        arrays |= {} if self.columns is None else self.columns.arrays()
-        arrays |= {} if self.feature_names is None else {"feature_names": np.array(self.feature_names, dtype=str)}
-        arrays |= {} if self.preparation is None else self.preparation.arrays()
-        arrays |= {} if self.subspace is None else self.subspace.arrays()
-        arrays |= {} if self.averaged is None else self.averaged.arrays()
-        arrays |= {} if self.restored is None else dict(zip(RESTORED, self.restored, strict=True))
-        arrays |= {} if self.draws is None else {f"draws_{name}": a for name, a in self.draws.arrays().items()}
-        write_npz(path, arrays)
+        from dpmmwrap.posterior.mixture_file import save
 
-
-def load(path: str | Path) -> Mixture:
-    """Read a model that `DPMM.save` or `dpmmwrap fit --out` has written.
-
-    Parameters
-    ----------
-    path : str or Path
-        A .npz file. Reading it cannot execute code.
-
-    Returns
-    -------
-    Mixture
-        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` where the file has them.
-
-    Raises
-    ------
-    InputError
-        A ValueError: one sentence about a file that is missing, damaged, or another one.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from dpmmwrap import DPMM, load
-    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
-    >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(Path(folder) / "model.npz")
-    ...     mixture = load(Path(folder) / "model.npz")
-    >>> bool((mixture.predict(X) == model.predict(X)).all())
-    True
-    """
-    head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
-    if str(head["format"]) not in (FORMAT, OLD_FORMAT):
-        raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")
-    # The first files were of one family alone, and do not name it.
-    family = str(head.get("family", FIRST_FAMILY))
-    try:
-        names = prior_named(family).FIELDS
-    except KeyError:
-        raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
-    arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
-    try:
-        columns = Columns.read(path) if family_of(family).mixes else None
-        posterior = prior_from_fields(family, [arrays[name] for name in names])
-        averaged = AveragedMixture.read(path, family, names)
-        draws = Draws.read(path, "draws_")
-        called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
-        weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
-        shift = float(arrays.get("size_shift", 0.0))
-        mixture = Mixture(
-            head["counts"],
-            posterior,
-            weight,
-            columns,
-            averaged,
-            draws,
-            called,
-            preparation,
-            restored,
-            shift,
-            Subspace.read(path),
-        )
-        expected = mixture.n_clusters + (mixture.outlier_weight > 0)
-        finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
-        factor = getattr(posterior, "cholesky", np.zeros(1))
-        if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
-            raise ValueError("its arrays do not belong together")
-        if columns is None and not fits_names(mixture):
-            raise ValueError("its features are not those that it names")
-    except (ValueError, TypeError, IndexError) as error:
-        raise InputError(f"{path} is a damaged model file: {error}") from error
-    return mixture
-
-
-def fits_names(mixture: Mixture) -> bool:
-    """Whether there are as many features as names, and as what was done to them gives."""
-    names, preparation = mixture.feature_names, mixture.preparation
-    named = names is None or len(names) == mixture.n_features
-    return named and (preparation is None or preparation.width == mixture.n_features)
-
-
-def read_restored(path: str | Path) -> Restored | None:
-    """What a file says of columns that were left out, if any were."""
-    found = read_arrays(path, required=(), optional=RESTORED)
-    if not found:
-        return None
-    restored = Restored(*(found[name] for name in RESTORED))
-    if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
-        raise ValueError("its arrays do not belong together")
-    return restored
+        save(self, path)
 
 
 def several(count: int, what: str) -> str:

@@ -25,7 +25,7 @@ from dpmmwrap.backends import Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.estimator import DPMM
 from dpmmwrap.families.full.prior import NIW
-from dpmmwrap.mixture import load
+from dpmmwrap.posterior.mixture_file import load
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ KEPT_TOGETHER = {
         ({"init": "kmeans", "covariance_type": "full"}, {}),
         pytest.param({"init": "kmeans", "covariance_type": "diag"}, {}, marks=pytest.mark.slow),
         pytest.param({"init": "kmeans", "covariance_type": "spherical"}, {}, marks=pytest.mark.slow),
-        ({"family": "multinomial"}, COUNTS_ONLY),
+        pytest.param({"family": "multinomial"}, COUNTS_ONLY, marks=pytest.mark.slow),
         ({"family": "poisson"}, COUNTS_ONLY),
         ({"family": "mixed"}, KEPT_TOGETHER),
     ],

@@ -13,9 +13,10 @@ from scipy import stats
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import InputError
-from dpmmwrap.mixture import MOST_ROWS, Mixture, load
+from dpmmwrap.mixture import MOST_ROWS, Mixture
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.posterior.averaging import AveragedMixture
+from dpmmwrap.posterior.mixture_file import load
 
 
 @pytest.fixture

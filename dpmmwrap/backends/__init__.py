@@ -41,8 +41,8 @@ class Auto(Options):
     min_cluster_age : int, default=3
         Iterations before a new cluster may split or merge.
     restart_after : int or None, default=10
-        Iterations in a rejected split after which subclusters begin anew; None for never. The built-in sampler looks
-        every twentieth iteration.
+        Iterations in a rejected split after which subclusters begin anew; None for never. By the whole Hastings ratio,
+        the built-in sampler looks every twentieth iteration.
     """
 
     ratio: str = "auto"

@@ -18,6 +18,7 @@ from dpmmwrap.cli.experiments import (
     synthetic,
     typed,
 )
+from dpmmwrap.cli.paper import paper
 
 HELP = """
 \b
@@ -129,7 +130,7 @@ def command() -> None:
     """Repeat the experiments and compare with other methods."""
 
 
-for experiment in (synthetic, failure_modes, data, battery):
+for experiment in (paper, synthetic, failure_modes, data, battery):
     command.add_command(experiment)
 
 

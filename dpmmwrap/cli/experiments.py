@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from dpmmwrap.evaluation.store import Store
 
 PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
+"""As in `evaluation.summary`, which help and completion would be slow to import."""
+RATIOS = ("auto", "jain-neal", "reference")
 INTERRUPTED = 130
 ROOM = 50_000_000
 """Bytes that an experiment's folder may need."""
@@ -81,6 +83,16 @@ def option(name: str, default: Any, text: str, **settings: Any) -> Option:
     return click.option(name, default=default, show_default=True, help=text, **settings)
 
 
+def ratio_option(default: str) -> Option:
+    return option(
+        "--ratio",
+        default,
+        "How the SubC samplers accept splits and merges: by the whole Hastings ratio, or as the reference package, "
+        "where subclusters never begin anew; auto: the latter on Julia only.",
+        type=click.Choice(RATIOS),
+    )
+
+
 methods_option = click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below.")
 run_options = with_options(
     option("--seed", 0, "Seed of the first run.", type=click.IntRange(0, 2**31)),
@@ -92,6 +104,7 @@ run_options = with_options(
 common = with_options(
     methods_option,
     option("--iterations", 200, "Iterations of each method.", type=POSITIVE),
+    ratio_option("auto"),
     option("--alpha", 10.0, "Concentration: more means more clusters.", type=ABOVE_ZERO),
     click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
     option(
@@ -241,7 +254,7 @@ def choice(options: dict[str, Any]) -> Comparison:
     from dpmmwrap.evaluation.experiments import Comparison
     from dpmmwrap.evaluation.fits import FitSettings
 
-    names = ("alpha", "iterations", "prior", "init_clusters", "upper_bound")
+    names = ("alpha", "iterations", "prior", "ratio", "init_clusters", "upper_bound")
     weights = None if options["weights"] is None else str(options["weights"])
     settings = FitSettings(**{name: options[name] for name in names}, weights=weights)
     return Comparison(options["methods"], settings, options["runs"], options["seed"], in_processes=options["jobs"] > 1)

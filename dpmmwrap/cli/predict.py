@@ -60,8 +60,8 @@ def command(
 
     from dpmmwrap.describe.wording import counted
     from dpmmwrap.files import InputError, check_writable, files_of, read_as_text, write_atomically
-    from dpmmwrap.mixture import load
     from dpmmwrap.model.empty_rows import absent_note, with_values
+    from dpmmwrap.posterior.mixture_file import load
 
     if out is not None:
         if out.suffix.lower() not in (".npy", ".csv"):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.profiles import profiles_for
+from dpmmwrap.describe.profiles import in_units, profiles_for
 from dpmmwrap.describe.report.words import in_short
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import IntArray
@@ -56,15 +56,19 @@ class Difference(NamedTuple):
         return "\n".join(map(str, self.splits)) or "both have the same clusters, but for a few rows"
 
 
-def difference_between(model: Any, points: Any, first: Any, second: Any, names: Any) -> Difference:
-    """What each of two clusterings divides, the largest cluster first."""
+def difference_between(
+    model: Any, points: Any, first: Any, second: Any, names: Any, preparation: Any = None
+) -> Difference:
+    """What each of two clusterings divides, the largest cluster first; in the units before the preparation."""
     one, two = np.asarray(first), np.asarray(second)
-    splits = splits_of(model, points, one, two, "second", names)
-    splits += splits_of(model, points, two, one, "first", names)
+    splits = splits_of(model, points, one, two, "second", names, preparation)
+    splits += splits_of(model, points, two, one, "first", names, preparation)
     return Difference(tuple(sorted(splits, key=lambda split: -split.rows)))
 
 
-def splits_of(model: Any, points: Any, whole: IntArray, other: IntArray, divided_by: str, names: Any) -> list[Split]:
+def splits_of(
+    model: Any, points: Any, whole: IntArray, other: IntArray, divided_by: str, names: Any, preparation: Any
+) -> list[Split]:
     table, found = contingency_table(whole, other)[:-1, :-1], []
     for cluster, counts in enumerate(table):
         parts = np.flatnonzero(counts > SMALL * counts.sum())
@@ -75,6 +79,7 @@ def splits_of(model: Any, points: Any, whole: IntArray, other: IntArray, divided
         numbers = np.full(int(other.max()) + 1, -1)
         numbers[parts] = np.arange(len(parts))
         profiles = profiles_for(model, points[rows], numbers[other[rows]].astype(np.int32), len(parts), names)
+        profiles = in_units(profiles, preparation)
         told = [in_short(profiles.traits(k, TRAITS)) for k in range(len(parts))]
         pieces = tuple(Part(int(part), int(counts[part]), text) for part, text in zip(parts, told, strict=True))
         found.append(Split(divided_by, cluster, int(counts.sum()), pieces))

@@ -91,6 +91,7 @@ def facts_of_family(model: Any) -> dict[str, Any]:
         "family": model.family,
         "covariance_type": None if counts else str(getattr(posterior, "numeric_kind", model.covariance_type_)),
         "covariance_reason": None if counts else model.covariance_reason_,
+        "tails": posterior.told_tails(model.n_clusters_),
         "subspace": model.subspace_,
         "dimensions": int(model.n_features_in_) if columns is None else len(columns.names),
         "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],
@@ -212,7 +213,8 @@ def told_family(found: Facts) -> str:
     if found["covariance_type"] is None:
         return str(found["family"])
     reason = f": {found['covariance_reason']}" if found["covariance_reason"] else ""
-    return f"{found['family']}, {found['covariance_type']} covariances{reason}"
+    tails = f"; {found['tails']}" if found.get("tails") else ""
+    return f"{found['family']}, {found['covariance_type']} covariances{reason}{tails}"
 
 
 def told_width(found: Facts) -> str:

@@ -69,6 +69,7 @@ class Run:
             "alpha": "" if settings.own_rules else settings.alpha,
             "prior": "" if settings.own_rules else settings.prior,
             "iterations": "" if own_rules else settings.iterations,
+            "ratio": settings.ratio if sampler else "",
             "init_clusters": settings.init_clusters if sampler else "",
             "upper_bound": settings.upper_bound if self.method in (OUR_PRIOR, OWN_PRIOR) else "",
             "scaled": "yes" if settings.scale and self.method in SCALED else "",

@@ -69,24 +69,38 @@ def method_legend(figure: Figure, methods: Sequence[str]) -> None:
     figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)))
 
 
-def boxes_figure(rows: Sequence[Row]) -> Figure:
-    """K, NMI and ARI by method and number of true clusters, one above the other."""
+PANELS = {"n_clusters": "clusters found", "nmi": "NMI", "ari": "ARI"}
+"""The headings of box plots, by column."""
+MORE_PANELS = {
+    **PANELS,
+    "k_error": "distance from\nthe true K",
+    "below_best": "log posterior\nbelow the best",
+    "seconds": "seconds",
+}
+
+
+def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Figure:
+    """Measures by method and number of true clusters, one above the other; the clusters found come first."""
     methods = distinct(rows, "method")
-    panels = (("clusters found", "n_clusters"), ("NMI", "nmi"), ("ARI", "ari"))
-    with new_figure(PAGE_WIDTH, 8.2) as figure:
-        axes = figure.subplots(3, 1, sharex=True)
-        for panel, (heading, column) in zip(axes, panels, strict=True):
-            draw_groups(panel, rows, column, without=GIVEN_K if column == "n_clusters" else ())
+    with new_figure(PAGE_WIDTH, 1.0 + 2.4 * len(panels)) as figure:
+        axes = figure.subplots(len(panels), 1, sharex=True)
+        for panel, (column, heading) in zip(axes, panels.items(), strict=True):
+            draw_groups(panel, rows, column, without=GIVEN_K if column in ("n_clusters", "k_error") else ())
             panel.set_ylabel(heading)
-            if column != "n_clusters":
+            if column in ("nmi", "ari"):
                 panel.set_ylim(top=1.02)
         for index, count in enumerate(sorted(distinct(rows, "clusters"))):
             axes[0].plot([index - 0.45, index + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
         given = " EM-GMM and K-means are given it." if set(methods) & set(GIVEN_K) else ""
         axes[0].set_title(f"Dashes: the truth.{given}", fontsize=9)
-        widen(axes[0])
-        for panel in axes:
-            number_ticks(panel.yaxis, whole=panel is axes[0])
+        for panel, column in zip(axes, panels, strict=True):
+            whole = column in ("n_clusters", "k_error")
+            if whole:
+                widen(panel)
+            if column == "seconds":
+                log_scale(panel)
+            else:
+                number_ticks(panel.yaxis, whole=whole)
         axes[-1].set_xlabel("true clusters")
         method_legend(figure, methods)
     return figure
@@ -104,12 +118,16 @@ def times_figure(rows: Sequence[Row], column: str = "cpu_seconds") -> Figure:
     with new_figure(PAGE_WIDTH, 3.6) as figure:
         axes = figure.subplots()
         draw_groups(axes, rows, column)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
+        log_scale(axes)
         axes.set_ylabel("processor seconds, one thread")
         axes.set_xlabel("true clusters")
         method_legend(figure, distinct(rows, "method"))
     return figure
+
+
+def log_scale(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
 
 
 def draw_groups(axes: Axes, rows: Sequence[Row], column: str, without: Sequence[str] = ()) -> None:

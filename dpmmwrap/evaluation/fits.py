@@ -45,6 +45,9 @@ class FitSettings:
     alpha: float = 10.0
     iterations: int = 200
     prior: str = "data"
+    ratio: str = "auto"
+    """How the SubC samplers accept splits and merges. By "reference", they are as in the reference package, where
+    subclusters never begin anew; "auto" is that on Julia, and the whole Hastings ratio in the built-in sampler."""
     init_clusters: int | str = 1
     """For the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
     upper_bound: int = 100

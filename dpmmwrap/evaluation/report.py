@@ -11,7 +11,7 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.report.sections import Picture, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation import figures
-from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED, SUBC
+from dpmmwrap.evaluation.baselines import OUR_PRIOR, OWN_PRIOR, SCALED
 from dpmmwrap.evaluation.experiments import QUALITATIVE, TABLE, Plan, Row, Run
 from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
@@ -106,10 +106,16 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
         "auto": "one cluster, those on Julia with many, which then merge",
     }.get(settings.init_clusters, f"{settings.init_clusters} clusters")
     words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
-    words.append(f"the SubC samplers begin with {first}.")
+    accepted = {
+        "auto": "",
+        "jain-neal": " and accept splits by the whole Hastings ratio",
+        "reference": " and accept splits as the reference package, where subclusters never begin anew",
+    }
+    words.append(f"the SubC samplers begin with {first}{accepted[settings.ratio]}.")
     methods = {run.method for run in runs}
     if methods & {OUR_PRIOR, OWN_PRIOR}:
-        words.append(f"DPGMM may use up to {settings.upper_bound} clusters.")
+        bounds = dict.fromkeys(run.settings.upper_bound for run in runs if run.method in (OUR_PRIOR, OWN_PRIOR))
+        words.append(f"DPGMM may use up to {' or '.join(f'{bound:,}' for bound in bounds)} clusters.")
     if OUR_PRIOR in methods:
         words.append(f"{OUR_PRIOR} has our prior and concentration, and does all iterations.")
     if OWN_PRIOR in methods:
@@ -143,8 +149,12 @@ def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: l
             f"{'below' if worst.nmi < 0 else 'above'} that of {worst.other}, "
             f"over the {worst.runs} data sets and seeds that both have."
         )
-    problems = [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
-    return Section("Results", [*words, *problems], method_table(rows, groups))
+    return Section("Results", [*words, *given_up(rows)], method_table(rows, groups))
+
+
+def given_up(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each run that a method gave up."""
+    return [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
 
 
 def table_pictures(folder: Path, rows: Sequence[Row]) -> list[Picture]:
@@ -163,7 +173,7 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
     sections = []
     for clusters in dict.fromkeys(run.source.clusters for run, _ in kept):
         own = [(run, arrays) for run, arrays in kept if run.source.clusters == clusters]
-        names = [name for name in SUBC if any(run.method == name for run, _ in own)]
+        names = list(dict.fromkeys(run.method for run, _ in own))
         traces = {name: [arrays for run, arrays in own if run.method == name] for name in names}
         lines = figures.iterations_figure(traces, clusters)
         pictures = [

@@ -59,12 +59,17 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
     from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights} if start == "splitnet" else {}
+    ratio = settings.ratio
     # On Julia it is the reference that the paper's table is about.
-    sampler: Any = Julia(ratio="reference") if backend == "julia" else Native(n_jobs=1)
+    if ratio == "reference" or (ratio == "auto" and backend == "julia"):
+        accepted: dict[str, Any] = {"ratio": "reference", "restart_after": None}
+    else:
+        accepted = {"ratio": ratio}
+    sampler: Any = Julia(**accepted) if backend == "julia" else Native(n_jobs=1, **accepted)
     if settings.watch and backend == "native":
         from dpmmwrap.evaluation.watching import NativeWithAri
 
-        sampler = NativeWithAri(n_jobs=1)
+        sampler = NativeWithAri(n_jobs=1, **accepted)
     return DPMM(
         alpha=settings.alpha,
         covariance_type="full",

@@ -28,6 +28,16 @@ SHIPPED_SETS = {
 INDEX = "index.csv"
 PUBLISHED = "published "
 """Columns of index.csv whose names begin so are scores."""
+SOURCE_COLUMNS = (
+    *("data", "dim", "clusters", "points", "total", "fingerprint"),
+    *("spread", "data_seed", "file", "labels", "components"),
+)
+"""What the results say of the points of a run: the same columns for all kinds, so that one table can hold them all."""
+
+
+def in_columns(**known: str | int | float) -> dict[str, str | int | float]:
+    """The values of these columns; the others are empty."""
+    return dict.fromkeys(SOURCE_COLUMNS, "") | known
 
 
 @dataclass(frozen=True)
@@ -49,14 +59,14 @@ class BatterySet:
     """Whether all values are whole and none is negative."""
 
     def identity(self) -> dict[str, str | int | float]:
-        return {
-            "data": self.name,
-            "dim": self.dim,
-            "clusters": self.clusters,
-            "points": self.points,
-            "total": self.total,
-            "fingerprint": self.fingerprint,
-        }
+        return in_columns(
+            data=self.name,
+            dim=self.dim,
+            clusters=self.clusters,
+            points=self.points,
+            total=self.total,
+            fingerprint=self.fingerprint,
+        )
 
 
 class RawSet(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.datasets import generate
 from dpmmwrap.evaluation.images import is_images, is_openml, read_images, read_truth
-from dpmmwrap.evaluation.sets import BatterySet, fingerprint, read_set
+from dpmmwrap.evaluation.sets import BatterySet, fingerprint, in_columns, read_set
 from dpmmwrap.files import (
     Data,
     InputError,
@@ -51,7 +51,7 @@ class Synthetic:
     data_seed: int
 
     def identity(self) -> dict[str, str | int | float]:
-        return {"data": "synthetic", **vars(self)}
+        return in_columns(data="synthetic", **vars(self))
 
 
 class Reading(NamedTuple):
@@ -109,16 +109,16 @@ class FromFile:
     """Whether the points are principal components, which all have one unit."""
 
     def identity(self) -> dict[str, str | int | float]:
-        return {
-            "data": self.name,
-            "dim": self.dim,
-            "clusters": self.clusters,
-            "points": self.points,
-            "file": " ".join(self.reading.paths),
-            "labels": self.reading.labels or self.reading.selection.labels or "",
-            "components": self.reading.most_features,
-            "fingerprint": self.fingerprint,
-        }
+        return in_columns(
+            data=self.name,
+            dim=self.dim,
+            clusters=self.clusters,
+            points=self.points,
+            file=" ".join(self.reading.paths),
+            labels=self.reading.labels or self.reading.selection.labels or "",
+            components=self.reading.most_features,
+            fingerprint=self.fingerprint,
+        )
 
 
 Source = Synthetic | FromFile | BatterySet

@@ -97,6 +97,7 @@ def gap(ours: Sequence[Row], theirs: Sequence[Row], where: dict[str, object], ot
     return NmiGap(where, other, float(np.mean(differences)) if differences else math.nan, len(differences))
 
 
+PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 PaperRow = dict[str, tuple[str, ...]]
 
 

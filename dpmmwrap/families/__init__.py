@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Family
 
-FAMILIES = ("gaussian", "multinomial", "poisson", "mixed")
+FAMILIES = ("gaussian", "student", "multinomial", "poisson", "mixed")
 """What `DPMM(family=...)` takes: each is a folder here, whose `family.py` says the rest."""
 COVARIANCE_TYPES = ("auto", "full", "diag", "spherical")
 

@@ -63,6 +63,10 @@ class Family:
     """Those of its priors that Julia's sampler knows."""
     dask: bool = True
     """Whether its rows can be on several machines."""
+    weighted: bool = True
+    """Whether rows may have weights."""
+    gaps: bool = True
+    """Whether values may be missing."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -141,6 +145,25 @@ class Facts:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
 
+    def compute_both(self: Prior, subclusters: Statistics) -> ClusterPosteriors:
+        """Posteriors and log marginal likelihoods of clusters and subclusters, from the statistics of the latter."""
+        every = self.with_unions(subclusters)
+        count = len(subclusters.counts) // 2
+        return ClusterPosteriors(take(every, slice(0, count)), take(every, slice(count, None)), *self.compute(every))
+
+    @property
+    def tail_freedoms(self) -> Float64Array | None:
+        """Degrees of freedom of each distribution's tails; None where all are Gaussian."""
+        return None
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None:
+        """Of a prior: such degrees of freedom for some clusters."""
+        return None
+
+    def told_tails(self, clusters: int) -> str | None:
+        """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
+        return None
+
 
 class Prior(Protocol):
     """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
@@ -173,6 +196,13 @@ class Prior(Protocol):
     def estimates(self) -> dict[str, Float64Array]: ...
 
     @property
+    def tail_freedoms(self) -> Float64Array | None: ...
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None: ...
+
+    def told_tails(self, clusters: int) -> str | None: ...
+
+    @property
     def file_input(self) -> Input: ...
 
     @property
@@ -191,6 +221,8 @@ class Prior(Protocol):
 
     def compute(self, statistics: Statistics) -> Computed:
         """The posteriors, and the log marginal likelihood of each cluster."""
+
+    def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
@@ -339,7 +371,7 @@ def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
 
 def nothing_like(statistics: SomeStatistics, count: int) -> SomeStatistics:
     """The statistics of `count` clusters without points."""
-    return type(statistics)(*(np.zeros((count, *array.shape[1:])) for array in statistics))
+    return type(statistics)(*(np.zeros((count, *array.shape[1:]), array.dtype) for array in statistics))
 
 
 def concatenate(parts: Sequence[SomeStatistics]) -> SomeStatistics:

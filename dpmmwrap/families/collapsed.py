@@ -45,12 +45,12 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int) -> float:
 
 
 def log_predictive_by_weight(clusters: Any, k: int, X: Any, row: int, weight: float) -> float:
-    """The same of so many equal rows at once."""
+    """The same for a row that stands for `weight` equal ones."""
     raise NotImplementedError
 
 
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: float) -> None:
-    """Add a row to cluster k, or take it out (sign -1); other numbers than 1 and -1 add so many equal rows."""
+    """Add a row to cluster k, or take it out (sign -1); any other number is the weight of the row."""
     raise NotImplementedError
 
 

@@ -109,17 +109,14 @@ class FamilyPoints(ABC):
 
     def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
         """Posteriors and marginal likelihoods from the subclusters' statistics."""
-        every = model.prior.with_unions(subclusters)
-        posterior, log_marginal = model.prior.compute(every)
-        clusters = take(every, slice(0, len(subclusters.counts) // 2))
-        subclusters = take(every, slice(len(clusters.counts), None))
-        if model.outlier_prior is not None:
-            rows = np.array([0, len(clusters.counts), len(clusters.counts) + 1])
-            outliers = concatenate([take(clusters, slice(0, 1)), take(subclusters, slice(0, 2))])
-            special = model.outlier_prior.posterior(outliers)
-            log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
-            posterior = posterior.replaced(rows, special)
-        return ClusterPosteriors(clusters, subclusters, posterior, log_marginal)
+        both = model.prior.compute_both(subclusters)
+        if model.outlier_prior is None:
+            return both
+        rows = np.array([0, both.n_clusters, both.n_clusters + 1])
+        outliers = concatenate([take(both.clusters, slice(0, 1)), take(both.subclusters, slice(0, 2))])
+        special = model.outlier_prior.posterior(outliers)
+        both.log_marginal[rows] = model.outlier_prior.log_marginal_likelihood(outliers, special)
+        return both._replace(posterior=both.posterior.replaced(rows, special))
 
     @abstractmethod
     def likely_merges(
@@ -146,6 +143,10 @@ class FamilyPoints(ABC):
     def tables(self, drawn: Any) -> Any:
         """What `draw_parameters` has drawn, as the loops take it."""
         return drawn
+
+    def tables_for_merges(self, tables: Any) -> Any:
+        """What `pair_groups` asks of these tables."""
+        return tables
 
     def cluster_tables(self, drawn: Any) -> Any:
         """What `draw_clusters` has drawn, as the loops take it."""

@@ -154,7 +154,7 @@ def column_values(column: Any) -> Any:
     """One column of a frame as an array; gaps are NaN or None."""
     values = np.asarray(column.to_numpy())
     if values.dtype.kind == "O" and hasattr(column, "isna"):
-        # pandas' categories and nullable kinds come as objects, with gaps of its own.
+        # pandas' categories and nullable kinds come as objects, and mark gaps in their own way.
         values = values.copy()
         values[np.asarray(column.isna())] = None
     return values

@@ -85,6 +85,7 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
     prior, family = options.prior, family_named(options.family)
+    check_rows(family, read)
     check_subspace(options, family, read)
     if isinstance(prior, DataPrior) and not family.learned:
         raise ValueError(f"a DataPrior is for numeric columns, and the family {family.name} has counts")
@@ -105,6 +106,14 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     if family.mixes:
         return table_model(read, family, options)
     return numeric_model(read, family, options, only_full)
+
+
+def check_rows(family: Family, read: Read) -> None:
+    """Refuse weights and missing values where the family does not take them."""
+    if read.weights is not None and not family.weighted:
+        raise ValueError(f"the family {family.name} takes no weights: leave out sample_weight, or the family")
+    if read.n_missing and not family.gaps:
+        raise ValueError(f"the family {family.name} needs every value: leave out the rows with gaps, or the family")
 
 
 def check_subspace(options: ModelOptions, family: Family, read: Read) -> None:
@@ -164,6 +173,8 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
         chosen = in_subspace(found, family.kinds[0], "a subspace was asked for")
     elif only_full:
         return learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
+    elif len(family.kinds) == 1:
+        chosen = Covariances(family.kinds[0], family.reason)
     elif options.covariance_type != "auto":
         chosen = Covariances(options.covariance_type, "it was asked for")
     else:

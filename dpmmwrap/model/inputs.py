@@ -137,8 +137,9 @@ class Useful(NamedTuple):
 def useful_columns(
     X: FloatArray, prior: Any, names: Any, all_there_is: bool = True, extremes: Extremes | None = None
 ) -> Useful:
-    """The columns that say something. A prior of one's own is for all columns; and if all columns of data are constant,
-    and these are `all_there_is` of them, they stay. With `extremes`, X is a sample (`find_redundant`)."""
+    """The columns that say something. A prior that the user gave is for all columns, so none is left out; nor if all
+    columns of the data are constant, and these are `all_there_is` of them. With `extremes`, X is a sample
+    (`find_redundant`)."""
     found = find_redundant(X, extremes)
     if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
         return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))

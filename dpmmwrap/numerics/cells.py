@@ -20,7 +20,7 @@ SEEDING = 10
 """Points per bin among which k-means++ looks for the first centres (a thousand at least): more of them find no better
 ones, but slowly."""
 STEPS = 8
-"""Steps of k-means on a full sample; a small one, which costs nothing, is gone over until it settles."""
+"""Steps of k-means on a full sample; a small one costs little, and k-means runs until it has converged."""
 FAR_OUT = 8.0
 """Robust deviations from a column's median: values further out count as if they were there. A typing error or a heavy
 tail does not decide how wide a column is."""

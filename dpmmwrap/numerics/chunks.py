@@ -16,7 +16,7 @@ import numpy as np
 from dpmmwrap.numerics import labels as label_loops
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.labels import LabelOrder
-from dpmmwrap.numerics.ordered_sums import Nodes, block_edges, group_edges, power_of_two, reduce_groups
+from dpmmwrap.numerics.ordered_sums import Nodes, block_edges, group_edges, merge_nodes, power_of_two, reduce_groups
 
 CHUNK_BYTES = 1 << 20
 """A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
@@ -83,12 +83,11 @@ class Chunks:
         def reduced(begin: int, end: int) -> Nodes:
             return self.reduced(begin, task(begin, end))
 
-        if self.pool is None or len(edges) < 3:
-            nodes_found = [reduced(begin, end) for begin, end in itertools.pairwise(edges)]
-        else:
-            nodes_found = list(self.pool.map(reduced, edges[:-1], edges[1:]))
-        for its_nodes in nodes_found:
-            nodes.update(its_nodes)
+        if len(edges) < 3:
+            return reduced(edges[0], edges[-1])
+        # Of wide data sums are large: they are added up as they come.
+        for its_nodes in (map if self.pool is None else self.pool.map)(reduced, edges[:-1], edges[1:]):
+            nodes = merge_nodes(nodes | its_nodes, overwrite=True)
         return nodes
 
     def sum_clusters(self, clusters: int, task: Callable[[int, int, int], tuple[Any, ...]], numbers: int) -> Nodes:

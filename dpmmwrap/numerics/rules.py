@@ -60,7 +60,7 @@ class Coin(NamedTuple):
         return sides
 
 
-class Given(NamedTuple):
+class GivenSides(NamedTuple):
     """As a start has said for each row, where all rows of a cluster are at hand."""
 
     sides: UInt8Array
@@ -169,4 +169,4 @@ def rules_of(initializer: Any, members: list[Any], rng: Generator) -> list[Rule]
     if hasattr(initializer, "rules"):
         rules: list[Rule] = initializer.rules(members, rng)
         return rules
-    return [Given(np.asarray(sides, np.uint8)) for sides in initializer(members, rng)]
+    return [GivenSides(np.asarray(sides, np.uint8)) for sides in initializer(members, rng)]

@@ -15,7 +15,7 @@ from dpmmwrap.numerics.cells import has_missing, is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import AveragedMixture
-from dpmmwrap.posterior.matching import confidence, largest_first, order_by_size, renumbered
+from dpmmwrap.posterior.matching import confidence, count_clusters, largest_first, order_by_size, renumbered
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, Resampling
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
@@ -71,7 +71,10 @@ def answer_of(
         return replace(own, size_shift=partition_prior.shift)
 
     if draws is None and resampling.labels is not None:
-        return answer_of_samples(result, X, settings, loss, columns, resampling)
+        most = count_clusters(best) if statistics is None else len(statistics.counts)
+        represented = labels_of_samples(resampling.labels, loss, settings.seed, most)
+        if represented is not None:
+            return answer_of_samples(result, X, settings, columns, represented, reproduced(resampling, len(X)))
     if draws is None:
         mixture = mixture_of_search()
         log_posterior = float(result.log_posterior)
@@ -107,15 +110,20 @@ def answer_of(
     return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, diagnostics, doubts)
 
 
-def answer_of_samples(
-    result: Result, X: Points, settings: Settings, loss: str, columns: Columns | None, resampling: Resampling
-) -> Answer:
-    """The partition that represents fits to samples of the rows."""
+def labels_of_samples(samples: IntArray, loss: str, seed: int, most: int) -> IntArray | None:
+    """The partition that represents fits to samples of the rows. None if it has more clusters than all rows give: then
+    boundaries have only added up that are elsewhere in each fit."""
     from dpmmwrap.posterior.representative import representative
 
-    assert resampling.labels is not None
+    labels = representative(samples, loss, seed).labels  # type: ignore[arg-type]
+    return labels if count_clusters(labels) <= most else None
+
+
+def answer_of_samples(
+    result: Result, X: Points, settings: Settings, columns: Columns | None, labels: Any, doubt: str
+) -> Answer:
+    """The partition that represents fits to samples of the rows, with the prior that is most probable for it."""
     points = X.everything() if is_remote(X) else X
-    labels: Any = representative(resampling.labels, loss, settings.seed).labels  # type: ignore[arg-type]
     partition_prior = result.partition_prior or settings.partition_prior
     prior = best_prior(points, labels, settings, result.prior or settings.prior)
     mixture = Mixture.from_labels(points, labels, prior, columns=columns, sample_weight=settings.weights)
@@ -123,18 +131,17 @@ def answer_of_samples(
     log_posterior = log_posterior_of(points, labels, settings, partition_prior, prior)
     if is_remote(X):
         labels = X.in_chunks(labels, result.labels)
-    return Answer(
-        labels, mixture, log_posterior, partition_prior, prior, doubts=(reproduced(resampling, result, len(X)),)
-    )
+    return Answer(labels, mixture, log_posterior, partition_prior, prior, doubts=(doubt,))
 
 
-def reproduced(resampling: Resampling, result: Result, rows: int) -> str:
+def reproduced(resampling: Resampling, rows: int) -> str:
     """What the clusters rest on, and why not on all rows."""
     largest, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
-        f"samples of {best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
-        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}), as happens if clusters "
-        "are not quite Gaussian: labels_ are what the smaller samples agree on; n_chains=1 takes what all rows give"
+        "the data do not quite follow the model, and samples of "
+        f"{best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
+        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}): labels_ are what the "
+        "smaller samples agree on; n_chains=1 takes what all rows give"
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import gammaln
 
 from dpmmwrap.families.base import Prior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
@@ -83,7 +84,7 @@ def one_round(
         if mixture.restored is not None:
             means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
         means, covariances = means[:, columns], marginal(covariances, columns)
-    densities = np.exp(log_normal(points, means, covariances))
+    densities = np.exp(log_density_of(points, means, covariances, own.posterior.tail_freedoms))
     return np.asarray(np.add.reduceat(weights[:, None] * densities, own.starts, axis=0))
 
 
@@ -93,8 +94,11 @@ def marginal(covariances: Float64Array, columns: list[int]) -> Float64Array:
     return own if covariances.ndim == 2 else own[:, :, columns]
 
 
-def log_normal(points: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
-    """log densities of Gaussians (K, n) by their covariances (K, D, D) or variances (K, D)."""
+def log_density_of(
+    points: FloatArray, means: Float64Array, covariances: Float64Array, freedoms: Float64Array | None = None
+) -> Float64Array:
+    """log densities of Gaussians (K, n) by their covariances (K, D, D) or variances (K, D); of Student's t with their
+    degrees of freedom, where they are finite."""
     steps = np.asarray(points, dtype=np.float64) - means[:, None]
     if covariances.ndim == 2:
         squares = np.einsum("knd,kd->kn", steps**2, 1 / covariances)
@@ -103,7 +107,13 @@ def log_normal(points: FloatArray, means: Float64Array, covariances: Float64Arra
         factors = np.linalg.cholesky(covariances)
         squares = (np.linalg.solve(factors, np.swapaxes(steps, 1, 2)) ** 2).sum(axis=1)
         halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    return np.asarray(-0.5 * (squares + means.shape[1] * math.log(2 * math.pi)) - halves[:, None])
+    dim = means.shape[1]
+    found = np.asarray(-0.5 * (squares + dim * math.log(2 * math.pi)) - halves[:, None])
+    for k in np.flatnonzero(np.isfinite(freedoms)) if freedoms is not None else ():
+        nu = float(freedoms[k])  # type: ignore[index]
+        peak = gammaln(0.5 * (nu + dim)) - gammaln(0.5 * nu) - 0.5 * dim * math.log(nu * math.pi) - halves[k]
+        found[k] = peak - 0.5 * (nu + dim) * np.log1p(squares[k] / nu)
+    return found
 
 
 def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator) -> tuple[Float64Array, IntArray]:
@@ -143,7 +153,11 @@ def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator)
         labels[i] = labels[int(partner)] if partner < i else labels[:i].max() + 1
     count = int(labels.max(initial=-1)) + 1
     means, covariances = batch_of(prior, count).draw_gaussians(rng)
-    normal = rng.standard_normal(means[labels].shape)
+    normal, freedoms = rng.standard_normal(means[labels].shape), prior.draw_tail_freedoms(count, rng)
+    if freedoms is not None:
+        own = freedoms[labels]
+        heavy = np.isfinite(own)
+        normal[heavy] /= np.sqrt(rng.chisquare(own[heavy]) / own[heavy])[:, None]
     if covariances.ndim == 2:
         return means[labels] + np.sqrt(covariances)[labels] * normal, labels
     return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], normal), labels

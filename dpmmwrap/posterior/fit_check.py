@@ -18,6 +18,7 @@ from scipy.stats import ks_2samp
 from dpmmwrap.families.base import LearnedPrior, Prior
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import FloatArray, IntArray
+from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.posterior.matching import numbered
 
 LEVEL = 0.05
@@ -56,18 +57,17 @@ class FitCheck(NamedTuple):
         return f"the data do not follow the model (p = {self.p_value:.2g}): some clusters have another shape"
 
 
-def can_check(mixture: Mixture) -> bool:
-    """Whether points drawn from a mixture compare with any row: rows of counts have totals of their own, and nobody
-    knows which rows are outliers."""
-    facts = mixture.posterior
-    return bool(facts.input == "numbers" and facts.covariances) and not mixture.outlier_weight
+def can_check(family: Prior, outlier_weight: float, weights: FloatArray | None) -> bool:
+    """Whether points drawn from a mixture compare with any row: the totals of rows of counts are not modelled,
+    rows with weights are not drawn one by one, and nobody knows which rows are outliers."""
+    return bool(family.input == "numbers" and family.covariances) and not outlier_weight and weights is None
 
 
 def fit_check(
     points: FloatArray, probabilities: FloatArray, prior: Prior, hyperprior: LearnedPrior | None, rng: Generator
 ) -> FitCheck:
     """Check the clusters of these rows, given each row's probability of each cluster. O(N K D^2)."""
-    labels = drawn_labels(probabilities, rng)
+    labels = without_gaps(draw_columns(probabilities, rng))
     if hyperprior is not None:
         prior = hyperprior.unrestricted().climb(prior, prior.statistics(points, labels))
     fold = rng.permutation(len(labels)) % min(FOLDS, len(labels))
@@ -89,12 +89,6 @@ def draw_like(mixture: Mixture, rows: FloatArray, count: int, rng: Generator) ->
     if missing.any():
         found[missing[rng.integers(len(rows), size=count)]] = np.nan
     return found
-
-
-def drawn_labels(probabilities: FloatArray, rng: Generator) -> IntArray:
-    """A cluster for each row, drawn from its probabilities; numbers without gaps."""
-    reached = np.cumsum(probabilities, axis=1)
-    return without_gaps((reached < rng.random(len(reached))[:, None] * reached[:, -1:]).sum(axis=1))
 
 
 def without_gaps(labels: IntArray) -> IntArray:

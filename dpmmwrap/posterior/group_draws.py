@@ -17,12 +17,13 @@ from numpy.random import Generator
 
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
+from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.posterior.averaging import draws_averaged
 from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.groups import group_components
 from dpmmwrap.posterior.matching import confidence
 from dpmmwrap.posterior.representative import coclustering
-from dpmmwrap.posterior.separation import Half, Seen, Shape
+from dpmmwrap.posterior.separation import GroupEvidence, Half, Shape
 
 MOST_ROWS, WITHOUT_DRAWS = 2000, 30
 """Rows by which the components of a draw are compared, evenly spaced; choices of half samples without draws."""
@@ -85,7 +86,7 @@ def group_draws(
     places: IntArray,
     draws: IntArray | None,
     groups: IntArray,
-    seen: Seen,
+    seen: GroupEvidence,
     labels: IntArray,
 ) -> GroupDraws:
     """Join the components of each draw. `points` are the rows that are kept, `places` their numbers among all rows, and
@@ -110,12 +111,10 @@ def without_draws(
 ) -> Iterator[tuple[IntArray, Components]]:
     """The components of the mixture, several times, with a component drawn for each row that is kept and no outlier."""
     tau, shape = mixture.predict_proba(points)[:, : mixture.n_clusters], mixture._shape(points[used])
-    reached = np.cumsum(tau, axis=1)
     inside = labels[places] >= 0
     for _ in range(WITHOUT_DRAWS):
         own = labels.copy()
-        drawn = (reached < rng.random(len(tau))[:, None] * reached[:, -1:]).sum(axis=1)
-        own[places[inside]] = drawn[inside]
+        own[places[inside]] = draw_columns(tau, rng)[inside]
         yield own, Components(tau[used], shape)
 
 

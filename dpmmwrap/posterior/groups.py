@@ -21,7 +21,7 @@ from scipy.special import entr
 
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.merging import Step, merging_by
-from dpmmwrap.posterior.separation import Seen
+from dpmmwrap.posterior.separation import GroupEvidence
 
 METHODS = ("separation", "dip", "demp", "entropy")
 CONFUSED = {"separation": 0.01, "dip": 0.01, "demp": 0.025}
@@ -149,7 +149,7 @@ def group_components(
     method: str = "separation",
     cut: float | None = None,
     weights: FloatArray | None = None,
-    seen: Seen | None = None,
+    seen: GroupEvidence | None = None,
 ) -> Groups:
     """Join the components of a mixture into groups, down to one.
 
@@ -166,7 +166,7 @@ def group_components(
         piecewise linear fit of the entropy against the number of points in the unions.
     weights : array (N,), default=None
         The weight of each point; None is 1.
-    seen : Seen, default=None
+    seen : GroupEvidence, default=None
         What else "separation" knows of the points.
 
     O(N) per step, plus O(K) for each point that changes its group ("demp") or lies in the union ("entropy").
@@ -179,7 +179,7 @@ def group_components(
     uncertainty = float(entr(columns).sum(axis=0) @ counts / counts.sum())
     if method != "entropy":
         cut = CONFUSED[method] if cut is None else cut
-    merging = merging_by(method, columns, counts, cut, (seen or Seen()) if method == "separation" else None)
+    merging = merging_by(method, columns, counts, cut, (seen or GroupEvidence()) if method == "separation" else None)
     steps = [merging.step() for _ in range(len(columns) - 1)]
     criterion = np.array([step.criterion for step in steps])
     if method != "entropy":

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray
+from dpmmwrap.numerics.categorical_draws import draw_columns
 
 if TYPE_CHECKING:
     from dpmmwrap.mixture import Mixture
@@ -19,7 +20,7 @@ NEGLIGIBLE = 1e-6
 
 
 def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Float64Array:
-    """Rows with their missing values filled (n, D), or so many times with draws (n_draws, n, D)."""
+    """Rows with their missing values filled (n, D), or `n_draws` copies of them with drawn values (n_draws, n, D)."""
     if mixture.posterior.input != "numbers" or not mixture.posterior.covariances:
         raise ValueError(f"values are imputed in columns of numbers, not for the family {mixture.family}")
     if mixture.preparation is not None:
@@ -35,7 +36,7 @@ def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Flo
             if n_draws is None:
                 filled = expected_rows(posterior, shares, kept)
             else:
-                filled = posterior.impute(kept, drawn(shares, rng), rng)
+                filled = posterior.impute(kept, draw_columns(shares, rng), rng)
             whole = filled if mixture.restored is None else mixture.restored.points(filled)
             found[number, chosen] = np.where(np.isnan(rows[chosen]), whole, rows[chosen])
     return found[0] if n_draws is None else found
@@ -49,12 +50,6 @@ def shares_of(mixture: Mixture, rows: FloatArray) -> tuple[Any, Float64Array]:
     densities = mixture._log_densities(rows)
     shares = np.exp(densities - densities.max(axis=1, keepdims=True))
     return mixture.posterior, shares / shares.sum(axis=1, keepdims=True)
-
-
-def drawn(shares: Float64Array, rng: Generator) -> IntArray:
-    """A component for each row."""
-    reached = np.cumsum(shares, axis=1)
-    return np.asarray((reached < rng.random(len(shares))[:, None] * reached[:, -1:]).sum(axis=1))
 
 
 def expected_rows(posterior: Any, shares: Float64Array, rows: FloatArray) -> Float64Array:

@@ -12,10 +12,9 @@ from dpmmwrap.posterior.modes import has_two_modes
 from dpmmwrap.posterior.separation import (
     CLEAR,
     FOUND_AGAIN,
-    SURELY_FOUND,
     TINY,
     WEAK,
-    Seen,
+    GroupEvidence,
     along_line,
     boundary_in,
     count_rows,
@@ -176,7 +175,7 @@ class OneMode(Confusion):
 class OneCluster(OneMode):
     """Confusion of components that neither a gap nor half samples tell apart (`separation.py`)."""
 
-    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: Seen) -> None:
+    def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence) -> None:
         super().__init__(columns, counts, cut)
         self.seen = seen
         self.first_best, self.first_scores = self.best.copy(), Confusion.scores(self)
@@ -186,10 +185,10 @@ class OneCluster(OneMode):
     def has_two_modes(self, one: int, other: int) -> bool:
         """Whether the two are two clusters."""
         pair = self.meeting(one, other)
-        boundary = boundary_in(self.tables, *pair)
-        if boundary >= (FOUND_AGAIN if self.seen.fits else SURELY_FOUND):
+        found_again = boundary_in(self.tables, *pair) >= FOUND_AGAIN
+        if found_again and self.seen.fits:
             return True
-        level = WEAK if boundary >= FOUND_AGAIN else CLEAR
+        level = WEAK if found_again else CLEAR / (len(self.columns) - 1)
         points = self.points_of(one, other)
         if not has_gap(self.log_ratio(one, other, points), self.counts[points], level):
             return False
@@ -248,7 +247,7 @@ class Entropy(Merging):
 
 
 def merging_by(
-    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: Seen | None
+    method: str, columns: Float64Array, counts: Float64Array, cut: float | None, seen: GroupEvidence | None
 ) -> Merging:
     if method == "entropy":
         return Entropy(columns, counts)

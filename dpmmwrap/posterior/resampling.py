@@ -1,11 +1,11 @@
 """Which clusters are found again in samples of the data.
 
 A mixture of Gaussians describes a class that is not quite Gaussian by several clusters, more of them the more points
-there are. Their borders are arbitrary: another sample of the same data puts them elsewhere. So a small fit is repeated
-on samples of three quarters of the rows, and then of half, a quarter, and so on, as long as smaller samples agree
-better with each other than larger ones, by more than the standard error. If they do, the partition that represents the
-samples of that size is the result. Of Gaussian clusters larger samples agree better, or as well, and the clusters of
-all rows stay.
+there are. Their borders are arbitrary: another sample of the same data puts them elsewhere. So if the data do not
+follow the model (`fit_check.py`), a small fit is repeated on samples of three quarters of the rows, and then of half, a
+quarter, and so on, as long as smaller samples agree better with each other than larger ones, by more than the standard
+error. If they do, the partition that represents the samples of that size is the result. If the data may well follow the
+model, the most probable clusters are the answer, and nothing is repeated.
 
 Choosing by reproducibility goes back to Ben-Hur, Elisseeff and Guyon (2002) and Lange et al. (2004).
 """
@@ -23,11 +23,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.base import Points
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_cells
 from dpmmwrap.numerics.interrupt import Interrupt
+from dpmmwrap.posterior.fit_check import can_check, fit_check
 from dpmmwrap.sampler.evidence import log_scores
-from dpmmwrap.sampler.settings import Settings, has_few_numbers
+from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 from dpmmwrap.starts import make_initializer
 
 SAMPLES = 4
@@ -68,11 +70,14 @@ class Resampling(NamedTuple):
 NOT_RESAMPLED = Resampling((), None)
 
 
-def resample(X: Points, settings: Settings) -> Resampling:
-    """Fit samples of decreasing size as long as their agreement rises; only for data whose search is refined."""
+def resample(X: Points, settings: Settings, result: Result) -> Resampling:
+    """Fit samples of decreasing size as long as their agreement rises; only for data whose search is refined, and that
+    do not follow the model."""
     if not settings.refine or not has_few_numbers(X):
         return NOT_RESAMPLED
     points = X.everything() if is_remote(X) else X
+    if not is_refuted(points, settings, result):
+        return NOT_RESAMPLED
     sizes: list[Reproducibility] = []
     best = None
     with Interrupt() as interrupt:
@@ -87,6 +92,16 @@ def resample(X: Points, settings: Settings) -> Resampling:
             if sizes[-1].agreement > ALIKE:
                 break
     return Resampling(tuple(sizes), best, interrupt.requested)
+
+
+def is_refuted(X: Points, settings: Settings, result: Result) -> bool:
+    """Whether the data do not follow the model that was found; no, if that cannot be checked."""
+    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
+    if not can_check(prior, settings.outlier_weight, settings.weights):
+        return False
+    mixture = replace(Mixture.from_labels(X, np.asarray(result.labels), prior), size_shift=process.shift)
+    rng = np.random.default_rng(settings.seed)
+    return not fit_check(X, mixture.predict_proba(X), prior, settings.hyperprior, rng).fits
 
 
 def nested_samples(rows: int, seed: int) -> Iterator[list[IntArray]]:

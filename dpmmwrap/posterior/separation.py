@@ -5,12 +5,13 @@ clusters, and a weak one counts together with another:
 
 - a gap separates their rows: these have two modes, not one, by the dip test (`modes.py`), both along the log ratio of
   their densities and along the line between them. The pieces of a curved cluster can have two modes along one of the
-  two. A clear gap is one at the level of 5%, a weak one at the level of 25%.
+  two. Each of the K - 1 steps from K components to one is a test, so a clear gap is one at the level of 5% / (K - 1):
+  in at most one of twenty mixtures without gaps there is any.
 - fits to half of the rows find their boundary again. They do so for two clusters, even if these overlap, but cut a
   cluster that is not Gaussian in other places. As in Hennig (2007), "Cluster-wise assessment of cluster stability", the
   measure is Jaccard's: rows on the same side of the boundary, as a share of those that are there in either fit. From
-  0.95 on, this is enough; from 0.85 on ("highly stable"), if there is a weak gap or if the data follow the model
-  (`fit_check.py`): some clusters that are not Gaussian are cut in nearly the same places again.
+  0.85 on a cluster is "highly stable". That counts if the data follow the model (`fit_check.py`), or if there is a weak
+  gap as well, at the level of 25%: some clusters that are not Gaussian are cut in nearly the same places again.
 """
 
 from __future__ import annotations
@@ -24,13 +25,21 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.modes import dip, evenly_spaced
 
-FOUND_AGAIN, SURELY_FOUND = 0.85, 0.95
-"""Jaccard's index from which a boundary is found again, and from which this is enough."""
-SIZES = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-CLEAR = (0.417, 0.441, 0.474, 0.496, 0.507, 0.521, 0.531, 0.534, 0.541)
-WEAK = (0.344, 0.361, 0.382, 0.401, 0.411, 0.418, 0.430, 0.430, 0.435)
-"""The dip times the square root of the sample size. It is larger in one of twenty, or of four, samples of these sizes
-of the uniform distribution, which has the largest dips of all unimodal distributions."""
+FOUND_AGAIN = 0.85
+"""Jaccard's index from which a boundary is found again."""
+CLEAR, WEAK = 0.05, 0.25
+"""Levels of a gap that is enough, for all steps together, and of one that counts with a boundary."""
+LEVELS = (0.25, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
+CRITICAL = {
+    5: (0.345, 0.416, 0.432, 0.439, 0.443, 0.446, 0.446, 0.447),
+    10: (0.361, 0.441, 0.476, 0.504, 0.527, 0.553, 0.570, 0.583),
+    20: (0.381, 0.470, 0.512, 0.541, 0.567, 0.597, 0.620, 0.641),
+    50: (0.401, 0.497, 0.542, 0.574, 0.603, 0.640, 0.668, 0.693),
+    200: (0.419, 0.521, 0.570, 0.603, 0.636, 0.674, 0.701, 0.730),
+    1000: (0.430, 0.535, 0.584, 0.621, 0.653, 0.697, 0.724, 0.752),
+}
+"""By sample size, quantiles of the dip times the square root of the size, for samples of the uniform distribution: of
+all unimodal distributions it has the largest dips."""
 TUBE = 0.95
 """The share of the rows of two components that count as lying on the line between them."""
 TINY = 1e-300
@@ -55,7 +64,7 @@ class Shape(NamedTuple):
     """(K, D, D), or the variances (K, D)."""
 
 
-class Seen(NamedTuple):
+class GroupEvidence(NamedTuple):
     """What is known of the rows beside their probabilities."""
 
     shape: Shape | None = None
@@ -64,10 +73,18 @@ class Seen(NamedTuple):
     """Whether the data follow the model."""
 
 
-def has_gap(values: Float64Array, weights: Float64Array, level: Sequence[float] = CLEAR) -> bool:
-    """Whether numbers have two modes."""
+def has_gap(values: Float64Array, weights: Float64Array, level: float) -> bool:
+    """Whether numbers have two modes, at a level of the dip test."""
     used = evenly_spaced(values, weights)
-    return len(used) > 1 and dip(used) * math.sqrt(len(used)) > float(np.interp(len(used), SIZES, level))
+    return len(used) > 1 and dip(used) * math.sqrt(len(used)) > critical_value(len(used), level)
+
+
+def critical_value(size: int, level: float) -> float:
+    """Of the dip times the square root of the sample size; between the sizes and levels of the table by their
+    logarithms, beyond them by the nearest."""
+    logs = -np.log(LEVELS)
+    by_size = [np.interp(-math.log(level), logs, values) for values in CRITICAL.values()]
+    return float(np.interp(math.log(size), np.log(list(CRITICAL)), by_size))
 
 
 def along_line(shape: Shape, rows: IntArray, own: Any, one: int, other: int) -> tuple[Float64Array, IntArray]:

@@ -104,7 +104,7 @@ class Chain:
         state, moves = subclusters.step(next_key(rng), state, problem)
         greedy = problem.is_greedy(state)
         if not greedy:
-            if state.iteration % restarts.EVERY == 0:
+            if restarts.is_due(state, problem):
                 state, _ = restarts.step(next_key(rng), state, problem)
             if problem.exact and state.iteration >= state.exact_due:
                 state, exact = exact_moves.step(next_key(rng), state, problem)

@@ -102,6 +102,10 @@ class Data:
         weights = weights_prior(state, key)
         return self.points.tables(self.points.draw_parameters(state.model, weights, state.known, key))
 
+    def tables_for_merges(self, tables: Any) -> Any:
+        """What merges ask of the tables after a sweep."""
+        return self.points.tables_for_merges(tables)
+
     def draw_clusters(self, state: State, key: Any) -> Any:
         """The same of the collapsed clusters, which have no subclusters."""
         model, weights = state.model, weights_prior(state, key)

@@ -84,10 +84,11 @@ def some_rows(n_rows: int, most: int) -> IntArray:
 
 def neighbours_of(rows: IntArray, among: IntArray, data: Data, embed: Embedder) -> IntArray:
     """The nearest of some rows to each of others (A, NEIGHBOURS)."""
+    from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors
 
-    # One thread: more of them than idle cores wait for each other.
-    with thread_pools().limit(limits=1):
+    # One thread: more of them than idle cores wait for each other. Distances of sparse rows take up to 8 MB at a time.
+    with thread_pools().limit(limits=1), config_context(working_memory=8):
         near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
         nearest = near.kneighbors(embed(data.take(rows)), return_distance=False)
     # A point is its own nearest neighbour, or one of its doubles is.

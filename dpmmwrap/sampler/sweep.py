@@ -21,4 +21,5 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, None]:
     state.subclusters, state.records["proposal_log_prob"] = data.sweep(
         state, state.tables, derived_key(key, LABELS_KEY), problem.is_greedy(state)
     )
+    state.tables = data.tables_for_merges(state.tables)
     return state, None

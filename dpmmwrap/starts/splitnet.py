@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpmmwrap.numerics.arrays import Float32Array, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
-from dpmmwrap.numerics.rules import Coin, Given, OrElse, Rows, Rule, sides_by
+from dpmmwrap.numerics.rules import Coin, GivenSides, OrElse, Rows, Rule, sides_by
 from dpmmwrap.splitnet import proposals
 from dpmmwrap.splitnet.context import SplitContext
 from dpmmwrap.splitnet.device import choose_device, one_thread
@@ -156,7 +156,7 @@ class SplitNetStart:
         label, X = context.model.labeller(weights), self.uploaded
         if X is None:
             return [label.rule(cluster) for cluster in range(len(members))]
-        return [Given(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
+        return [GivenSides(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
 
     def _weights(self, context: SplitContext, rng: Generator) -> Tensor:
         """Weights (B, F) of the best splits that a search finds."""

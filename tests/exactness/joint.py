@@ -142,7 +142,7 @@ def pair_share(labels: np.ndarray) -> float:
 
 def near_of_few(problem: Problem, neighbours: int = 5) -> Near:
     """Near pairs of a few points."""
-    points = np.asarray(problem.data.points.loop_points, dtype=float)
+    points = np.asarray(problem.data.points.plain_points, dtype=float)
     distances = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     near = np.argsort(distances, axis=1, kind="stable")[:, 1 : neighbours + 1]
     every = np.arange(len(points))

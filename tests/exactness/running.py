@@ -10,6 +10,8 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpmmwrap.families.student.points import StudentPoints
+from dpmmwrap.families.student.statistics import ScaledPoints
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import first_state, make_data
@@ -75,9 +77,14 @@ def problem_of(X: Any, prior: Any, alpha: Process = 1.0, **changes: Any) -> Prob
     return Problem(make_data(X, settings), settings, X)
 
 
-def start(problem: Problem, labels: np.ndarray | None = None, cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS) -> State:
+def start(
+    problem: Problem,
+    labels: np.ndarray | None = None,
+    cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS,
+    scales: np.ndarray | None = None,
+) -> State:
     """A state with these labels, without outliers; by default all in one cluster. Near pairs also about the likely
-    seeds of clusters, if there are any."""
+    seeds of clusters, if there are any. Where points have scales, with these, or 1."""
     data, outliers, state = problem.data, problem.outliers, first_state(problem)
     if labels is None:
         labels = np.zeros(data.n_rows, np.int32)
@@ -85,7 +92,10 @@ def start(problem: Problem, labels: np.ndarray | None = None, cluster_seeds: Clu
     state.labels[:] = labels + outliers
     data.points.begin(state.labels)
     # Where values are missing, with those that stand for them.
-    X = np.array(data.points.X) if data.points.imputes else problem.X
+    X: Any = np.array(data.points.X) if data.points.imputes else problem.X
+    if isinstance(data.points, StudentPoints):
+        data.points.scales[:] = 1.0 if scales is None else scales
+        X = ScaledPoints(X, data.points.scales)
     statistics = state.model.prior.statistics(X, state.labels, state.n_clusters, problem.settings.weights)
     state.collapsed = data.collapsed(state.model, statistics, state.n_clusters)
     if len(cluster_seeds.rows):

@@ -20,7 +20,8 @@ from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.families.poisson.prior import GammaPoisson, with_exposure_last
 from dpmmwrap.families.tables import Columns, TablePoints
-from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior.mixture_file import load
 
 ROWS, CLUSTERS = 24, 3
 LABELS = np.arange(ROWS) % CLUSTERS

@@ -17,8 +17,9 @@ from scipy import sparse
 from dpmmwrap.evaluation.images import read_idx
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import Selection, read_data, read_labels, read_names
-from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.posterior.mixture_file import load
 from dpmmwrap.sampler.draws import Draws
 
 RNG = np.random.default_rng(0)

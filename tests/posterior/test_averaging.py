@@ -14,10 +14,11 @@ from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.files import write_npz
-from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior import averaging
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.matching import match
+from dpmmwrap.posterior.mixture_file import load
 
 ROWS = 60
 FAMILIES = ("full", "diag", "counts")

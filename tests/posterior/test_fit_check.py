@@ -8,7 +8,8 @@ from sklearn.cluster import KMeans
 from dpmmwrap import DPMM, NIG, NIW
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, draw_like, drawn_labels, fit_check
+from dpmmwrap.numerics.categorical_draws import draw_columns
+from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, draw_like, fit_check, without_gaps
 
 MEANS = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 4.0]])
 PRIOR = NIW(np.zeros(2), 0.01, np.eye(2), 3.0)
@@ -60,14 +61,14 @@ def test_gaps_are_drawn_as_they_are() -> None:
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     prior = NIG(np.zeros(2), 0.01, np.ones(2), 3.0)
     assert fit_check(X, probabilities, prior, None, np.random.default_rng(0)).fits
-    mixture = Mixture.from_labels(X, drawn_labels(probabilities, np.random.default_rng(0)), prior)
+    mixture = Mixture.from_labels(X, without_gaps(draw_columns(probabilities, np.random.default_rng(0))), prior)
     rows = draw_like(mixture, X, 20_000, np.random.default_rng(0))
     assert np.isnan(rows).mean(axis=0) == pytest.approx(np.isnan(X).mean(axis=0), abs=0.02)
 
 
 def test_labels_are_drawn_from_their_probabilities() -> None:
     probabilities = np.tile([0.2, 0.0, 0.8], (5000, 1))
-    shares = np.bincount(drawn_labels(probabilities, np.random.default_rng(0))) / 5000
+    shares = np.bincount(without_gaps(draw_columns(probabilities, np.random.default_rng(0)))) / 5000
     # The one in the middle has no rows, and numbers have no gaps.
     assert shares == pytest.approx([0.2, 0.8], abs=0.03)
 
@@ -96,5 +97,5 @@ def test_a_model_checks_its_fit() -> None:
 def test_what_cannot_be_checked_is_said() -> None:
     counts = np.random.default_rng(0).poisson(3.0, size=(60, 4))
     model = DPMM(family="multinomial", random_state=0).fit(counts)
-    with pytest.raises(ValueError, match="Gaussian clusters without an outlier"):
+    with pytest.raises(ValueError, match="Gaussian clusters without weights and without an outlier"):
         model.fit_check()

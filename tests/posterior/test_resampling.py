@@ -13,6 +13,7 @@ from dpmmwrap import DPMM, Native
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.learned.defaults import DataScale, Fixed
 from dpmmwrap.posterior import resampling
+from dpmmwrap.posterior.answer import labels_of_samples
 from dpmmwrap.posterior.representative import representative
 
 
@@ -58,9 +59,21 @@ def test_a_smaller_size_has_to_be_better_by_more_than_chance():
     assert not resampling.Reproducibility(50, 0.84, 0.04).is_better(large)
 
 
-def test_gaussian_clusters_stay_as_they_are():
+def test_nothing_is_repeated_if_the_data_follow_the_model():
     model = DPMM(random_state=0).fit(balls())
-    assert model.n_clusters_ == 3
+    assert model.n_clusters_ == 3 and model.fit_check().fits
+    assert model.reproducibility_ == ()
+    assert not any("samples of" in note for note in model.notes_)
+
+
+def squares() -> np.ndarray:
+    """They are not Gaussian, but all samples find them, as they are far apart."""
+    return np.random.default_rng(0).uniform(-2, 2, (180, 2)) + 9.0 * np.repeat(np.arange(3), 60)[:, None]
+
+
+def test_clusters_that_samples_find_again_stay_as_they_are():
+    model = DPMM(random_state=0).fit(squares())
+    assert model.n_clusters_ == 3 and not model.fit_check().fits
     assert model.reproducibility_[0].n_rows == 135
     assert model.reproducibility_[0].agreement == pytest.approx(1.0)
     assert not any("samples of" in note for note in model.notes_)
@@ -83,8 +96,8 @@ def test_the_result_represents_the_samples_that_agree_best(monkeypatch):
     X, _ = diamonds()
     kept = []
 
-    def remembered(points, settings):
-        kept.append(found := resampling.resample(points, settings))
+    def remembered(points, settings, result):
+        kept.append(found := resampling.resample(points, settings, result))
         return found
 
     monkeypatch.setattr("dpmmwrap.estimator.resample", remembered)
@@ -92,6 +105,16 @@ def test_the_result_represents_the_samples_that_agree_best(monkeypatch):
     assert kept[0].labels is not None
     expected = representative(kept[0].labels).labels
     assert adjusted_rand_score(expected, model.labels_) == 1.0
+
+
+def test_samples_that_only_add_boundaries_are_not_the_result():
+    """Each sample cuts the rows elsewhere: the partition that represents them is finer than each of them."""
+    rows = np.arange(120)
+    samples = np.array([(rows + shift) // 40 % 3 for shift in (0, 10, 20, 30)], np.int32)
+    finer = representative(samples).labels
+    count = len(np.unique(finer))
+    assert np.array_equal(labels_of_samples(samples, "vi", 0, count), finer)
+    assert labels_of_samples(samples, "vi", 0, count - 1) is None
 
 
 def test_threads_do_not_matter():
@@ -116,7 +139,7 @@ def test_ctrl_c_keeps_the_search(monkeypatch):
     monkeypatch.setattr(NativeBackend, "fit", interrupted)
     model = DPMM(random_state=0, covariance_type="full")
     with pytest.raises(KeyboardInterrupt):
-        model.fit(balls())
+        model.fit(squares())
     assert model.n_clusters_ == 3
     assert model.interrupted_
     assert model.reproducibility_ == ()

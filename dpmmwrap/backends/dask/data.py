@@ -23,7 +23,7 @@ from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.files import InputError
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.ordered_sums import total_of
-from dpmmwrap.numerics.rules import Given, OrElse, Rule
+from dpmmwrap.numerics.rules import GivenSides, OrElse, Rule
 from dpmmwrap.sampler.data import Data, SomeRows, Unions
 from dpmmwrap.sampler.partition import weights_prior
 from dpmmwrap.sampler.settings import Settings
@@ -131,6 +131,9 @@ class RemoteData(Data):
         drawn = self.points.draw_parameters(state.model, weights_prior(state, key), state.known, key)
         return ParameterTables(drawn, self.points.tables(drawn))
 
+    def tables_for_merges(self, tables: ParameterTables) -> ParameterTables:
+        return tables
+
     def draw_clusters(self, state: State, key: Any) -> ParameterTables:
         clusters, count = state.collapsed, state.n_clusters
         drawn = self.points.draw_clusters(state.model, weights_prior(state, key), clusters, count, key)
@@ -166,7 +169,7 @@ class RemoteData(Data):
         return members
 
     def divide(self, state: State, clusters: IntArray, members: Sequence[Any], rules: Sequence[Rule]) -> Statistics:
-        if any(isinstance(rule, Given) for rule in rules):
+        if any(isinstance(rule, GivenSides) for rule in rules):
             raise ValueError(STARTS)
         count = members[0].count
         statistics = self._divided(clusters, count, [own_rule(rule) for rule in rules], members)

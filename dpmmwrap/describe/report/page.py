@@ -17,6 +17,7 @@ from dpmmwrap.describe.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.describe.report.charts import Chart, chart_of
 from dpmmwrap.describe.report.engine import rendered, write_page
 from dpmmwrap.describe.report.known import Gaps, KnownTable, gaps_of, known_table
+from dpmmwrap.describe.report.modes import distinct_answers
 from dpmmwrap.describe.report.own_columns import STEPS, OwnColumn, own_columns
 from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.describe.report.tree import tree_chart
@@ -106,6 +107,7 @@ def render(subject: Subject) -> str:
         all_looked_at=len(sure.rows) == subject.n_rows,
         doubtful=doubtful(subject, sure),
         posterior=posterior_bars(subject),
+        answers=distinct_answers(subject),
         chains=subject.facts["chains"],
         draws=subject.facts["draws"],
         charts=trace_charts(subject),

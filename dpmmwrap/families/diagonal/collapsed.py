@@ -70,7 +70,7 @@ def prepare(clusters: Any, k: int) -> None:
 
 @inner
 def _log_ratio_of_copies(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """log marginal likelihood with so many copies of a row more, less that without. O(D), with gamma functions."""
+    """log ratio of the marginal likelihoods with and without `weight` copies of a row. O(D), with gamma functions."""
     prior, tied = clusters.prior, clusters.tied
     total, square, seen, values, pooled = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(len(prior.means)):

@@ -340,6 +340,11 @@ class NIG(LinearPrior):
         strength = float(n_rows or len(X))
         return type(self)(means, strength, self.pooled(4 * strength * variances), strength + 2)
 
+    @classmethod
+    def of_cells(cls) -> Any:
+        """The class whose priors k-means cells of the data have."""
+        return cls
+
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
         """Scales of the features as this family has them."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import exp_float32, inlined, inner
+from dpmmwrap.numerics.special import exp_float32, inlined, inner, log_float32
 from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
@@ -129,6 +129,25 @@ def weigh(logs: Any, at: Any, weights: Any, own: Any) -> None:
     if len(weights) > 0:
         for lane in range(LANES):
             logs[at, lane] *= np.float32(own[lane])
+
+
+@inlined
+def narrow(logs: Any, at: Any, log_peak: Any, own: Any) -> None:
+    """Make a row of log densities those of Gaussians whose precision is each point's weight times as large, but for
+    what all clusters have in common."""
+    for lane in range(LANES):
+        logs[at, lane] = log_peak + np.float32(own[lane]) * (logs[at, lane] - log_peak)
+
+
+@inlined
+def fatten(logs: Any, at: Any, log_peak: Any, heaviness: Any, powers: Any, k: Any) -> None:
+    """Make a row of log densities of Gaussians those of Student's t, if clusters have tails: from log peak - s / 2 to
+    log peak - power log(1 + heaviness s)."""
+    if len(heaviness) > 0 and heaviness[k] > np.float32(0):
+        twice, power = np.float32(2) * heaviness[k], powers[k]
+        for lane in range(LANES):
+            half = min(max(log_peak - logs[at, lane], np.float32(0)), np.float32(1e30))
+            logs[at, lane] = log_peak - power * log_float32(np.float32(1) + twice * half)
 
 
 @inlined

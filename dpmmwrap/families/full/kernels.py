@@ -27,8 +27,10 @@ from dpmmwrap.families.full.blocks import (
     add_points,
     draw,
     draw_uniforms,
+    fatten,
     gather,
     log_densities,
+    narrow,
     new_block,
     proposal_log_prob,
     set_aside,
@@ -48,6 +50,10 @@ class ClusterTables(NamedTuple):
     """Lower triangular W (K, D, D), with W'W the precision."""
     log_peaks: Any
     """log of weight times density at the mean (K,)."""
+    heaviness: Any
+    """One over the degrees of freedom of Student's t, 0 of Gaussians (K,); empty where all are Gaussians."""
+    powers: Any
+    """Half of these degrees of freedom and the dimensions (K,)."""
 
 
 class Neighbours(NamedTuple):
@@ -121,7 +127,7 @@ def new_workspace(count: Any, dim: Any, weights: Any) -> Any:
 
 
 @inner
-def _draw_labels(
+def draw_labels(
     X: Any, weights: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any,
     greedy: Any, work: Any,
 ) -> None:  # fmt: skip
@@ -152,6 +158,7 @@ def _draw_labels(
                     for b in range(LANES):
                         lowest = min(lowest, log_likelihoods[found, b])
                     farthest = np.float32(2) * (log_peaks[k] - lowest)
+                fatten(log_likelihoods, found, log_peaks[k], clusters.heaviness, clusters.powers, k)
                 weigh(log_likelihoods, found, weights, work.lane_weights)
                 if rank == 0:
                     for b in range(LANES):
@@ -183,11 +190,12 @@ def _draw_labels(
 
 
 @inner
-def _draw_sublabels(
+def draw_sublabels(
     X: Any, weights: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any,
-    greedy: Any, work: Any, own: Any,
+    greedy: Any, work: Any, own: Any, scaled: Any,
 ) -> None:  # fmt: skip
-    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels.
+    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels. Weights are how
+    many points each stands for or, with `scaled`, by what its precision is multiplied.
 
     The log probability with which each cluster's sublabels came up is added to its entry of proposal_log_probs.
     """
@@ -204,7 +212,10 @@ def _draw_sublabels(
             for side in range(2):
                 k = 2 * c + side
                 log_densities(factors, k, offsets, k, log_peaks[k], flat, z, logs, side)
-                weigh(logs, side, weights, work.lane_weights)
+                if scaled:
+                    narrow(logs, side, log_peaks[k], work.lane_weights)
+                else:
+                    weigh(logs, side, weights, work.lane_weights)
             if greedy:
                 for b in range(LANES):
                     uniforms[b] = np.float32(0.5)
@@ -259,18 +270,18 @@ def sweep(
             part, its_labels, its_sublabels = X[begin:end], labels[begin:end], sublabels[begin:end]
             its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
             its_weights = weights[begin:end]
-            _draw_labels(
+            draw_labels(
                 part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work
             )
             sort_by_label(its_labels, its_starts, its_rows)
-            _draw_sublabels(
+            draw_sublabels(
                 part, its_weights, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key,
-                greedy, work, own,
+                greedy, work, own, False,
             )  # fmt: skip
 
 
 @inner
-def _sum_clusters(X: Any, weights: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
+def sum_clusters(X: Any, weights: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
     """The statistics of the rows of a chunk that are in order of their labels."""
     rows, block, points, lanes = work.rows, work.block, work.points, work.lanes
     for lane in range(LANES):
@@ -304,12 +315,10 @@ def sweep_labels(
             part, its_labels, its_key = X[begin:end], labels[begin:end], key_from(key, begin)
             its_starts, its_rows = by_label.starts[chunk], by_label.rows[begin:end]
             its_weights = weights[begin:end]
-            _draw_labels(
-                part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work
-            )
+            draw_labels(part, its_weights, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
             sort_by_label(its_labels, its_starts, its_rows)
             own = (counts[group], sums[group], squares[group])
-            _sum_clusters(part, its_weights, its_starts, its_rows, neighbours.origins, work, own)
+            sum_clusters(part, its_weights, its_starts, its_rows, neighbours.origins, work, own)
 
 
 @compiled

@@ -11,6 +11,7 @@ from dpmmwrap.families.full.blocks import (
     LANES,
     gather,
     log_densities,
+    narrow,
     new_block,
     padded,
     proposal_log_prob,
@@ -23,9 +24,16 @@ from dpmmwrap.numerics.labels import CUTOFF
 from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
+HALVINGS = 20
+"""Steps by which the radius up to which a neighbour cannot matter is looked for, where there are tails."""
+NO_TAILS = np.empty(0, np.float32)
+
 
 @compiled
-def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any) -> Any:
+def neighbour_tables(
+    log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any, heaviness: Any,
+    powers: Any,
+) -> Any:  # fmt: skip
     """Precision factors and log peaks of the clusters, and what each one's points need to know of the others.
 
     That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
@@ -34,7 +42,7 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
     A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
     distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
     is below e^-cutoff of c while (delta - sigma r)^2 / 2 - r^2 / 2 > cutoff + log_peak_k - log_peak_c, up to the
-    smaller root in r.
+    smaller root in r. With the tails of Student's t this is looked for by halving.
     """
     count, dim = len(log_weights), means.shape[1]
     own, log_peaks = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
@@ -77,10 +85,36 @@ def neighbour_tables(log_weights: Any, means: Any, precision_factors: Any, log_p
                 pull[i, k] /= precision_factors[c, i, i]
                 sigma2[k] += pull[i, k] * pull[i, k]
         for k in range(count):
-            needed = 2.0 * (cutoff + log_peaks[k] - log_peaks[c])
-            radii[c, k] = _safe_radius2(delta2[k], sigma2[k] / max(delta2[k], 1e-300), needed)
+            needed, ratio = cutoff + log_peaks[k] - log_peaks[c], sigma2[k] / max(delta2[k], 1e-300)
+            if len(heaviness) > 0 and max(heaviness[c], heaviness[k]) > 0.0:
+                radii[c, k] = _safe_radius2_with_tails(delta2[k], ratio, needed, heaviness, powers, c, k)
+            else:
+                radii[c, k] = _safe_radius2(delta2[k], ratio, 2.0 * needed)
         radii[c, c] = -1.0
-    return ClusterTables(own, log_peaks), origins, offsets, radii
+    return ClusterTables(own, log_peaks, heaviness, powers), origins, offsets, radii
+
+
+@inner
+def fall(square: Any, heaviness: Any, power: Any) -> Any:
+    """By how much the log density at a squared distance is below that at the mean."""
+    return 0.5 * square if heaviness == 0.0 else power * math.log1p(heaviness * square)
+
+
+@inner
+def _safe_radius2_with_tails(delta2: Any, sigma2: Any, needed: Any, heaviness: Any, powers: Any, c: Any, k: Any) -> Any:
+    """The same where one of the two clusters has tails: the further out, the less is k below c."""
+    if fall(delta2, heaviness[k], powers[k]) <= needed:
+        return 0.0
+    delta, sigma = np.sqrt(delta2), np.sqrt(sigma2)
+    low, high = 0.0, delta / max(sigma, 1e-30)
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        gap = delta - sigma * middle
+        if fall(gap * gap, heaviness[k], powers[k]) - fall(middle * middle, heaviness[c], powers[c]) > needed:
+            low = middle
+        else:
+            high = middle
+    return 0.998 * low * low
 
 
 @inner
@@ -121,10 +155,12 @@ def subcluster_tables(
     return SubclusterTables(factors, offsets, log_peaks)
 
 
-def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any, cutoff: float = CUTOFF) -> Tables:
-    """The drawn parameters (`wishart.Gaussians`) as the kernels take them."""
+def kernel_tables(
+    log_weights: Any, log_subweights: Any, drawn: Any, cutoff: float = CUTOFF, tails: Any = (NO_TAILS, NO_TAILS)
+) -> Tables:
+    """The drawn parameters (`wishart.Gaussians`) as the kernels take them, with heaviness and powers of tails."""
     clusters, origins, offsets, radii = neighbour_tables(
-        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff
+        log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff, *tails
     )
     subclusters = subcluster_tables(
         log_subweights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, origins
@@ -135,7 +171,7 @@ def kernel_tables(log_weights: Any, log_subweights: Any, drawn: Any, cutoff: flo
 @compiled
 def reverse_proposal_log_prob(
     X: Any, weights: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any,
-    found: Any,
+    found: Any, scaled: Any,
 ) -> None:  # fmt: skip
     """For each pair and each group of chunks, the log probability that the points of the two clusters got the one of
     these two labels that they have.
@@ -174,7 +210,10 @@ def reverse_proposal_log_prob(
                     for side in range(2):
                         k = rival if side else c
                         log_densities(factors, k, offsets, c * len(origins) + k, log_peaks[k], flat, z, logs, side)
-                        weigh(logs, side, its_weights, lane_weights)
+                        if scaled:
+                            narrow(logs, side, log_peaks[k], lane_weights)
+                        else:
+                            weigh(logs, side, its_weights, lane_weights)
                     for b in range(LANES):
                         t = logs[1, b] - logs[0, b]
                         logs[0, b] = t

@@ -171,7 +171,7 @@ class FullPoints(FamilyPoints):
         )  # fmt: skip
 
     def cluster_tables(self, drawn: tuple[Any, ...]) -> tuple[ClusterTables, Neighbours]:
-        own, origins, offsets, radii = pairs.neighbour_tables(*drawn, self.cutoff)
+        own, origins, offsets, radii = pairs.neighbour_tables(*drawn, self.cutoff, pairs.NO_TAILS, pairs.NO_TAILS)
         return own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
 
     def sweep_groups(
@@ -222,7 +222,7 @@ class FullPoints(FamilyPoints):
         def look_at(begin: int, end: int) -> None:
             pairs.reverse_proposal_log_prob(
                 self.X, self.weights, self.chunks.bounds, stretch.groups, by_label, tables, one[begin:end],
-                other[begin:end], margins[begin:end], found[begin:end],
+                other[begin:end], margins[begin:end], found[begin:end], False,
             )  # fmt: skip
 
         self.chunks.run(look_at, len(one), len(one))
@@ -234,17 +234,13 @@ class FullPoints(FamilyPoints):
     def side_groups(
         self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Float32Array
     ) -> Nodes:
-        dim, edges = self.X.shape[1], self.chunks.group_rows()
+        dim = self.X.shape[1]
 
         def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
-            rows, sums = members[cluster].astype(self.chunks.row_type, copy=False), new_sums(end - begin, 1, 2, dim)
-            bounds = np.searchsorted(rows, edges[begin : end + 1])
-            kernels.start_subclusters(
-                self.X, self.weights, sublabels, rows, sides[cluster], bounds,
-                np.repeat(origins[cluster : cluster + 1], end - begin, axis=0),
-                *(total.reshape(end - begin, *total.shape[2:]) for total in sums),
+            return start_groups(
+                self.X, self.weights, self.chunks, sublabels, members[cluster], sides[cluster], origins[cluster],
+                begin, end,
             )  # fmt: skip
-            return sums
 
         return self.chunks.sum_clusters(len(members), start, 2 * (dim * dim + dim + 1))
 
@@ -330,6 +326,20 @@ def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, ...
     """Zeros for counts, sums and squares."""
     shape = (groups, clusters, sides)
     return np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
+
+
+def start_groups(
+    X: Float32Array, weights: Float64Array, chunks: Chunks, sublabels: UInt8Array, members: IntArray,
+    sides: UInt8Array, origin: Float32Array, begin: int, end: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Write the sublabels of a cluster; its sums in the groups from `begin` to `end`."""
+    rows, sums = members.astype(chunks.row_type, copy=False), new_sums(end - begin, 1, 2, X.shape[1])
+    bounds = np.searchsorted(rows, chunks.group_rows()[begin : end + 1])
+    kernels.start_subclusters(
+        X, weights, sublabels, rows, sides, bounds, np.repeat(origin[None], end - begin, axis=0),
+        *(total.reshape(end - begin, *total.shape[2:]) for total in sums),
+    )  # fmt: skip
+    return sums
 
 
 def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics:

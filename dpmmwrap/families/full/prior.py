@@ -8,17 +8,18 @@ reference package write it as nu * Psi.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
 from dpmmwrap.families.base import Computed, Facts, Moments, grouped, put_rows
+from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
+from dpmmwrap.families.full.predictive import Whitening
 from dpmmwrap.families.full.statistics import (
     Gaussians,
     Posteriors,
@@ -37,27 +38,6 @@ from dpmmwrap.numerics.loops import Loops
 wishart = Loops("dpmmwrap.families.full.wishart")
 loops = Loops("dpmmwrap.families.full.points")
 MANY_DIMENSIONS = 30
-WHITENED = 1 << 20
-"""Values that are whitened at a time."""
-
-
-class Whitening(NamedTuple):
-    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
-    there, a difference of whitened points loses no more digits than one of points."""
-
-    centre: Float64Array
-    factors: Float64Array
-    means: Float64Array
-
-
-def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows that have the same gaps, and the columns that are observed in them."""
-    rows = np.flatnonzero(gappy)
-    _, first, which = np.unique(np.packbits(gaps[rows], axis=1), axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(which.ravel(), kind="stable")
-    edges = np.searchsorted(which.ravel()[order], np.arange(len(first) + 1))
-    for number, begin in enumerate(edges[:-1]):
-        yield rows[order[begin : edges[number + 1]]], np.flatnonzero(~gaps[rows[first[number]]])
 
 
 @dataclass(frozen=True)
@@ -195,6 +175,11 @@ class NIW(Facts):
     def estimates(self) -> dict[str, Float64Array]:
         return {"means": self.mean, "covariances": self.mean_covariance()}
 
+    @classmethod
+    def of_cells(cls) -> Any:
+        """The class whose priors k-means cells of the data have."""
+        return cls
+
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
         """Scales of the features as this family has them."""
@@ -273,18 +258,16 @@ class NIW(Facts):
     def log_predictive(self, X: FloatArray) -> Float64Array:
         """log density of the Student-t predictive of each distribution at each row, or at what is observed of it: (K,
         N)."""
-        gaps = np.isnan(X)
-        gappy = gaps.any(axis=1)
-        if not gappy.any():
-            return self._log_student(X)
-        found = np.empty((len(self.mean.reshape(-1, self.dim)), len(X)))
-        found[:, ~gappy] = self._log_student(X[~gappy])
-        for rows, observed in patterns(gaps, gappy):
-            if not len(observed):
-                found[:, rows] = 0.0
-                continue
-            found[:, rows] = self.marginal(observed)._log_student(X[np.ix_(rows, observed)])
-        return found
+        return predictive.log_predictive(self, X)
+
+    def log_predictive_complete(self, X: FloatArray) -> Float64Array:
+        """The same at rows without gaps."""
+        return predictive.log_student(self, X)
+
+    @cached_property
+    def whitening(self) -> Whitening:
+        """By which all distributions' distances are one product."""
+        return predictive.whitening_of(self)
 
     def marginal(self, columns: IntArray) -> NIW:
         """Of some columns alone: so are the means and the covariance, inverse Wishart with fewer degrees of freedom."""
@@ -296,36 +279,6 @@ class NIW(Facts):
             mean=means, mean_strength=strengths, scale=scales, degrees_of_freedom=freedoms - self.dim + len(columns)
         )
         return made
-
-    def _log_student(self, X: FloatArray) -> Float64Array:
-        """log density of the predictive of each distribution at rows without gaps."""
-        means = self.mean.reshape(-1, self.dim)
-        freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim + 1
-        strength = np.atleast_1d(np.asarray(self.mean_strength))
-        spread = (strength + 1) / (strength * freedom)
-        constants = (
-            gammaln((freedom + self.dim) / 2)
-            - gammaln(freedom / 2)
-            - 0.5 * self.dim * np.log(freedom * math.pi * spread)
-            - np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
-        )
-        squares = np.empty((len(means), len(X)))
-        rows = np.asarray(X, dtype=np.float64) - self.whitening.centre
-        step = max(1, WHITENED // max(len(X) * self.dim, 1))
-        for begin in range(0, len(means), step):
-            own = slice(begin, begin + step)
-            whitened = np.tensordot(self.whitening.factors[own], rows, axes=(2, 1)) - self.whitening.means[own, :, None]
-            np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
-        powers = 0.5 * (freedom + self.dim)
-        return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
-
-    @cached_property
-    def whitening(self) -> Whitening:
-        """By which all distributions' distances are one product."""
-        means = self.mean.reshape(-1, self.dim)
-        factors: Any = np.linalg.inv(self.cholesky)
-        centre = means.mean(axis=0)
-        return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
 
     def draw(self, rng: Generator) -> Gaussians:
         """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.
@@ -375,27 +328,7 @@ class NIW(Facts):
         """Rows with their missing values expected, or drawn with a generator, given what is observed, each under the
         predictive of one distribution: given a part of a Student's t, the rest is one, with a degree of freedom more
         for each value that is observed."""
-        filled, gaps = np.array(X, np.float64), np.isnan(X)
-        means, scales = self.mean.reshape(-1, self.dim), self.scale.reshape(-1, self.dim, self.dim)
-        strengths, freedoms = np.atleast_1d(self.mean_strength), np.atleast_1d(self.degrees_of_freedom) - self.dim + 1
-        for rows, o in patterns(gaps, gaps.any(axis=1)):
-            m, k = np.setdiff1d(np.arange(self.dim), o), components[rows]
-            used, k = np.unique(k, return_inverse=True)
-            own = scales[used]
-            across = own[:, m[:, None], o]
-            slopes = np.swapaxes(np.linalg.solve(own[:, o[:, None], o], np.swapaxes(across, 1, 2)), 1, 2)
-            away = filled[rows][:, o] - means[used][k][:, o]
-            filled[np.ix_(rows, m)] = means[used][k][:, m] + np.einsum("nij,nj->ni", slopes[k], away)
-            if rng is None:
-                continue
-            rest = np.linalg.cholesky(own[:, m[:, None], m] - slopes @ np.swapaxes(across, 1, 2))
-            freedom, strength = freedoms[used][k], strengths[used][k]
-            spread = (strength + 1) / (strength * freedom)
-            squares = np.einsum("ni,ni->n", away, np.linalg.solve(own[:, o[:, None], o][k], away[:, :, None])[:, :, 0])
-            wide = spread * (freedom + squares / spread) / rng.chisquare(freedom + len(o))
-            noise = np.einsum("nij,nj->ni", rest[k], rng.standard_normal((len(rows), len(m))))
-            filled[np.ix_(rows, m)] += np.sqrt(wide)[:, None] * noise
-        return filled
+        return predictive.impute(self, X, components, rng)
 
     def mean_covariance(self) -> Float64Array:
         """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""

@@ -38,7 +38,7 @@ def sweep() -> None:
     X.setflags(write=False)
     f4, f8, i8 = partial(np.zeros, dtype=np.float32), np.zeros, partial(np.zeros, dtype=np.int64)
     tables = Tables(
-        ClusterTables(f4((1, dim, dim)), f4(1)),
+        ClusterTables(f4((1, dim, dim)), f4(1), f4(0), f4(0)),
         Neighbours(f4((1, dim)), f4((1, dim)), i8((1, 1)), f4((1, 1))),
         SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
     )
@@ -46,7 +46,7 @@ def sweep() -> None:
     sums = Sums(f8((0, 1, 2)), f8((0, 1, 2, dim)), f8((0, 1, 2, dim, dim)), f8((0, 1)))
     labels, sublabels = np.zeros(0, np.int32), np.zeros(0, np.uint8)
     kernels.sweep(X, f8(0), labels, sublabels, i8(1), i8(1), by_label, tables, key, False, sums)
-    pairs.reverse_proposal_log_prob(X, f8(0), i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)))
+    pairs.reverse_proposal_log_prob(X, f8(0), i8(1), i8(1), by_label, tables, i8(0), i8(0), f8(0), f8((0, 0)), False)
 
 
 EXTRA = {"full sweep": sweep}

@@ -50,7 +50,7 @@ class DataScale:
         rows = sample_rows(len(X), 0) if weights is None else rows_by_weight(weights, SAMPLE)
         if len(rows) > SAMPLE:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
-        self.sample = winsorized(np.asarray(X[rows], dtype=np.float64))
+        self.sample = winsorized(without_gaps(np.asarray(X[rows], dtype=np.float64)))
         with warnings.catch_warnings():
             # A column without any value.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -69,7 +69,7 @@ class DataScale:
         return nested_cells(self.sample, [count for count in CELLS if count <= most], seed=0)
 
     def within_at_least(self, count: int) -> Float64Array:
-        """The variance of each feature within so many cells or more, if there are points enough for them."""
+        """The variance of each feature within `count` cells or more, if there are enough points."""
         return self.within(next((cells for cells in self.cells if count_of(cells) >= count), self.cells[-1]))
 
     def within(self, cells: IntArray) -> Float64Array:
@@ -87,12 +87,16 @@ class DataScale:
         sample most probable."""
         if (kind, fixed) not in self._starts:
             family = prior_named(kind)
-            free = Hyperprior(family, self.mean, family.pooled(self.variances), *fixed)
+            of_cells = family.of_cells()
+            free = Hyperprior(of_cells, self.mean, family.pooled(self.variances), *fixed)
             best = self._best_cells(free)
             count = count_of(best)
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
-            prior = self._prior_of(hyperprior, best, family.statistics(self.sample, best), count > 1)
+            prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best), count > 1)
+            if of_cells is not family:
+                hyperprior = replace(hyperprior, kind=family)
+                prior = hyperprior.make(hyperprior.values(prior))
             self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
@@ -120,6 +124,13 @@ class DataScale:
         widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
         first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
         return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS if climbs else 0)
+
+
+def without_gaps(rows: Float64Array) -> Float64Array:
+    """The rows without missing values if they are at least half, and otherwise all: to begin with, they tell as much,
+    and full covariances of rows with gaps take many steps."""
+    complete = ~np.isnan(rows).any(axis=1)
+    return rows[complete] if 2 * complete.sum() >= len(rows) else rows
 
 
 def count_of(cells: IntArray) -> int:

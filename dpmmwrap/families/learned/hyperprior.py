@@ -82,7 +82,7 @@ class Hyperprior:
 
     @property
     def is_full(self) -> bool:
-        return self.kind is NIW
+        return self.kind.correlated
 
     @property
     def least_freedom(self) -> int:
@@ -133,7 +133,7 @@ class Hyperprior:
         return [self.kappa, self.width, self.strength]
 
     def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        """The same prior with another "kappa" or "width", so many times what it is."""
+        """The same prior with its "kappa" or "width" multiplied by a factor."""
         values = self.values(prior)
         if name == "kappa":
             return self.make(values._replace(kappa=factor * values.kappa))

@@ -41,7 +41,7 @@ def spread_ties(X: Float32Array, steps: Float64Array, first_row: int = 0) -> Flo
 
 
 def noise_from(place: int) -> np.random.Generator:
-    """The generator of the noise, as it is after so many float32 numbers: two of them are made from one output."""
+    """The generator of the noise, as it is after `place` float32 numbers: one output makes two of them."""
     bits = np.random.PCG64(0)
     bits.advance(place // 2)
     rng = np.random.Generator(bits)

@@ -18,6 +18,8 @@ class Part(ABC):
     bytes_per_row: int
     width: int
     """Sums of features that it keeps."""
+    sum_type: Any = np.float64
+    """Their type: one in which they are exact, or double precision."""
 
     def expect(self, missing: bool) -> None:  # noqa: B027
         """Hear whether values are missing anywhere, where these are only some of the rows."""
@@ -30,6 +32,10 @@ class Part(ABC):
     def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
         """The same for the search, which need not be drawn."""
         return self.draw_tables(posterior, key, clusters)
+
+    def tables_for_merges(self, tables: Any) -> Any:
+        """What `add_pair_scores` asks of these tables."""
+        return tables
 
     @abstractmethod
     def add_scores(self, begin: int, end: int, tables: Any, scores: Float32Array) -> None:

@@ -19,7 +19,7 @@ from dpmmwrap.families.linear.parts import Part
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.points import NO_WEIGHTS, FamilyPoints, Merges
-from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray, UInt8Array
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.chunks import Chunks, Stretch
 from dpmmwrap.numerics.labels import LabelOrder, sort_by_label
@@ -63,6 +63,9 @@ class LinearPoints(FamilyPoints):
         self.slices = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
         self.width = edges[-1]
         self.exact = all(part.exact for part in self.parts)
+        self.sum_type = np.result_type(*(part.sum_type for part in parts))
+        self.any_order = self.sum_type == np.float32 and self.chunks.pool is None
+        """Whether sums of features are exact, so that one array will do for all groups."""
 
     def digest(self) -> str:
         return " ".join([*(part.digest() for part in self.parts), *self.weights_digest()])
@@ -70,6 +73,10 @@ class LinearPoints(FamilyPoints):
     @property
     def plain_points(self) -> Any:
         return joined_rows([part.points for part in self.parts])
+
+    def zeros(self, groups: int, clusters: int) -> FloatArray:
+        """Where sums of features are written."""
+        return np.zeros((groups, clusters, self.width), self.sum_type)
 
     def likely_merges(
         self,
@@ -100,6 +107,10 @@ class LinearPoints(FamilyPoints):
         log_peaks = (np.concatenate([log_weights, log_subweights.ravel()]) + constants).astype(np.float32)
         return Tables(log_peaks[: known.n_clusters], log_peaks[known.n_clusters :], tuple(tables))
 
+    def tables_for_merges(self, tables: Tables) -> Tables:
+        left = (part.tables_for_merges(its_tables) for part, its_tables in zip(self.parts, tables.parts, strict=True))
+        return tables._replace(parts=tuple(left))
+
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Tables:
         clusters = self.statistics_of(model, bundle, count)
         posterior = model.prior.posterior(clusters)
@@ -124,13 +135,18 @@ class LinearPoints(FamilyPoints):
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work, n = Workspace.of(self.chunks.bounds, count), last - first
-            sums = np.zeros((n, 2 * count)), np.zeros((n, 2 * count, self.width)), np.zeros((n, count))
+            counts, log_probs = np.zeros((n, 2 * count)), np.zeros((n, count))
+            sums = self.zeros(1 if self.any_order else n, 2 * count)
             for group in range(n):
-                own = [array[group] for array in sums]
+                own = counts[group], sums[group % len(sums)], log_probs[group]
                 for chunk in range(groups[first + group], groups[first + group + 1]):
                     self._sweep_chunk(labels, sublabels, by_label, tables, its_key, greedy, chunk, work, *own)
-            return sums
+            return counts, sums, log_probs
 
+        if self.any_order:
+            counts, sums, log_probs = sweep_part(0, len(groups) - 1)
+            ((counts, log_probs),) = reduce_groups(0, (counts, log_probs)).values()
+            return {(0, 0): (counts, sums[0], log_probs)}
         return self.chunks.sum_groups(sweep_part, 2 * count * (self.width + 1))
 
     def finish_sweep(self, total: tuple[Any, ...], tables: Tables) -> tuple[LinearStatistics, Float64Array]:
@@ -177,7 +193,7 @@ class LinearPoints(FamilyPoints):
 
         def sweep_part(first: int, last: int) -> tuple[Any, ...]:
             work = Workspace.of(bounds, count)
-            counts, sums = np.zeros((last - first, count)), np.zeros((last - first, count, self.width))
+            counts, sums = np.zeros((last - first, count)), self.zeros(last - first, count)
             for group in range(last - first):
                 for chunk in range(groups[first + group], groups[first + group + 1]):
                     begin, end = bounds[chunk], bounds[chunk + 1]
@@ -239,7 +255,7 @@ class LinearPoints(FamilyPoints):
         edges = self.chunks.group_rows()
 
         def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
-            counts, sums = np.zeros((end - begin, 2)), np.zeros((end - begin, 2, self.width))
+            counts, sums = np.zeros((end - begin, 2)), self.zeros(end - begin, 2)
             at = np.searchsorted(members[cluster], edges[begin : end + 1])
             for group, (low, high) in enumerate(itertools.pairwise(at.tolist())):
                 rows, its_sides = members[cluster][low:high], sides[cluster][low:high]
@@ -263,7 +279,7 @@ class LinearPoints(FamilyPoints):
     def collapsed(self, model: Model, clusters: LinearStatistics, places: int) -> Any:
         counts = np.zeros(places + 1)
         counts[: len(clusters.counts)] = clusters.counts
-        sums = np.zeros((places + 1, self.width))
+        sums = self.zeros(1, places + 1)[0]
         sums[: len(clusters.counts)] = clusters.sums
         bundles = [
             part.bundle(prior, counts, np.ascontiguousarray(sums[:, columns]))
@@ -320,10 +336,13 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     if len(candidates) <= ALL_PAIRS:
         i, j = np.triu_indices(len(candidates), 1)
         return candidates[i], candidates[j]
-    sums = clusters.sums[candidates]
-    if sums.shape[1] > MOST_FEATURES:
+    every: Any = clusters.sums
+    columns: Any = slice(None)
+    if every.shape[1] > MOST_FEATURES:
         # Of many thousand words the common ones tell who is near.
-        sums = sums[:, np.argpartition(-np.abs(sums).sum(axis=0), MOST_FEATURES)[:MOST_FEATURES]]
+        totals = sum((np.abs(every[k]) for k in candidates), np.zeros(every.shape[1]))
+        columns = np.argpartition(-totals, MOST_FEATURES)[:MOST_FEATURES]
+    sums = every[:, columns][candidates].astype(np.float64)
     counts = clusters.counts[candidates]
     means = sums / np.where(counts > 0, counts, 1.0)[:, None]
     scale = means.std(axis=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
+
 from dpmmwrap.families.base import Computed, Facts, Points
 from dpmmwrap.families.linear.statistics import LinearStatistics, union, with_unions
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
@@ -33,9 +35,12 @@ class LinearPrior(Facts, ABC):
         self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
     ) -> Any:
         parts = self.make_parts(X)
-        if missing is not None:
-            for part in parts:
+        for part in parts:
+            if missing is not None:
                 part.expect(missing)
+            if not (stretch is None and missing is None and weights is None):
+                # Of some of the rows, or with weights, it is not known which type is exact.
+                part.sum_type = np.float64
         return loops.LinearPoints(X, parts, n_jobs, stretch, weights)
 
     def posterior(self, statistics: LinearStatistics) -> Any:

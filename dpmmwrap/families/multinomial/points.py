@@ -7,12 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmmwrap.families.linear.dense import DensePart
-from dpmmwrap.families.linear.parts import Part, log_tables, read_only, sides_of
+from dpmmwrap.families.linear.parts import LogTables, Part, log_tables, read_only, sides_of
 from dpmmwrap.families.multinomial import kernels
 from dpmmwrap.families.multinomial.collapsed import CountClusters, SparseCountClusters
 from dpmmwrap.families.multinomial.kernels import SparseRows
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.numerics.digests import digest
+
+WHOLE_FLOAT32 = 2.0**24
+"""All whole numbers below are exact in single precision."""
 
 
 class CountPart(Part):
@@ -25,7 +28,7 @@ class CountPart(Part):
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
         whole = float(prior.concentration.sum())
-        return self.bundle_kind(counts, sums, sums.sum(axis=1), prior.concentration, whole)
+        return self.bundle_kind(counts, sums, sums.sum(axis=1, dtype=np.float64), prior.concentration, whole)
 
     def draw_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
         drawn = posterior.draw_tables(key)
@@ -34,8 +37,10 @@ class CountPart(Part):
     def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
         """The search takes the expected proportions of a cluster, not drawn ones: a draw for a word that a cluster has
         never seen is many nats below its mean, and a document with one such word could never join."""
-        expected = posterior.expected_tables()
-        return log_tables(expected, clusters, self.by_feature), np.zeros(len(expected))
+        tables = posterior.expected_tables(clusters)
+        if not self.by_feature:
+            tables = (np.ascontiguousarray(table.T) for table in tables)
+        return LogTables(*tables), np.zeros(3 * clusters)
 
 
 class DenseCountPart(DensePart, CountPart):
@@ -57,10 +62,15 @@ class SparseCountPart(CountPart):
         self.X = SparseRows(read_only(starts), read_only(columns), read_only(X.data.astype(np.float32, copy=False)))
         self.width = X.shape[1]
         self.bytes_per_row = max(4, 8 * X.nnz // max(X.shape[0], 1))
+        self.sum_type = exact_type(X)
 
     @property
     def points(self) -> Any:
         return self.X
+
+    def tables_for_merges(self, tables: LogTables) -> LogTables:
+        # Of many thousand columns those of the subclusters are the largest arrays of a fit.
+        return tables._replace(subclusters=np.empty((0, 0), np.float32))
 
     def digest(self) -> str:
         return " ".join(digest(array) for array in self.X)
@@ -81,6 +91,14 @@ class SparseCountPart(CountPart):
         self, begin: int, end: int, rows: Any, starts: Any, weights: Float64Array, sums: Float64Array
     ) -> None:
         kernels.add_sparse_statistics(self.X, begin, rows, starts, weights, sums)
+
+
+def exact_type(X: Any) -> Any:
+    """The smallest type in which all sums of sparse rows are exact: most often single precision, which halves the
+    memory that the statistics of many thousand columns take."""
+    largest = np.asarray(X.sum(axis=0, dtype=np.float64)).max(initial=0.0)
+    whole = largest < WHOLE_FLOAT32 and bool((X.data == np.floor(X.data)).all())
+    return np.float32 if whole else np.float64
 
 
 def count_part(X: Any) -> CountPart:

@@ -12,9 +12,19 @@ from numpy.random import Generator
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, Input, Points, counts_of, grouped, put_rows
+from dpmmwrap.families.base import (
+    ClusterPosteriors,
+    Computed,
+    Input,
+    Points,
+    concatenate,
+    counts_of,
+    grouped,
+    put_rows,
+    take,
+)
 from dpmmwrap.families.linear.prior import LinearPrior
-from dpmmwrap.families.linear.statistics import LinearStatistics
+from dpmmwrap.families.linear.statistics import LinearStatistics, union
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import Embedder
 from dpmmwrap.numerics.loops import Loops
@@ -90,8 +100,14 @@ class Dirichlet(LinearPrior):
 
     def compute(self, statistics: LinearStatistics) -> Computed:
         """Posterior and log marginal likelihood of each cluster."""
-        log_marginal = proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums)
-        return Computed(CountPosteriors(self, statistics), log_marginal)
+        return Computed(self.posterior(statistics), self.log_marginal_likelihood(statistics))
+
+    def compute_both(self, subclusters: LinearStatistics) -> ClusterPosteriors:
+        """The same of clusters and subclusters, without further arrays of the size of the statistics."""
+        clusters = union(take(subclusters, slice(0, None, 2)), take(subclusters, slice(1, None, 2)))
+        both = clusters, subclusters
+        log_marginal = np.concatenate([self.log_marginal_likelihood(one) for one in both])
+        return ClusterPosteriors(*both, CountPosteriors(self, *both), log_marginal)
 
     @classmethod
     def _unchecked(cls, concentration: Float64Array) -> Dirichlet:
@@ -119,9 +135,10 @@ class Dirichlet(LinearPrior):
         # One column of V levels.
         return proportions.draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
 
-    def expected_tables(self) -> Any:
-        """Logarithms of each distribution's expected proportions (K, V)."""
-        return proportions.log_expected_proportions(np.zeros(self.dim), self.concentration)
+    def expected_tables(self, clusters: int) -> tuple[Any, Any]:
+        """Logarithms of the expected proportions of clusters and of their halves (V, K), as the search takes them."""
+        nothing, both = np.zeros(self.dim), (self.concentration[:clusters], self.concentration[clusters:])
+        return proportions.expected_tables(nothing, both[0], False), proportions.expected_tables(nothing, both[1], True)
 
     def log_predictive(self, X: Points) -> Float64Array:
         """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
@@ -184,10 +201,12 @@ class Dirichlet(LinearPrior):
 
 
 class CountPosteriors(NamedTuple):
-    """The posteriors of clusters, as a prior and statistics: of wide data one more array of their size is too much."""
+    """The posteriors of clusters and subclusters, as a prior and statistics: of wide data one more array of their size
+    is too much."""
 
     prior: Dirichlet
-    statistics: LinearStatistics
+    clusters: LinearStatistics
+    subclusters: LinearStatistics
 
     @property
     def parts(self) -> tuple[CountPosteriors]:
@@ -196,19 +215,14 @@ class CountPosteriors(NamedTuple):
     @property
     def batch(self) -> Dirichlet:
         """Written out."""
-        return self.prior.posterior(self.statistics)
+        return self.prior.posterior(concatenate([self.clusters, self.subclusters]))
 
-    def expected_tables(self) -> Any:
-        return proportions.log_expected_proportions(self.prior.concentration, self.statistics.sums)
-
-    def draw_tables(self, key: Any) -> Any:
-        return self.batch.draw_tables(key)
+    def expected_tables(self, clusters: int) -> tuple[Any, Any]:
+        prior, tables = self.prior.concentration, proportions.expected_tables
+        return tables(prior, self.clusters.sums, False), tables(prior, self.subclusters.sums, True)
 
     def replaced(self, rows: IntArray, other: Dirichlet) -> Dirichlet:
         return self.batch.replaced(rows, other)
-
-    def log_predictive(self, X: Points) -> Float64Array:
-        return self.batch.log_predictive(X)
 
 
 SAMPLED_LENGTH = 100

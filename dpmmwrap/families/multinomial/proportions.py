@@ -11,6 +11,8 @@ from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import log_gamma
 from dpmmwrap.numerics.variates import standard_gammas
 
+WORDS_AT_ONCE = 256
+
 
 @compiled
 def log_rising(prior: Any, prior_log_gamma: Any, count: Any) -> Any:
@@ -54,30 +56,48 @@ def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums:
 
 
 @compiled
-def log_expected_proportions(prior: Any, sums: Any) -> Any:
-    """Logarithms of the expected proportions of each cluster (K, V), in float32, from a prior and sums of counts.
+def expected_tables(prior: Any, sums: Any, halves: Any) -> Any:
+    """Logarithms of the expected proportions (V, K), in float32, from a prior and sums of counts (K, V): less the mean
+    of all clusters, or, of halves, less the mean of the two.
 
-    Most words occur in few clusters: the logarithm of a word's least concentration is taken once.
+    Most words occur in few clusters: the logarithm of a word's least concentration is taken once. Of wide data the
+    tables are large, so they are written once, some words at a time.
     """
     count, dim = sums.shape
-    found, own, least, logs = np.empty((count, dim), np.float32), np.empty(dim), np.empty(dim), np.empty(dim)
-    for v in range(dim):
-        least[v] = np.inf
+    found, log_totals = np.empty((dim, count), np.float32), np.empty(count)
+    concentration, least, logs, middle = np.empty(dim), np.empty(dim), np.empty(dim), np.zeros(dim, np.float32)
     for k in range(count):
         for v in range(dim):
-            least[v] = min(least[v], sums[k, v])
-    for v in range(dim):
-        least[v] += prior[v]
-        logs[v] = math.log(least[v])
-    for k in range(count):
-        for v in range(dim):
-            own[v] = prior[v] + sums[k, v]
+            concentration[v] = prior[v] + sums[k, v]
         total = 0.0
         for v in range(dim):
-            total += own[v]
-        log_total = math.log(total)
-        for v in range(dim):
-            found[k, v] = (logs[v] if own[v] == least[v] else math.log(own[v])) - log_total
+            total += concentration[v]
+        log_totals[k] = math.log(total)
+    for begin in range(0, dim, WORDS_AT_ONCE):
+        end = min(begin + WORDS_AT_ONCE, dim)
+        for v in range(begin, end):
+            least[v] = np.inf
+        for k in range(count):
+            for v in range(begin, end):
+                least[v] = min(least[v], prior[v] + sums[k, v])
+        for v in range(begin, end):
+            logs[v] = math.log(least[v])
+        for k in range(count):
+            for v in range(begin, end):
+                value = prior[v] + sums[k, v]
+                found[v, k] = (logs[v] if value == least[v] else math.log(value)) - log_totals[k]
+                # In the order of the clusters, one word after the other.
+                middle[v] += found[v, k]
+        for v in range(begin, end):
+            if halves:
+                for k in range(0, count, 2):
+                    mean = np.float32(0.5) * (found[v, k] + found[v, k + 1])
+                    found[v, k] -= mean
+                    found[v, k + 1] -= mean
+            else:
+                mean = middle[v] / np.float32(count)
+                for k in range(count):
+                    found[v, k] -= mean
     return found
 
 

@@ -288,8 +288,8 @@ def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, othe
 
 @compiled
 def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -> Any:
-    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other; of
-    clusters with so many rows each. O(N)."""
+    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other;
+    `sizes` are the rows of each cluster. O(N)."""
     slots, starts, at = (
         np.empty(len(sizes), np.int64),
         np.zeros(len(one) + 1, np.int64),

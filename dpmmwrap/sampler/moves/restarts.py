@@ -17,7 +17,8 @@ from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
 
 EVERY = 20
-"""Subclusters begin anew in every twentieth iteration only, so that one call of a network serves several clusters."""
+"""By the whole Hastings ratio, subclusters begin anew in every twentieth iteration only, so that one call of a network
+serves several clusters: exact moves split crowds, too."""
 LONGEST_PATIENCE = 16
 """The wait for a fresh start doubles with each that led nowhere, up to this factor."""
 
@@ -25,6 +26,15 @@ LONGEST_PATIENCE = 16
 class RestartInfo(NamedTuple):
     restarted: IntArray
     """The clusters whose subclusters began anew."""
+
+
+def is_due(state: State, problem: Problem) -> bool:
+    """Whether stalled subclusters are looked for in this iteration.
+
+    By the other ratios new subclusters are the only way out of a crowd, as no exact moves are made. A split by 2-means
+    that will be accepted mostly is so within ten iterations, or else its ratio falls.
+    """
+    return not problem.settings.full_ratio or state.iteration % EVERY == 0
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:

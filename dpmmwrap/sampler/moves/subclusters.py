@@ -90,7 +90,7 @@ def disjoint(one: IntArray, other: IntArray, margins: Float64Array) -> tuple[Int
 
 
 def apply_moves(key: Any, state: State, problem: Problem, moves: AcceptedMoves) -> State:
-    """Split and merge clusters; those without points leave, and the others close ranks.
+    """Split and merge clusters, remove those without points, and renumber the others without gaps.
 
     Two that merge become the subclusters of the merged cluster, so that the way back stays open.
     """

@@ -138,7 +138,7 @@ def log_joint(points: Ready) -> tuple[np.ndarray, np.ndarray]:
             drawn.append(part.draw_tables(derived_key(key, number << 46), True)[0][:2])
         elif isinstance(part, CountPosteriors):
             # Counts go by the expected proportions.
-            concentration = part.prior.concentration + part.statistics.sums
+            concentration = part.batch.concentration
             drawn.append(np.log(concentration / concentration.sum(axis=1, keepdims=True)))
         else:
             drawn.append(part.draw_tables(derived_key(key, number << 46)))

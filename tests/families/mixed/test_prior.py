@@ -14,7 +14,8 @@ from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.mixed.prior import Mixed
 from dpmmwrap.families.tables import Columns, TablePoints
-from dpmmwrap.mixture import Mixture, load
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.posterior.mixture_file import load
 
 NUMERIC = NIG(np.array([0.5, -1.0]), 0.7, np.array([1.0, 3.0]), 3.5)
 CATEGORICAL = CategoricalDirichlet(np.array([3]), np.array([0.5, 1.0, 2.0]))

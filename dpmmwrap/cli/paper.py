@@ -1,0 +1,76 @@
+"""`dpmmwrap evaluate paper`: all experiments of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from dpmmwrap.cli.common import A_PATH, POSITIVE, Option, number_list
+from dpmmwrap.cli.experiments import carry_out, methods_option, out_option, ratio_option, run_options, typed
+
+HELP = """
+\b
+Methods: SubC-Random, SubC-K-means and SubC-SplitNet, DPGMM (scikit-learn's, with our prior), moVB
+(if bnpy is installed), EM-GMM and K-means (both told the number of clusters).
+A real data set is a .npz with X (principal components) and y, whose name has mnist, fashion-mnist,
+cifar10, cifar20 or stl10 in it.
+The folder gets results.csv, box plots, report.html and report.md. The same command goes on where it
+was interrupted, and does not repeat what is in the folder.
+\b
+Examples:
+  dpmmwrap evaluate paper --small --data features --out paper
+  dpmmwrap evaluate paper --backend julia --jobs 4 --out paper-julia
+  dpmmwrap evaluate paper --ratio jain-neal --dims 2 --methods SubC-Random,SubC-K-means --out whole-ratio
+"""
+SIZES = ("dims", "clusters", "points", "datasets", "runs", "iterations", "upper_bounds", "max_points")
+
+
+def size_option(name: str, full: str, small: str, text: str) -> Option:
+    """An option about the size of the experiments; with commas in its defaults, for several numbers."""
+    several = name in ("--dims", "--clusters", "--upper-bounds")
+    kind: dict[str, Any] = {"callback": numbers_or_none, "metavar": "N,N,…"} if several else {"type": POSITIVE}
+    default = full if full == small else f"{full}; {small} with --small"
+    return click.option(name, default=None, help=f"{text}  [default: {default}]", **kind)
+
+
+def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    return None if value is None else number_list(ctx, option, value)
+
+
+@click.command("paper", epilog=HELP)
+@click.option("--small", is_flag=True, help="Less of everything, for a few minutes instead of a day.")
+@click.option("--data", type=A_PATH, metavar="DIR", help="A folder with the paper's real data sets.")
+@click.option("--backend", type=click.Choice(["native", "julia"]), default="native", show_default=True)
+@ratio_option("reference")
+@methods_option
+@size_option("--dims", "2,3,5,10", "2,3,5,10", "Dimensions of the mixtures.")
+@size_option("--clusters", "10,20,40", "10,40", "True clusters of the mixtures.")
+@size_option("--points", "20000", "2000", "Points of each mixture.")
+@size_option("--datasets", "10", "2", "Mixtures of each kind.")
+@size_option("--runs", "10", "2", "Runs on each real data set, and on the mixtures whose iterations are drawn.")
+@size_option("--iterations", "200", "100", "Iterations of each method.")
+@size_option("--upper-bounds", "1000,100", "100", "Clusters that DPGMM may use, one after the other.")
+@size_option("--max-points", "100000", "1000", "Larger real data sets are cut to a random sample of this size.")
+@run_options
+@out_option("evaluation-paper")
+@click.pass_context
+def paper(ctx: click.Context, /, **options: Any) -> int:
+    """Repeat the paper's experiments: its mixtures, its data sets where they are at hand, and its methods.
+
+    Winter, Dinari and Freifeld (2022): NMI, ARI, K, log posterior and seconds of the three starts and of other methods,
+    beside what the paper prints.
+    """
+    from dpmmwrap.evaluation.experiments import Comparison
+    from dpmmwrap.evaluation.fits import FitSettings
+    from dpmmwrap.evaluation.paper import SMALL, PaperSizes, find_paper_sets, plan_paper
+    from dpmmwrap.evaluation.paper_report import report_paper
+
+    given = {name: options[name] for name in SIZES if options[name] is not None}
+    sizes = replace(SMALL if options["small"] else PaperSizes(), **given)
+    settings = FitSettings(iterations=sizes.iterations, ratio=options["ratio"])
+    choice = Comparison(options["methods"], settings, 1, options["seed"], in_processes=options["jobs"] > 1)
+    found = find_paper_sets(options["data"], sizes.max_points)
+    plan = plan_paper(choice, sizes, found, options["backend"])
+    return carry_out(ctx, plan, lambda store: report_paper(options["out"], store, plan, typed(ctx)))

@@ -1,0 +1,113 @@
+"""All experiments of the paper in one list of runs: its mixtures, its data sets where they are at hand, its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+from dpmmwrap.evaluation.baselines import JULIA, OUR_PRIOR, PAPER_METHODS, SUBC
+from dpmmwrap.evaluation.experiments import (
+    QUALITATIVE,
+    TABLE,
+    Comparison,
+    Plan,
+    Run,
+    all_runs,
+    synthetic_source,
+    usable,
+    weight_prints,
+)
+from dpmmwrap.evaluation.sets import Sets, names_in, open_set
+from dpmmwrap.evaluation.summary import PAPER_SETS, paper_set
+from dpmmwrap.files import InputError
+
+EXPERIMENT = "paper"
+PLANE = 2
+"""The dimension of the data sets whose iterations are drawn."""
+
+
+@dataclass(frozen=True)
+class PaperSizes:
+    """How much of everything."""
+
+    dims: tuple[int, ...] = (2, 3, 5, 10)
+    clusters: tuple[int, ...] = (10, 20, 40)
+    """The paper's in the plane; it does not print those of its other dimensions."""
+    points: int = 20_000
+    datasets: int = 10
+    runs: int = 10
+    """Of each method on each real data set, and of each start on the data sets whose iterations are drawn."""
+    iterations: int = 200
+    upper_bounds: tuple[int, ...] = (1000, 100)
+    """Of DPGMM: the paper's, and one that takes a tenth of the time."""
+    max_points: int = 100_000
+    """Of a real data set; larger ones are cut to a random sample."""
+
+
+SMALL = PaperSizes(
+    clusters=(10, 40),
+    points=2_000,
+    datasets=2,
+    runs=2,
+    iterations=100,
+    upper_bounds=(100,),
+    max_points=1_000,
+)
+"""For a few minutes: DPGMM with 1,000 clusters alone would take longer."""
+
+
+def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
+    """The paper's real data sets among the .npz files of a folder, by their names; a sentence for those that are not
+    there."""
+    paths: dict[str, str] = {}
+    for name, path in names_in(str(folder)).items() if folder is not None else ():
+        known = paper_set(name)
+        if known is not None:
+            paths.setdefault(known, path)
+    sets, notes = [], []
+    for known in PAPER_SETS:
+        if known in paths:
+            try:
+                sets.append(open_set(known, paths[known], max_points))
+            except InputError as error:
+                notes.append(f"{known} is left out: {error}")
+    missing = [known for known in PAPER_SETS if known not in paths]
+    if missing:
+        where = "no folder is given with --data" if folder is None else f"{folder} holds no .npz file of such a name"
+        notes.append(f"{', '.join(missing)} are left out: {where}")
+    return Sets(sets, notes)
+
+
+def paper_methods(backend: str) -> list[str]:
+    """The paper's, with its sampler on one backend."""
+    left_out = SUBC if backend == "julia" else tuple(name + JULIA for name in SUBC)
+    return [name for name in PAPER_METHODS if name not in left_out]
+
+
+def plan_paper(choice: Comparison, sizes: PaperSizes, found: Sets, backend: str) -> Plan:
+    """Every method on every data set; and many runs of each start on one data set of each number of clusters."""
+    dims = list(dict.fromkeys([*sizes.dims, *(entry.dim for entry in found.sets)]))
+    names, notes = usable(choice, dims, paper_methods(backend))
+    prints = weight_prints(choice.settings, dims, names)
+    several = replace(choice, runs=sizes.runs)
+    runs: list[Run] = []
+    for number, dim, count in product(range(sizes.datasets), sizes.dims, sizes.clusters):
+        source = synthetic_source(dim, count, sizes.points, None, choice.seed + number)
+        runs += with_bounds(all_runs(EXPERIMENT, TABLE, source, names, choice, prints), sizes.upper_bounds)
+    for entry in found.sets:
+        runs += with_bounds(all_runs(EXPERIMENT, TABLE, entry, names, several, prints), sizes.upper_bounds)
+    starts = [name for name in names if name.startswith("SubC")]
+    watched = replace(several, settings=replace(choice.settings, watch=True))
+    for count in sizes.clusters if PLANE in sizes.dims else ():
+        source = synthetic_source(PLANE, count, sizes.points, None, choice.seed)
+        runs += all_runs(EXPERIMENT, QUALITATIVE, source, starts, watched, prints)
+    return Plan(runs, [*found.notes, *notes])
+
+
+def with_bounds(runs: Iterator[Run], bounds: Sequence[int]) -> Iterator[Run]:
+    """DPGMM once for each upper bound on its clusters."""
+    for run in runs:
+        for bound in bounds if run.method == OUR_PRIOR else bounds[:1]:
+            yield replace(run, settings=replace(run.settings, upper_bound=bound))

@@ -1,0 +1,103 @@
+"""The report of all experiments of the paper: a section for each dimension and each real data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dpmmwrap.describe import plotting
+from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.evaluation import figures
+from dpmmwrap.evaluation.baselines import OUR_PRIOR
+from dpmmwrap.evaluation.experiments import TABLE, Plan, Row
+from dpmmwrap.evaluation.report import MEASURES, about, given_up, qualitative_sections, spreads
+from dpmmwrap.evaluation.store import Store
+from dpmmwrap.evaluation.summary import (
+    beside_the_paper,
+    distinct,
+    method_table,
+    paper_rows,
+    select,
+    values,
+)
+
+SYNTHETIC = "synthetic"
+BOXES = (
+    "Each dot is a run; boxes are quartiles. The log posterior is shown as its distance from the best one that any "
+    "method has on the same data set."
+)
+PAPER_TIMES = {"DPGMM": "about 100", "moVB": "about 10", "SubC": "1"}
+"""Running times on mixtures in units of a SubC sampler's, which is all that the paper's text says of its figures."""
+
+
+def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
+    rows = with_distances([named(row) for row in store.finished(TABLE)])
+    mixtures, real = select(rows, data=SYNTHETIC), [row for row in rows if row["data"] != SYNTHETIC]
+    words = ["The experiments of Winter, Dinari and Freifeld (2022), mean ± standard deviation over runs.", MEASURES]
+    sections = [about(plan, words)]
+    if mixtures:
+        sections[0].words.append(
+            f"Mixtures: {mixtures[0]['points']:,} points, weights Dir(5), covariances IW(D+2, I), means N(0, s·I) with "
+            f"{spreads(mixtures)}."
+        )
+    for dim in sorted(distinct(mixtures, "dim")):
+        own = select(mixtures, dim=dim)
+        sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", own))
+    if mixtures:
+        said = ["The paper shows its results on mixtures in figures; of their numbers its text has these only."]
+        sections.append(Section("Running times beside the paper", said, times_table(mixtures)))
+    for data in distinct(real, "data"):
+        own = select(real, data=data)
+        name = data.lower().replace("-", "")
+        size = f"{own[0]['points']:,} points in {own[0]['dim']} dimensions, {own[0]['clusters']} classes."
+        sections.append(part(folder, data, f"boxplots-{name}", own, [size]))
+        said = [f"The paper's numbers for {data}, on its own features and with its own prior."]
+        sections.append(Section(f"{data} beside the paper", said, beside_the_paper(own, paper_rows(data))))
+    if plotting.available():
+        sections += qualitative_sections(folder, store)
+    write_sections(folder, "The experiments of the paper", command, sections)
+
+
+def part(folder: Path, title: str, name: str, rows: Sequence[Row], words: Sequence[str] = ()) -> Section:
+    """The results of one dimension or one real data set: a table and box plots."""
+    section = Section(title, [*words, *given_up(rows)], method_table(rows, [("clusters", "true clusters")]))
+    if plotting.available():
+        file = figures.save_both(folder, name, figures.boxes_figure(rows, figures.MORE_PANELS))
+        section.pictures.append(Picture(file, BOXES))
+    return section
+
+
+def named(row: Row) -> Row:
+    """DPGMM is another method with each upper bound."""
+    return row | {"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else row
+
+
+def with_distances(rows: Sequence[Row]) -> list[Row]:
+    """With `below_best`: by how much the log posterior is below the best one of the same data set."""
+    best: dict[tuple[object, ...], float] = {}
+    for row in rows:
+        if not math.isnan(row["log_posterior"]):
+            best[data_set(row)] = max(best.get(data_set(row), -math.inf), row["log_posterior"])
+    return [row | {"below_best": best.get(data_set(row), math.nan) - row["log_posterior"]} for row in rows]
+
+
+def data_set(row: Row) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("data", "dim", "clusters", "data_seed"))
+
+
+def times_table(rows: Sequence[Row]) -> Table:
+    """Median processor time in units of the first SubC sampler's, here and in the paper."""
+    methods = distinct(rows, "method")
+    medians = {
+        name: float(np.median(values(select(rows, method=name), "cpu_seconds") or [math.nan])) for name in methods
+    }
+    unit = next((medians[name] for name in methods if name.startswith("SubC")), math.nan)
+    lines = []
+    for name in methods:
+        printed = next((text for known, text in PAPER_TIMES.items() if name.startswith(known)), "–")
+        here = "–" if math.isnan(medians[name] / unit) else f"{medians[name] / unit:.3g}"
+        lines.append([name, f"{medians[name]:.3g}", here, printed])
+    return Table(["method", "CPU seconds, median", "relative to SubC, here", "relative to SubC, paper"], lines)

@@ -1,0 +1,111 @@
+"""The predictive of a full-covariance Gaussian, a Student's t, and what it says of rows with missing values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammaln
+
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from dpmmwrap.families.full.prior import NIW
+
+WHITENED = 1 << 20
+"""Values that are whitened at a time."""
+
+
+class Whitening(NamedTuple):
+    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
+    there, a difference of whitened points loses no more digits than one of points."""
+
+    centre: Float64Array
+    factors: Float64Array
+    means: Float64Array
+
+
+def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
+    """Rows that have the same gaps, and the columns that are observed in them."""
+    rows = np.flatnonzero(gappy)
+    _, first, which = np.unique(np.packbits(gaps[rows], axis=1), axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    edges = np.searchsorted(which.ravel()[order], np.arange(len(first) + 1))
+    for number, begin in enumerate(edges[:-1]):
+        yield rows[order[begin : edges[number + 1]]], np.flatnonzero(~gaps[rows[first[number]]])
+
+
+def log_predictive(prior: NIW, X: FloatArray) -> Float64Array:
+    """log density of each distribution's predictive at each row, or at what is observed of it: (K, N)."""
+    gaps = np.isnan(X)
+    gappy = gaps.any(axis=1)
+    if not gappy.any():
+        return prior.log_predictive_complete(X)
+    found = np.empty((len(prior.mean.reshape(-1, prior.dim)), len(X)))
+    found[:, ~gappy] = prior.log_predictive_complete(X[~gappy])
+    for rows, observed in patterns(gaps, gappy):
+        if not len(observed):
+            found[:, rows] = 0.0
+            continue
+        found[:, rows] = prior.marginal(observed).log_predictive_complete(X[np.ix_(rows, observed)])
+    return found
+
+
+def log_student(prior: NIW, X: FloatArray) -> Float64Array:
+    """log density of the predictive of each distribution at rows without gaps."""
+    means = prior.mean.reshape(-1, prior.dim)
+    freedom = np.atleast_1d(np.asarray(prior.degrees_of_freedom)) - prior.dim + 1
+    strength = np.atleast_1d(np.asarray(prior.mean_strength))
+    spread = (strength + 1) / (strength * freedom)
+    constants = (
+        gammaln((freedom + prior.dim) / 2)
+        - gammaln(freedom / 2)
+        - 0.5 * prior.dim * np.log(freedom * math.pi * spread)
+        - np.log(np.diagonal(prior.cholesky, axis1=1, axis2=2)).sum(axis=1)
+    )
+    squares = np.empty((len(means), len(X)))
+    rows = np.asarray(X, dtype=np.float64) - prior.whitening.centre
+    step = max(1, WHITENED // max(len(X) * prior.dim, 1))
+    for begin in range(0, len(means), step):
+        own = slice(begin, begin + step)
+        whitened = np.tensordot(prior.whitening.factors[own], rows, axes=(2, 1)) - prior.whitening.means[own, :, None]
+        np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
+    powers = 0.5 * (freedom + prior.dim)
+    return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
+
+
+def whitening_of(prior: NIW) -> Whitening:
+    """By which all distributions' distances are one product."""
+    means = prior.mean.reshape(-1, prior.dim)
+    factors: Any = np.linalg.inv(prior.cholesky)
+    centre = means.mean(axis=0)
+    return Whitening(centre, factors, np.einsum("kij,kj->ki", factors, means - centre))
+
+
+def impute(prior: NIW, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
+    """Rows with their missing values expected, or drawn with a generator: given a part of a Student's t, the rest is
+    one, with a degree of freedom more for each value that is observed."""
+    filled, gaps = np.array(X, np.float64), np.isnan(X)
+    means, scales = prior.mean.reshape(-1, prior.dim), prior.scale.reshape(-1, prior.dim, prior.dim)
+    strengths, freedoms = np.atleast_1d(prior.mean_strength), np.atleast_1d(prior.degrees_of_freedom) - prior.dim + 1
+    for rows, o in patterns(gaps, gaps.any(axis=1)):
+        m, k = np.setdiff1d(np.arange(prior.dim), o), components[rows]
+        used, k = np.unique(k, return_inverse=True)
+        own = scales[used]
+        across = own[:, m[:, None], o]
+        slopes = np.swapaxes(np.linalg.solve(own[:, o[:, None], o], np.swapaxes(across, 1, 2)), 1, 2)
+        away = filled[rows][:, o] - means[used][k][:, o]
+        filled[np.ix_(rows, m)] = means[used][k][:, m] + np.einsum("nij,nj->ni", slopes[k], away)
+        if rng is None:
+            continue
+        rest = np.linalg.cholesky(own[:, m[:, None], m] - slopes @ np.swapaxes(across, 1, 2))
+        freedom, strength = freedoms[used][k], strengths[used][k]
+        spread = (strength + 1) / (strength * freedom)
+        squares = np.einsum("ni,ni->n", away, np.linalg.solve(own[:, o[:, None], o][k], away[:, :, None])[:, :, 0])
+        wide = spread * (freedom + squares / spread) / rng.chisquare(freedom + len(o))
+        noise = np.einsum("nij,nj->ni", rest[k], rng.standard_normal((len(rows), len(m))))
+        filled[np.ix_(rows, m)] += np.sqrt(wide)[:, None] * noise
+    return filled

@@ -1,0 +1,139 @@
+"""Student-t clusters with parameters and degrees of freedom integrated out, given the scales of the points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dpmmwrap.families.collapsed import JIT, POINTWISE, register
+from dpmmwrap.families.full import collapsed as gaussian
+from dpmmwrap.families.student.tails import log_evidence, log_scales
+from dpmmwrap.numerics.special import inner_float64 as inner
+
+
+class ScaledRows(NamedTuple):
+    """Rows with a scale each."""
+
+    points: Any
+    scales: Any
+
+
+class StudentClusters(NamedTuple):
+    """Normal-inverse-Wishart posteriors given scales (`full.collapsed`), and what the scales say of the tails. The
+    prior is the last."""
+
+    counts: Any
+    means: Any
+    strengths: Any
+    freedoms: Any
+    factors: Any
+    logs: Any
+    """Sums of the logarithms of scales (C,)."""
+    ones: Any
+    """How many scales are 1 (C,)."""
+    constants: Any
+    inverses: Any
+    shares: Any
+    """log probability of each heaviness given the scales (C, G), where prepared."""
+    tails: Any
+    work: Any
+
+
+prepare_gaussian: Any = njit(**POINTWISE)(gaussian.prepare)
+add_to_gaussian: Any = njit(**POINTWISE)(gaussian.add_point)
+join_gaussians: Any = njit(**JIT)(gaussian.add_cluster)
+copy_gaussian: Any = njit(**JIT)(gaussian.copy_cluster)
+
+
+@inner
+def points_of(clusters: Any, k: int) -> Any:
+    """How many points are in cluster k: whole, whatever rounding has done."""
+    return math.floor(clusters.freedoms[k] - clusters.freedoms[len(clusters.freedoms) - 1] + 0.5)
+
+
+@inner
+def mass_of(clusters: Any, k: int) -> Any:
+    """The sum of their scales."""
+    return clusters.strengths[k] - clusters.strengths[len(clusters.strengths) - 1]
+
+
+def prepare(clusters: Any, k: int) -> None:
+    prepare_gaussian(clusters, k)
+    tails, n, mass = clusters.tails, points_of(clusters, k), mass_of(clusters, k)
+    whole = log_evidence(tails, n, mass, clusters.logs[k], clusters.ones[k])
+    for g in range(len(tails.heaviness)):
+        if n > 0.0:
+            clusters.shares[k, g] = log_scales(tails, g, n, mass, clusters.logs[k], clusters.ones[k]) - whole
+        else:
+            clusters.shares[k, g] = tails.log_priors[g]
+
+
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
+    """Of a point and its scale: of the scale, a mixture over the degrees of freedom; of the point given it, Student's
+    t. O(D^2 + G)."""
+    mean, inverse, gap, tails = clusters.means[k], clusters.inverses[k], clusters.work, clusters.tails
+    scale, square = X.scales[row], 0.0
+    for i in range(len(mean)):
+        gap[i] = np.float64(X.points[row, i]) - mean[i]
+        value = 0.0
+        for j in range(i + 1):
+            value += inverse[i, j] * gap[j]
+        square += value * value
+    log_scale, one = math.log(scale), 1.0 if scale == 1.0 else 0.0
+    best, total = -np.inf, 0.0
+    for g in range(len(tails.heaviness)):
+        own = log_scales(tails, g, 1.0, scale, log_scale, one) - tails.log_priors[g] + clusters.shares[k, g]
+        best = max(best, own)
+    if best == -np.inf:
+        return best
+    for g in range(len(tails.heaviness)):
+        own = log_scales(tails, g, 1.0, scale, log_scale, one) - tails.log_priors[g] + clusters.shares[k, g]
+        total += math.exp(own - best)
+    strength = clusters.strengths[k]
+    ratio = strength * scale / (strength + scale)
+    # The constant has the ratio of a scale of 1.
+    peak = clusters.constants[k] + 0.5 * len(mean) * math.log(ratio * (strength + 1.0) / strength)
+    return best + math.log(total) + peak - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * square)
+
+
+def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
+    freedom, scale = clusters.freedoms[k], X.scales[row]
+    add_to_gaussian(clusters, k, X.points, row, sign * scale)
+    clusters.freedoms[k] = freedom + sign
+    clusters.logs[k] += sign * math.log(scale)
+    if scale == 1.0:
+        clusters.ones[k] += sign
+
+
+def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    join_gaussians(clusters, k, others, m)
+    clusters.logs[k] += others.logs[m]
+    clusters.ones[k] += others.ones[m]
+
+
+def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+    copy_gaussian(clusters, k, others, m)
+    clusters.logs[k], clusters.ones[k] = others.logs[m], others.ones[m]
+
+
+def clear(clusters: Any, k: int) -> None:
+    copy_gaussian(clusters, k, clusters, len(clusters.strengths) - 1)
+    clusters.logs[k], clusters.ones[k] = 0.0, 0.0
+
+
+def log_marginal(clusters: Any, k: int) -> Any:
+    """Of the points and their scales."""
+    last, n = len(clusters.strengths) - 1, points_of(clusters, k)
+    of_points = gaussian.log_normaliser(clusters, k) - gaussian.log_normaliser(clusters, last)
+    of_points += 0.5 * clusters.means.shape[1] * (clusters.logs[k] - n * gaussian.LOG_PI)
+    return of_points + log_evidence(clusters.tails, n, mass_of(clusters, k), clusters.logs[k], clusters.ones[k])
+
+
+register(
+    StudentClusters, log_predictive, add_point, log_marginal,
+    fields=("means", "strengths", "freedoms", "factors", "logs", "ones"), add_cluster=add_cluster,
+    copy_cluster=copy_cluster, clear=clear, prepare=prepare,
+)  # fmt: skip

@@ -1,0 +1,250 @@
+"""The loops over points with scales, compiled by numba: those of full covariances, and what tails add to them.
+
+Parameters and degrees of freedom are given. Labels are drawn by Student's t, the scales of the points integrated out;
+then scales given the labels; and given the scales all is Gaussian again, with points that count by their scales.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpmmwrap.families.full.blocks import LANES, gather, log_densities, new_block
+from dpmmwrap.families.full.kernels import Sums as GaussianSums
+from dpmmwrap.families.full.kernels import draw_labels, draw_sublabels, new_workspace, sum_clusters
+from dpmmwrap.families.full.wishart import log_normaliser
+from dpmmwrap.families.student.tails import log_evidence
+from dpmmwrap.numerics.labels import sort_by_label
+from dpmmwrap.numerics.special import compiled, inner
+from dpmmwrap.numerics.special import compiled_float64 as compiled_in_double
+from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas
+from dpmmwrap.partitions.hastings import log_merge_ratio_by
+
+SCALES_KEY = 1 << 44
+"""Added to the number of a block for its scales: beyond the numbers of rows."""
+FARTHEST = 1e30
+"""A squared distance that is as good as infinite."""
+
+
+class Sums(NamedTuple):
+    """What a sweep adds up for each group of chunks, cluster and side, relative to the clusters' origins."""
+
+    counts: Any
+    masses: Any
+    sums: Any
+    squares: Any
+    logs: Any
+    """Of the logarithms of scales."""
+    proposal_log_probs: Any
+
+
+@compiled
+def tail_falls(
+    X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any
+) -> None:
+    """For groups of chunks and each cluster, add up by how much the log densities of its points are below that at the
+    mean, for all degrees of freedom of the grid: falls (groups, K, G). O(D^2 + G) a point."""
+    count, dim = origins.shape
+    rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
+    none = np.zeros((1, clusters.factors.shape[1]), np.float32)
+    block, flat = new_block(dim)
+    for group in range(len(groups) - 1):
+        for chunk in range(groups[group], groups[group + 1]):
+            part = X[bounds[chunk] : bounds[chunk + 1]]
+            its_rows = by_label.rows[bounds[chunk] : bounds[chunk + 1]]
+            for c in range(count):
+                for first in range(by_label.starts[chunk, c], by_label.starts[chunk, c + 1], LANES):
+                    n = min(LANES, by_label.starts[chunk, c + 1] - first)
+                    gather(part, its_rows, first, n, origins, c, rows, block)
+                    log_densities(clusters.factors, c, none, np.int64(0), np.float32(0), flat, z, halves, np.int64(0))
+                    _add_falls(halves, n, dim, tails, falls, group, c)
+
+
+@inner
+def _add_falls(halves: Any, n: Any, dim: Any, tails: Any, falls: Any, group: Any, c: Any) -> None:
+    """Of the first lanes of a block, whose halved squared distances are below zero in `halves`: one logarithm for
+    eight points."""
+    for g in range(len(tails.heaviness)):
+        total = 0.0
+        if tails.heaviness[g] == 0.0:
+            for b in range(n):
+                total -= np.float64(halves[0, b])
+        else:
+            twice = -2.0 * tails.heaviness[g]
+            for first in range(0, n, 8):
+                product = 1.0
+                for b in range(first, min(first + 8, n)):
+                    product *= 1.0 + twice * max(np.float64(halves[0, b]), -FARTHEST)
+                total += math.log(product)
+            total *= 0.5 / tails.heaviness[g] + 0.5 * dim
+        falls[group, c, g] += total
+
+
+@inner
+def _draw_scales(
+    X: Any, scales: Any, starts: Any, sorted_rows: Any, clusters: Any, origins: Any, key: Any, work: Any
+) -> None:
+    """Scales given the labels, for the rows of a chunk that are in order of these."""
+    rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
+    none, shapes = np.zeros((1, clusters.factors.shape[1]), np.float32), np.empty(LANES)
+    for c in range(len(origins)):
+        if clusters.heaviness[c] == 0.0:
+            for at in range(starts[c], starts[c + 1]):
+                scales[sorted_rows[at]] = 1.0
+            continue
+        half = 0.5 / np.float64(clusters.heaviness[c])
+        for lane in range(LANES):
+            shapes[lane] = np.float64(clusters.powers[c])
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, origins, c, rows, block)
+            log_densities(clusters.factors, c, none, np.int64(0), np.float32(0), flat, z, logs, np.int64(0))
+            drawn = standard_gammas(random_bits(key, SCALES_KEY + first), shapes)
+            for b in range(n):
+                scale = drawn[b] / (half - max(np.float64(logs[0, b]), -FARTHEST))
+                # Nothing but a Gaussian cluster's is exactly 1.
+                scales[rows[b]] = max(scale, 1e-30) if scale != 1.0 else 1.0 + 1e-15
+
+
+@compiled
+def sweep(
+    X: Any, scales: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
+    greedy: Any, sums: Any,
+) -> None:  # fmt: skip
+    """Labels, scales, sublabels and statistics of groups of chunks, as `full.kernels.sweep`."""
+    clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
+    count, dim = neighbours.origins.shape
+    nothing = scales[:0]
+    work = new_workspace(count, dim, scales)
+    for group in range(len(groups) - 1):
+        own = GaussianSums(sums.masses[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            part, its_labels, its_sublabels, its_scales = (
+                X[begin:end], labels[begin:end], sublabels[begin:end], scales[begin:end],
+            )  # fmt: skip
+            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
+            draw_labels(part, nothing, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work)
+            sort_by_label(its_labels, its_starts, its_rows)
+            _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
+            draw_sublabels(
+                part, its_scales, its_sublabels, its_starts, its_rows, neighbours.origins, subclusters, its_key,
+                greedy, work, own, True,
+            )  # fmt: skip
+            for row in range(end - begin):
+                c, side = its_labels[row], its_sublabels[row]
+                sums.counts[group, c, side] += 1.0
+                if clusters.heaviness[c] > 0.0:
+                    sums.logs[group, c, side] += math.log(its_scales[row])
+
+
+@compiled
+def sweep_labels(
+    X: Any, scales: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any,
+    counts: Any, masses: Any, sums: Any, squares: Any, logs: Any,
+) -> None:  # fmt: skip
+    """The same without subclusters."""
+    count, dim = neighbours.origins.shape
+    nothing = scales[:0]
+    work = new_workspace(count, dim, scales)
+    for group in range(len(groups) - 1):
+        own = (masses[group], sums[group], squares[group])
+        for chunk in range(groups[group], groups[group + 1]):
+            begin, end = bounds[chunk], bounds[chunk + 1]
+            part, its_labels, its_scales = X[begin:end], labels[begin:end], scales[begin:end]
+            its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
+            draw_labels(part, nothing, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
+            sort_by_label(its_labels, its_starts, its_rows)
+            _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
+            sum_clusters(part, its_scales, its_starts, its_rows, neighbours.origins, work, own)
+            for row in range(end - begin):
+                c = its_labels[row]
+                counts[group, c, 0] += 1.0
+                if clusters.heaviness[c] > 0.0:
+                    logs[group, c, 0] += math.log(its_scales[row])
+
+
+@compiled_in_double
+def sum_scales(scales: Any, rows: Any, sides: Any, bounds: Any, counts: Any, logs: Any, ones: Any) -> None:
+    """Of the rows and sides bounds[g] to bounds[g + 1]: how many are on each side, the logarithms of their scales, and
+    how many scales are 1."""
+    for group in range(len(bounds) - 1):
+        for place in range(bounds[group], bounds[group + 1]):
+            scale, side = scales[rows[place]], sides[place]
+            counts[group, side] += 1.0
+            logs[group, side] += math.log(scale)
+            ones[group, side] += scale == 1.0
+
+
+@compiled_in_double
+def log_density_of_scales(
+    X: Any, scales: Any, labels: Any, means: Any, factors: Any, heaviness: Any, constants: Any
+) -> Any:
+    """The sum of the log densities of scales given the points and their clusters: means, precision factors W, and
+    constants that belong to the degrees of freedom. O(D^2) a point of a cluster with tails."""
+    dim, total = means.shape[1], 0.0
+    gap = np.empty(dim)
+    for row in range(len(labels)):
+        k = labels[row]
+        if heaviness[k] > 0.0:
+            square = 0.0
+            for i in range(dim):
+                gap[i] = np.float64(X[row, i]) - means[k, i]
+                value = 0.0
+                for j in range(i + 1):
+                    value += factors[k, i, j] * gap[j]
+                square += value * value
+            half = 0.5 / heaviness[k]
+            shape, rate = half + 0.5 * dim, half + 0.5 * square
+            total += constants[k] + shape * math.log(rate * scales[row]) - math.log(scales[row]) - rate * scales[row]
+    return total
+
+
+@compiled_in_double
+def merge_ratios(
+    candidates: Any, rule: Any, neg_log_uniform: Any, prior: Any, tails: Any, clusters: Any, posterior: Any,
+    log_marginal: Any,
+) -> Any:  # fmt: skip
+    """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much; as
+    `full.pairs.merge_ratios`, of points with scales that are held."""
+    counts, masses, means, scatters = clusters.counts, clusters.masses, clusters.means, clusters.scatters
+    scales, factors, centres, strengths = posterior.scales, posterior.factors, posterior.means, posterior.strengths
+    dim = means.shape[1]
+    factor, gap, rest = np.empty((dim, dim)), np.empty(dim), np.zeros((len(counts), dim + 1))
+    for k in candidates:
+        for r in range(dim - 1, -1, -1):
+            rest[k, r] = rest[k, r + 1] + math.log(factors[r, r, k])
+    most_pairs = len(candidates) * (len(candidates) - 1) // 2
+    first, second, margins = np.empty(most_pairs, np.int64), np.empty(most_pairs, np.int64), np.empty(most_pairs)
+    found, pair = 0, -1
+    for a in range(len(candidates)):
+        for b in range(a + 1, len(candidates)):
+            pair += 1
+            i, j = candidates[a], candidates[b]
+            n, mass, logs = counts[i] + counts[j], masses[i] + masses[j], clusters.logs[i] + clusters.logs[j]
+            of_scales = log_evidence(tails, n, mass, logs, clusters.ones[i] + clusters.ones[j])
+            if of_scales == -np.inf:
+                continue
+            strength, freedom = prior.strength + mass, prior.freedom + n
+            gain = of_scales + 0.5 * dim * (logs - n * math.log(math.pi)) - prior.log_normaliser
+            gain += log_normaliser(freedom, strength, 0.0, dim) - log_marginal[i] - log_marginal[j]
+            above = log_merge_ratio_by(rule, counts[i], counts[j], gain) + neg_log_uniform[pair]
+            weight = strengths[i] * masses[j] / (strengths[i] + masses[j])
+            half = 0.0
+            for r in range(dim):
+                gap[r] = means[j, r] - centres[i, r]
+                for c in range(r + 1):
+                    value = scales[i, r, c] + scatters[j, r, c] + weight * gap[r] * gap[c]
+                    for m in range(c):
+                        value -= factor[r, m] * factor[c, m]
+                    factor[r, c] = value / factor[c, c] if c < r else math.sqrt(max(value, 1e-300))
+                half += math.log(factor[r, r])
+                # The union's scale exceeds both clusters' own.
+                if freedom * (half + max(rest[i, r + 1], rest[j, r + 1])) > above:
+                    break
+            else:
+                first[found], second[found], margins[found] = i, j, above - freedom * half
+                found += 1
+    return first[:found], second[:found], margins[:found]

@@ -1,0 +1,330 @@
+"""The points of Student-t clusters, with the chain's own scales, and the loops over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpmmwrap.families.base import ClusterPosteriors, Model
+from dpmmwrap.families.full import pairs, wishart
+from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Tables, collect_statistics
+from dpmmwrap.families.full.points import FullPoints, new_sums, start_groups
+from dpmmwrap.families.points import FamilyPoints, Merges
+from dpmmwrap.families.student import kernels, tails
+from dpmmwrap.families.student.collapsed import ScaledRows, StudentClusters
+from dpmmwrap.families.student.prior import StudentNIW
+from dpmmwrap.families.student.statistics import Statistics
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.chunks import Stretch
+from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.ordered_sums import Nodes, reduce_groups, total_of
+from dpmmwrap.numerics.variates import derived_key
+from dpmmwrap.partitions.gibbs_type import GibbsType
+from dpmmwrap.partitions.hastings import MergeRule
+
+TAILS_KEY, SCALE_KEY = 1 << 54, 1 << 55
+"""Added to a sweep's key for degrees of freedom, and for the scale of a point that may not leave its cluster."""
+
+
+@dataclass
+class Drawn:
+    """What a sweep draws: weights and Gaussians first; degrees of freedom, and the tables of both, with its labels."""
+
+    log_weights: Float64Array
+    log_subweights: Float64Array
+    gaussians: Any
+    grid: Any
+    """Of the degrees of freedom (`statistics.Tails`)."""
+    heaviness: Any = None
+    tables: Any = None
+
+
+class StudentPoints(FamilyPoints):
+    """Points with a scale each, which belong to the chain as missing values would."""
+
+    def __init__(
+        self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None, weights: Float64Array | None = None
+    ) -> None:
+        self.plain = FullPoints(X, n_jobs, stretch, weights)
+        if self.plain.imputes or weights is not None:
+            raise ValueError("clusters with tails take neither missing values nor weights")
+        self.X, self.chunks = self.plain.X, self.plain.chunks
+        self.scales: Float64Array = np.ones(len(X))
+
+    @property
+    def plain_points(self) -> Float32Array:
+        return self.plain.plain_points
+
+    def digest(self) -> str:
+        return self.plain.digest()
+
+    def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
+        return self.plain.origins_of(members)
+
+    @property
+    def loop_points(self) -> ScaledRows:
+        return ScaledRows(self.X, self.scales)
+
+    def begin(self, labels: IntArray) -> None:
+        """As if all clusters were Gaussian."""
+        self.scales[:] = 1.0
+
+    @property
+    def imputes(self) -> bool:
+        return True
+
+    @property
+    def imputed(self) -> Any:
+        return self.scales.copy()
+
+    @imputed.setter
+    def imputed(self, values: Any) -> None:
+        self.scales[:] = values
+
+    def log_missing(self, posterior: Any, labels: IntArray) -> float:
+        """log density of the scales as they stand, given points and labels, about: with the expected precisions of the
+        clusters, and their most probable degrees of freedom."""
+        heaviness, dim = np.ascontiguousarray(posterior.heaviness), self.X.shape[1]
+        count = int(labels.max(initial=-1)) + 1
+        heavy = np.flatnonzero(heaviness[:count] > 0)
+        if not len(heavy):
+            return 0.0
+        factors = np.zeros((count, dim, dim))
+        whole = np.ascontiguousarray(np.moveaxis(posterior.batch.factors, 2, 0)[heavy])
+        factors[heavy] = np.sqrt(posterior.degrees_of_freedom[heavy])[:, None, None] * np.linalg.inv(whole)
+        constants = np.zeros(count)
+        constants[heavy] = -gammaln(0.5 / heaviness[heavy] + 0.5 * dim)
+        means, edges = np.ascontiguousarray(posterior.mean[:count]), self.chunks.bounds
+        found = np.zeros(len(edges) - 1)
+
+        def look_at(begin: int, end: int) -> None:
+            for chunk in range(begin, end):
+                rows = slice(edges[chunk], edges[chunk + 1])
+                found[chunk] = kernels.log_density_of_scales(
+                    self.X[rows], self.scales[rows], labels[rows], means, factors, heaviness, constants
+                )
+
+        self.chunks.run(look_at, len(found), len(found))
+        return float(found.sum())
+
+    def likely_merges(
+        self, model: Model, known: ClusterPosteriors, candidates: IntArray, rule: MergeRule,
+        neg_log_uniform: Float64Array,
+    ) -> Merges:  # fmt: skip
+        prior = prior_of(model)
+        one, other, margins = kernels.merge_ratios(
+            candidates, rule, neg_log_uniform, prior.fields, prior.tails, known.clusters, known.posterior.batch,
+            known.log_marginal,
+        )  # fmt: skip
+        return Merges(one, other, margins, len(candidates) * (len(candidates) - 1) // 2)
+
+    def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> Any:
+        return (*self.plain.draw_parameters(model, weights, known, key), prior_of(model).tails)
+
+    def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Any:
+        log_weights, *gaussians = self.plain.draw_clusters(model, weights, bundle, count, key)
+        return log_weights, np.empty((0, 2)), wishart.Gaussians(*gaussians), prior_of(model).tails
+
+    def tables(self, drawn: Any) -> Any:
+        return Drawn(*drawn)
+
+    def cluster_tables(self, drawn: Any) -> Any:
+        return Drawn(*drawn)
+
+    def draw_tails(self, drawn: Drawn, by_label: LabelOrder, key: Any, greedy: bool) -> tuple[Any, Any, Float64Array]:
+        """Degrees of freedom of the clusters given their points, scales integrated out, as the kernels take them, and
+        the clusters' log weights with what these add to the densities at the means."""
+        stretch, bounds, dim = self.chunks.stretch, self.chunks.bounds, self.X.shape[1]
+        count, grid = len(drawn.log_weights), drawn.grid
+        means, factors = drawn.gaussians.means[:count], drawn.gaussians.precision_factors[:count]
+        padded = np.zeros((count, *[2 if dim <= 2 else (dim + 3) // 4 * 4] * 2), np.float32)
+        padded[:, :dim, :dim] = factors
+        origins = means.astype(np.float32)
+        clusters = ClusterTables(padded, np.zeros(count, np.float32), pairs.NO_TAILS, pairs.NO_TAILS)
+
+        def look_at(begin: int, end: int) -> tuple[Any, ...]:
+            falls, groups = np.zeros((end - begin, count, len(grid.heaviness))), stretch.groups[begin : end + 1]
+            kernels.tail_falls(self.X, bounds, groups, by_label, clusters, origins, grid, falls)
+            return (falls,)
+
+        (falls,) = total_of(self.chunks.sum_groups(look_at, count * len(grid.heaviness)))
+        counts = np.diff(by_label.starts, axis=1).sum(axis=0).astype(np.float64)
+        uniforms = np.full(count, -1.0)
+        if not greedy:
+            uniforms = np.random.default_rng(int(derived_key(key, TAILS_KEY))).random(count)
+        drawn.heaviness = tails.draw_heaviness(grid, counts, falls, dim, uniforms)
+        heavy = drawn.heaviness > 0
+        powers = 0.5 * (1 / np.where(heavy, drawn.heaviness, 1.0) + dim)
+        peaks = drawn.log_weights + tails.log_peak_gains(drawn.heaviness, dim)
+        return drawn.heaviness.astype(np.float32), powers.astype(np.float32), peaks
+
+    def sweep_groups(
+        self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Drawn, key: Any, greedy: bool
+    ) -> Nodes:
+        *its_tails, peaks = self.draw_tails(tables, by_label, key, greedy)
+        tables.tables = pairs.kernel_tables(
+            peaks, tables.log_subweights, tables.gaussians, self.plain.cutoff, its_tails
+        )
+        (count, dim), stretch = tables.tables.neighbours.origins.shape, self.chunks.stretch
+        its_key = derived_key(key, stretch.first_row)
+
+        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
+            shape = (end - begin, count, 2)
+            masses, totals, squares = new_sums(end - begin, count, 2, dim)
+            sums = kernels.Sums(np.zeros(shape), masses, totals, squares, np.zeros(shape), np.zeros(shape[:2]))
+            kernels.sweep(
+                self.X, self.scales, labels, sublabels, self.chunks.bounds, stretch.groups[begin : end + 1], by_label,
+                tables.tables, its_key, greedy, sums,
+            )  # fmt: skip
+            return sums
+
+        return self.chunks.sum_groups(sweep_part, 2 * count * (dim * dim + dim + 3))
+
+    def finish_sweep(self, total: tuple[Any, ...], tables: Drawn) -> tuple[Statistics, Float64Array]:
+        return scaled_statistics(total[:5], tables.tables.neighbours.origins, tables.heaviness), total[5]
+
+    def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Drawn, key: Any) -> Nodes:
+        *its_tails, peaks = self.draw_tails(tables, by_label, key, False)
+        drawn = tables.gaussians
+        own, origins, offsets, radii = pairs.neighbour_tables(
+            peaks, drawn.means, drawn.precision_factors, drawn.log_peak_densities, self.plain.cutoff, *its_tails
+        )
+        tables.tables = own, Neighbours(origins, offsets, np.argsort(radii, axis=1), radii)
+        (count, dim), stretch = origins.shape, self.chunks.stretch
+        its_key = derived_key(key, stretch.first_row)
+
+        def sweep_part(begin: int, end: int) -> tuple[Any, ...]:
+            shape = (end - begin, count, 1)
+            sums = (np.zeros(shape), *new_sums(end - begin, count, 1, dim), np.zeros(shape))
+            kernels.sweep_labels(
+                self.X, self.scales, labels, self.chunks.bounds, stretch.groups[begin : end + 1], by_label,
+                *tables.tables, its_key, *sums,
+            )  # fmt: skip
+            return sums
+
+        return self.chunks.sum_groups(sweep_part, count * (dim * dim + dim + 3))
+
+    def finish_labels(self, total: tuple[Any, ...], tables: Drawn) -> Statistics:
+        return scaled_statistics(total, tables.tables[1].origins, tables.heaviness)
+
+    def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Drawn, key: Any) -> None:
+        """With a scale that is drawn anew given where the row stays."""
+        self.add_to_statistics(statistics, wanted, row, -1)
+        heaviness, scale = tables.heaviness[stays], 1.0
+        if heaviness > 0:
+            gap = self.X[row] - tables.gaussians.means[stays]
+            square = float(((tables.gaussians.precision_factors[stays] @ gap) ** 2).sum())
+            rng = np.random.default_rng(int(derived_key(key, SCALE_KEY + row)))
+            half = 0.5 / heaviness
+            scale = float(rng.standard_gamma(half + 0.5 * len(gap)) / (half + 0.5 * square))
+        self.scales[row] = scale
+        self.add_to_statistics(statistics, stays, row, 1)
+
+    def pair_groups(
+        self, by_label: LabelOrder, tables: Drawn, one: IntArray, other: IntArray, margins: Float64Array
+    ) -> Nodes:
+        """By Gaussians, given the scales."""
+        stretch, whole, dim = self.chunks.stretch, tables.tables, self.X.shape[1]
+        peaks = whole.clusters.log_peaks - tails.log_peak_gains(tables.heaviness, dim).astype(np.float32)
+        own = Tables(
+            whole.clusters._replace(log_peaks=peaks, heaviness=pairs.NO_TAILS, powers=pairs.NO_TAILS),
+            whole.neighbours,
+            whole.subclusters,
+        )
+        found = np.zeros((len(one), len(stretch.groups) - 1))
+
+        def look_at(begin: int, end: int) -> None:
+            pairs.reverse_proposal_log_prob(
+                self.X, self.scales, self.chunks.bounds, stretch.groups, by_label, own, one[begin:end],
+                other[begin:end], margins[begin:end], found[begin:end], True,
+            )  # fmt: skip
+
+        self.chunks.run(look_at, len(one), len(one))
+        return reduce_groups(stretch.first_group, (found.T,))
+
+    def side_groups(
+        self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Any
+    ) -> Nodes:
+        edges = self.chunks.group_rows()
+
+        def start(cluster: int, begin: int, end: int) -> tuple[Any, ...]:
+            masses, sums, squares = start_groups(
+                self.X, self.scales, self.chunks, sublabels, members[cluster], sides[cluster], origins[cluster],
+                begin, end,
+            )  # fmt: skip
+            rows = members[cluster].astype(self.chunks.row_type, copy=False)
+            counts, logs, ones = np.zeros((3, end - begin, 2))
+            bounds = np.searchsorted(rows, edges[begin : end + 1])
+            kernels.sum_scales(self.scales, rows, sides[cluster], bounds, counts, logs, ones)
+            return counts[:, None], masses, sums, squares, logs[:, None], ones[:, None]
+
+        dim = self.X.shape[1]
+        return self.chunks.sum_clusters(len(members), start, 2 * (dim * dim + dim + 4))
+
+    def finish_sides(self, total: tuple[Any, ...], origins: Any) -> Statistics:
+        found = scaled_statistics(total[:5], origins, np.zeros(len(origins)))
+        return found._replace(ones=total[5].ravel())
+
+    def empty_clusters(self, model: Model, places: int) -> Any:
+        prior, plain = prior_of(model), self.plain.empty_clusters(model, places)
+        logs, ones = np.zeros((2, places + 1))
+        return StudentClusters(
+            plain.counts, plain.means, plain.strengths, plain.freedoms, plain.factors, logs, ones, plain.constants,
+            plain.inverses, np.zeros((places + 1, len(prior.tails.heaviness))), prior.tails, plain.work,
+        )  # fmt: skip
+
+    def collapsed(self, model: Model, clusters: Statistics, places: int) -> Any:
+        bundle, count = self.empty_clusters(model, places), len(clusters.counts)
+        found = model.prior.posterior(clusters).batch
+        bundle.counts[:count], bundle.logs[:count], bundle.ones[:count] = clusters.counts, clusters.logs, clusters.ones
+        bundle.means[:count], bundle.strengths[:count] = found.means, found.strengths
+        bundle.freedoms[:count] = found.freedoms
+        bundle.factors[:count] = np.moveaxis(found.factors, 2, 0)
+        return bundle
+
+    def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
+        """From the posteriors, less what the prior has put into them."""
+        prior = prior_of(model).fields
+        masses = np.maximum(bundle.strengths[:count] - prior.strength, 0.0)
+        gaps = bundle.means[:count] - prior.mean
+        far = np.where(masses > 0, bundle.strengths[:count] / np.maximum(masses, 1e-300), 0.0)
+        scatters = bundle.factors[:count] @ np.swapaxes(bundle.factors[:count], 1, 2) - prior.scale
+        scatters -= (prior.strength * far)[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
+        return Statistics(
+            bundle.counts[:count].copy(), masses, prior.mean + far[:, None] * gaps, scatters,
+            bundle.logs[:count].copy(), bundle.ones[:count].copy(),
+        )  # fmt: skip
+
+    def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
+        counts, masses, means, scatters, logs, ones = statistics
+        scale = self.scales[row]
+        if counts[k] + sign <= 0:
+            for own in statistics:
+                own[k] = 0.0
+            return
+        mass = masses[k] + sign * scale
+        gap = self.X[row].astype(np.float64) - means[k]
+        scatters[k] += sign * scale * masses[k] / mass * np.outer(gap, gap)
+        means[k] += sign * scale * gap / mass
+        masses[k] = mass
+        counts[k] += sign
+        logs[k] += sign * np.log(scale)
+        ones[k] += sign * (scale == 1.0)
+
+
+def scaled_statistics(total: tuple[Any, ...], origins: Any, heaviness: Float64Array) -> Statistics:
+    """From counts, masses, sums and squares about the clusters' origins, and sums of logarithms: of clusters, or of two
+    sides each."""
+    counts, masses, sums, squares, logs = total
+    found = collect_statistics(masses[None], sums[None], squares[None], origins)
+    ones = counts * (heaviness == 0.0)[:, None]
+    return Statistics(counts.ravel(), found.counts, found.means, found.scatters, logs.ravel(), ones.ravel())
+
+
+def prior_of(model: Model) -> StudentNIW:
+    assert isinstance(model.prior, StudentNIW)
+    return model.prior

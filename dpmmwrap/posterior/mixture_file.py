@@ -1,0 +1,130 @@
+"""The file of a fitted mixture: plain arrays, so that loading it cannot execute code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpmmwrap.families import FAMILIES, family_named, family_of, prior_from_fields, prior_named
+from dpmmwrap.families.tables import Columns
+from dpmmwrap.files import InputError, read_arrays, write_npz
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.model.preparation import Preparation
+from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.subspace import Subspace
+from dpmmwrap.posterior.averaging import AveragedMixture
+from dpmmwrap.sampler.draws import Draws
+
+RESTORED = ("kept_columns", "all_columns_matrix", "all_columns_offset")
+FORMAT, OLD_FORMAT = "dpmmwrap mixture 2", "dpmmwrap mixture 1"
+FIRST_FAMILY = family_named(FAMILIES[0]).kinds[0]
+
+
+def save(mixture: Mixture, path: str | Path) -> None:
+    """Write a mixture, and its draws if there are any."""
+    arrays: dict[str, Any] = {name: getattr(mixture.posterior, name) for name in mixture.posterior.FIELDS}
+    arrays |= {"format": np.array(FORMAT), "family": np.array(mixture.family), "counts": mixture.counts}
+    arrays |= {"outlier_weight": mixture.outlier_weight, "size_shift": mixture.size_shift}
+    arrays |= {} if mixture.columns is None else mixture.columns.arrays()
+    arrays |= {} if mixture.feature_names is None else {"feature_names": np.array(mixture.feature_names, dtype=str)}
+    arrays |= {} if mixture.preparation is None else mixture.preparation.arrays()
+    arrays |= {} if mixture.subspace is None else mixture.subspace.arrays()
+    arrays |= {} if mixture.averaged is None else mixture.averaged.arrays()
+    arrays |= {} if mixture.restored is None else dict(zip(RESTORED, mixture.restored, strict=True))
+    arrays |= {} if mixture.draws is None else {f"draws_{name}": a for name, a in mixture.draws.arrays().items()}
+    write_npz(path, arrays)
+
+
+def load(path: str | Path) -> Mixture:
+    """Read a model that `DPMM.save` or `dpmmwrap fit --out` has written.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npz file. Reading it cannot execute code.
+
+    Returns
+    -------
+    Mixture
+        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` where the file has them.
+
+    Raises
+    ------
+    InputError
+        A ValueError: one sentence about a file that is missing, damaged, or another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dpmmwrap import DPMM, load
+    >>> X = np.concatenate([np.random.default_rng(0).normal(size=(50, 2)) + 9 * k for k in range(2)])
+    >>> model = DPMM(init="kmeans", covariance_type="full", n_chains=1, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(Path(folder) / "model.npz")
+    ...     mixture = load(Path(folder) / "model.npz")
+    >>> bool((mixture.predict(X) == model.predict(X)).all())
+    True
+    """
+    head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
+    if str(head["format"]) not in (FORMAT, OLD_FORMAT):
+        raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")
+    # The first files were of one family alone, and do not name it.
+    family = str(head.get("family", FIRST_FAMILY))
+    try:
+        names = prior_named(family).FIELDS
+    except KeyError:
+        raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
+    arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
+    try:
+        columns = Columns.read(path) if family_of(family).mixes else None
+        posterior = prior_from_fields(family, [arrays[name] for name in names])
+        averaged = AveragedMixture.read(path, family, names)
+        draws = Draws.read(path, "draws_")
+        called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
+        weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
+        shift = float(arrays.get("size_shift", 0.0))
+        mixture = Mixture(
+            head["counts"],
+            posterior,
+            weight,
+            columns,
+            averaged,
+            draws,
+            called,
+            preparation,
+            restored,
+            shift,
+            Subspace.read(path),
+        )
+        expected = mixture.n_clusters + (mixture.outlier_weight > 0)
+        finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
+        factor = getattr(posterior, "cholesky", np.zeros(1))
+        if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
+            raise ValueError("its arrays do not belong together")
+        if columns is None and not fits_names(mixture):
+            raise ValueError("its features are not those that it names")
+    except (ValueError, TypeError, IndexError) as error:
+        raise InputError(f"{path} is a damaged model file: {error}") from error
+    return mixture
+
+
+def fits_names(mixture: Mixture) -> bool:
+    """Whether there are as many features as names, and as what was done to them gives."""
+    names, preparation = mixture.feature_names, mixture.preparation
+    named = names is None or len(names) == mixture.n_features
+    return named and (preparation is None or preparation.width == mixture.n_features)
+
+
+def read_restored(path: str | Path) -> Restored | None:
+    """What a file says of columns that were left out, if any were."""
+    found = read_arrays(path, required=(), optional=RESTORED)
+    if not found:
+        return None
+    restored = Restored(*(found[name] for name in RESTORED))
+    if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
+        raise ValueError("its arrays do not belong together")
+    return restored

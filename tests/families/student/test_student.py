@@ -1,0 +1,219 @@
+"""Student-t clusters: formulas against scipy, quadrature, and each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from scipy import integrate, stats
+from scipy.special import logsumexp
+
+from dpmmwrap import DPMM, NIW, StudentNIW, load
+from dpmmwrap.families.student import tails
+from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN, ScaledPoints, expected_scales, tails_of
+from dpmmwrap.posterior.density import prior_predictive
+
+PRIOR = StudentNIW(np.array([0.5, -1.0]), 0.7, np.array([[2.0, 0.3], [0.3, 1.0]]), 4.0)
+SHARES = np.where(np.isinf(FREEDOMS), GAUSSIAN, (1 - GAUSSIAN) / (len(FREEDOMS) - 1))
+
+
+def student(count: int, nu: float, dim: int = 2, seed: int = 0) -> Any:
+    rng = default_rng(seed)
+    return rng.normal(size=(count, dim)) / np.sqrt(rng.chisquare(nu, (count, 1)) / nu)
+
+
+def test_scales_are_gamma_variables_of_any_degrees_of_freedom() -> None:
+    scales = default_rng(0).gamma(2.0, 0.5, 7)
+    statistics = PRIOR.statistics(ScaledPoints(np.zeros((7, 2)), scales))
+    logs = [stats.gamma(nu / 2, scale=2 / nu).logpdf(scales).sum() for nu in FREEDOMS[:-1]]
+    expected = logsumexp(np.log(SHARES[:-1]) + logs)
+    assert tails.log_evidences(PRIOR.tails, statistics)[0] == pytest.approx(expected)
+    assert tails.most_probable(PRIOR.tails, statistics)[0] == 1 / FREEDOMS[int(np.argmax(logs))]
+    # All of them 1: Gaussian, and nothing else.
+    gaussian = PRIOR.statistics(ScaledPoints(np.zeros((7, 2)), np.ones(7)))
+    assert tails.log_evidences(PRIOR.tails, gaussian)[0] == pytest.approx(np.log(GAUSSIAN))
+    scales[0] = 1.0
+    both = PRIOR.statistics(ScaledPoints(np.zeros((7, 2)), scales))
+    assert tails.log_evidences(PRIOR.tails, both)[0] == -np.inf
+
+
+def test_the_marginal_likelihood_is_that_of_gaussians_given_the_scales() -> None:
+    """x is a Gaussian about the mean with covariances Sigma / u_i and, between points, Sigma / kappa: a matrix t."""
+    X, scales = student(4, 3.0), np.array([0.3, 2.0, 0.9, 1.4])
+    found = PRIOR.log_marginal_likelihood(PRIOR.statistics(ScaledPoints(X, scales)))[0]
+    rng, draws = default_rng(1), 200_000
+    covariances = stats.invwishart(4.0, PRIOR.scale).rvs(draws, random_state=rng)
+    factors = np.linalg.cholesky(covariances)
+    rows = np.diag(1 / scales) + 1 / 0.7
+    whitened = np.linalg.solve(factors, np.broadcast_to((X - PRIOR.mean).T, (draws, 2, 4)))
+    squares = np.einsum("sdi,ij,sdj->s", whitened, np.linalg.inv(rows), whitened)
+    logs = -4 * np.log(2 * np.pi) - np.linalg.slogdet(rows)[1] - 2 * np.linalg.slogdet(covariances)[1] - 0.5 * squares
+    of_scales = tails.log_evidences(PRIOR.tails, PRIOR.statistics(ScaledPoints(X, scales)))[0]
+    assert found - of_scales == pytest.approx(logsumexp(logs) - np.log(draws), abs=0.03)
+
+
+def test_gaussian_tails_are_gaussians() -> None:
+    own, X = replace(PRIOR, heaviness=0.0), student(30, 5.0)
+    plain = NIW(PRIOR.mean, PRIOR.mean_strength, PRIOR.scale, PRIOR.degrees_of_freedom)
+    labels = np.arange(30) % 3
+    ours, theirs = own.statistics(X, labels), plain.statistics(X, labels)
+    np.testing.assert_allclose(own.log_marginal_likelihood(ours), plain.log_marginal_likelihood(theirs))
+    np.testing.assert_allclose(own.posterior(ours).log_predictive(X), plain.posterior(theirs).log_predictive(X))
+
+
+@pytest.mark.parametrize("nu", [1.0, 3.0, 32.0])
+@pytest.mark.parametrize("points", [0, 3, 500])
+def test_the_predictive_is_an_integral_over_the_scale(nu: float, points: int) -> None:
+    """Of the density of x given u, which is Student's t, times that of u."""
+    prior = replace(PRIOR, heaviness=1 / nu)
+    own = prior.posterior(prior.statistics(student(points, nu), np.zeros(points, np.int32), 1))
+    freedom, strength = float(own.degrees_of_freedom[0]) - 1, float(own.mean_strength[0])
+    for x in ([0.5, -1.0], [3.0, 0.0], [200.0, -50.0]):
+
+        def density(log_u: float, x: Any = x) -> float:
+            u = np.exp(log_u)
+            scale = own.scale[0] * (1 / u + 1 / strength) / freedom
+            of_scale = stats.gamma(nu / 2, scale=2 / nu).pdf(u) * u
+            return float(stats.multivariate_t(own.mean[0], scale, freedom).pdf(x) * of_scale)
+
+        nodes = np.linspace(-22, 5, 541)
+        expected = np.log(integrate.trapezoid([density(node) for node in nodes], nodes))
+        assert own.log_predictive(np.array([x]))[0, 0] == pytest.approx(expected, abs=2e-4)
+
+
+@pytest.mark.parametrize("heaviness", [-1.0, 0.5])
+def test_samples_follow_the_predictive(heaviness: float) -> None:
+    prior = StudentNIW(np.zeros(1), 0.7, np.ones((1, 1)), 3.0, heaviness)
+    x = prior.sample(np.zeros(4000, np.int64), default_rng(0))[:, 0]
+    grid = np.sinh(np.linspace(-14, 14, 4001))
+    density = np.exp(prior.log_predictive(grid[:, None])[0])
+    reached = integrate.cumulative_trapezoid(density, grid, initial=0.0)
+    assert reached[-1] == pytest.approx(1.0, abs=3e-3)
+    assert stats.kstest(x, lambda at: np.interp(at, grid, reached)).pvalue > 1e-3
+
+
+def test_expected_scales_maximise_the_likelihood() -> None:
+    X = student(3000, 4.0, dim=3)
+    found = expected_scales(X, np.zeros(len(X), np.int64), 1, tails_of(-1.0))
+    freedom = 1 / tails.most_probable(tails_of(-1.0), found)[0]
+    assert freedom == 4.0 and found.ones[0] == 0
+    scale = found.scatters[0] / len(X)
+
+    def likelihood(factor: float, nu: float) -> float:
+        return float(stats.multivariate_t(found.means[0], factor * scale, nu).logpdf(X).sum())
+
+    best = likelihood(1.0, freedom)
+    assert best > max(likelihood(0.97, freedom), likelihood(1.03, freedom), likelihood(1.0, 3.0), likelihood(1.0, 6.0))
+    plain = expected_scales(default_rng(0).normal(size=(500, 2)), np.zeros(500, np.int64), 1, tails_of(-1.0))
+    assert plain.ones[0] == plain.masses[0] == 500 and plain.logs[0] == 0
+
+
+def test_filled_scales_make_up_the_density() -> None:
+    """log p(x, u) - log q(u) is log p(x), from below and nearly so."""
+    X, labels = student(400, 3.0), np.zeros(400, np.int64)
+    prior = replace(PRIOR, heaviness=1 / 3)
+    posterior = prior.posterior(prior.statistics(X, labels, 1))
+    logs = []
+    for seed in range(20):
+        whole, log_q = posterior.filled(X, labels, seed)
+        logs.append(prior.log_marginal_likelihood(prior.statistics(whole, labels, 1))[0] - log_q)
+    sums = prior.log_predictive(X[:1])[0, 0]
+    for row in range(1, len(X)):
+        own = prior.posterior(prior.statistics(X[:row], labels[:row], 1))
+        sums += own.log_predictive(X[row : row + 1])[0, 0]
+    assert np.std(logs) < 3 and abs(np.mean(logs) - sums) < 6
+
+
+def test_unions_add_up() -> None:
+    X, scales, labels = student(40, 2.0), default_rng(1).gamma(2.0, 0.5, 40), np.arange(40) % 4
+    halves = PRIOR.statistics(ScaledPoints(X, scales), labels, 4)
+    every = PRIOR.with_unions(halves)
+    for own, expected in zip(every, PRIOR.statistics(ScaledPoints(X, scales), labels // 2, 2), strict=True):
+        np.testing.assert_allclose(own[:2], expected)
+
+
+def test_a_fit_says_which_clusters_have_tails(tmp_path: Path) -> None:
+    heavy = np.concatenate([student(200, 2.0, seed=1), student(150, 2.0, seed=2) + np.array([40, 0])])
+    X = np.concatenate([heavy, default_rng(3).normal(size=(150, 2)) + np.array([0, 40])])
+    truth = np.repeat([0, 1, 2], [200, 150, 150])
+    model = DPMM(family="student", n_chains=1, random_state=0).fit(X)
+    own = [model.labels_[truth == k] for k in range(3)]
+    assert [np.bincount(labels).max() / len(labels) > 0.95 for labels in own] == [True] * 3
+    found = [model.tails_[np.bincount(labels).argmax()] for labels in own]
+    assert found[0] <= 4 and found[1] <= 4 and found[2] >= 16
+    assert model.covariances_.shape == (model.n_clusters_, 2, 2)
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    np.testing.assert_allclose(loaded.score_samples(X), model.score_samples(X))
+    assert "heavy tails" in loaded.posterior.told_tails(model.n_clusters_)
+    # The density of drawn mixtures has the predictive as its mean, far out, too.
+    at = np.array([[0.0, 0.0], [0.0, 8.0]])
+    np.testing.assert_allclose(model.density(at).mean, np.exp(model.score_samples(at)), rtol=0.15)
+
+
+def test_sentences_about_tails() -> None:
+    def told(heaviness: list[float]) -> str:
+        own = PRIOR.posterior(PRIOR.statistics(np.zeros((0, 2)), np.zeros(0, np.int32), len(heaviness)))
+        own.__dict__["heaviness"] = np.array(heaviness)
+        return own.told_tails(len(heaviness))
+
+    assert told([0.25, 0.0, 0.25]) == "2 of 3 clusters have heavy tails (4 degrees of freedom)"
+    assert told([1.0, 0.0]) == "1 of 2 clusters has heavy tails (1 degree of freedom)"
+    assert told([0.5, 0.25]) == "2 of 2 clusters have heavy tails (2 to 4 degrees of freedom)"
+    assert told([0.5]) == "the cluster has heavy tails (2 degrees of freedom)"
+    assert told([0.0]) == "no cluster has heavy tails"
+
+
+def test_data_from_the_prior_have_tails() -> None:
+    X, _ = prior_predictive(replace(PRIOR, heaviness=1.0), 1e-9, 4000, default_rng(0))
+    assert stats.kurtosis(X[:, 0]) > 100
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"outlier_weight": 0.1}, "takes no outlier_weight"),
+        ({"covariance_type": "diag"}, "covariance_type is for the family gaussian"),
+        ({"backend": "julia"}, "Julia"),
+        ({"subspace": 2}, "a subspace is for Gaussian clusters"),
+        ({"prior": "reference"}, "reference prior is for full covariances"),
+        ({"prior": NIW.reference(2)}, "a prior of the family student"),
+        ({"init": "splitnet"}, "init splitnet is for Gaussian clusters"),
+    ],
+)
+def test_what_tails_do_not_go_with(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        DPMM(family="student", max_iter=2, n_chains=1, **options).fit(student(40, 3.0))
+
+
+def test_neither_gaps_nor_weights() -> None:
+    X = student(40, 3.0)
+    model = DPMM(family="student", max_iter=5, n_chains=1, random_state=0)
+    with pytest.raises(ValueError, match="takes no weights"):
+        model.fit(X, sample_weight=np.full(40, 2.0))
+    gappy = X.copy()
+    gappy[0, 0] = np.nan
+    with pytest.raises(ValueError, match="needs every value"):
+        model.fit(gappy)
+    # To predict, what is observed is enough.
+    model.fit(X)
+    assert np.isfinite(model.score_samples(gappy)).all()
+    with pytest.raises(ValueError, match="not under student"):
+        model.impute(gappy)
+
+
+def test_threads_change_nothing() -> None:
+    X = np.concatenate([student(12_000, 2.0, seed=1), student(12_000, 8.0, seed=2) + 30]).astype(np.float32)
+    from dpmmwrap import Native
+
+    def fitted(n_jobs: int) -> Any:
+        return DPMM(family="student", max_iter=15, n_chains=1, random_state=0, backend=Native(n_jobs=n_jobs)).fit(X)
+
+    one, two = fitted(1), fitted(2)
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    np.testing.assert_array_equal(one.trace_.log_posterior, two.trace_.log_posterior)
