@@ -19,7 +19,7 @@ from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.mixture_rows import MixtureRows
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
-from dpmmwrap.model.subspace import Subspace
+from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import AveragedMixture
@@ -249,28 +249,49 @@ class Mixture(MixtureRows):
             if not there.all():
                 found[rows] = fill
                 own, chosen = own[there], begin + np.flatnonzero(there)
-            if own.shape[0]:
-                found[chosen] = answer(own if self.subspace is None else self.subspace.points(own), chosen)
-                if noise and self.subspace is not None:
-                    found[chosen] += self.subspace.log_noise(own)
+            if own.shape[0] and self.subspace is None:
+                found[chosen] = answer(own, chosen)
+            elif own.shape[0]:
+                self._answer_in_subspace(own, begin + np.flatnonzero(there), answer, noise, found)
 
         for_each(work, range(0, len(found), step))
         return found
 
-    def _log_densities(self, points: Points) -> Float64Array:
+    def _answer_in_subspace(self, rows: Any, numbers: IntArray, answer: Answer, noise: bool, found: Any) -> None:
+        """Write what is said of rows with these numbers, of those with gaps apart from the others."""
+        assert self.subspace is not None
+        points = self.subspace.projected(rows)
+        gaps = np.isnan(points).any(axis=1)
+        if not gaps.all():
+            whole = slice(None) if not gaps.any() else np.flatnonzero(~gaps)
+            found[numbers[whole]] = answer(points[whole], numbers[whole])
+            if noise:
+                found[numbers[whole]] += self.subspace.log_noise(rows[whole])
+        if gaps.any():
+            found[numbers[gaps]] = answer(RowsWithGaps(rows[gaps]), numbers[gaps])
+
+    @cached_property
+    def _moments(self) -> tuple[Float64Array, Float64Array]:
+        """Means and expected covariances of all components, where they differ."""
+        return np.asarray(self.posterior.mean), np.asarray(self.posterior.mean_covariance())
+
+    def _log_densities(self, points: Any) -> Float64Array:
         """log of weight times predictive density (rows, components); -inf where it is negligible."""
+        if isinstance(points, RowsWithGaps):
+            assert self.subspace is not None
+            return self._log_weights + self.subspace.log_observed(points.rows, *self._moments)
         return log_joint(self.posterior, points, self._log_weights)
 
-    def _probabilities(self, points: Points) -> Float64Array:
+    def _probabilities(self, points: Any) -> Float64Array:
         """Of each component for each row (rows, components)."""
-        if self.averaged is not None:
+        if self.averaged is not None and not isinstance(points, RowsWithGaps):
             return self.averaged.predict_proba(points, len(self._names))
         densities = self._log_densities(points)
         return np.asarray(np.exp(densities - log_sum(densities)[:, None]))
 
-    def _score(self, points: Points) -> Float64Array:
+    def _score(self, points: Any) -> Float64Array:
         """log predictive density of each row."""
-        if self.averaged is not None:
+        if self.averaged is not None and not isinstance(points, RowsWithGaps):
             return self.averaged.score_samples(points)
         return log_sum(self._log_densities(points))
 

@@ -11,9 +11,10 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dpmmwrap.files import read_arrays
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, evenly_spaced
@@ -23,6 +24,12 @@ CHUNK = 1 << 14
 NUMBERS = 10_000_000
 """Numbers in the rows whose noise is looked at, at most."""
 NAMES = ("subspace_center", "subspace_basis", "subspace_dim")
+
+
+class RowsWithGaps(NamedTuple):
+    """Rows of all features, with values missing (NaN): no points of the subspace."""
+
+    rows: FloatArray
 
 
 @dataclass(frozen=True)
@@ -53,15 +60,49 @@ class Subspace:
         return np.ascontiguousarray(self.basis[:, : self.dim], dtype=np.float32)
 
     def points(self, X: FloatArray) -> Float32Array:
-        """y of rows (n, q), in single precision."""
+        """y of rows (n, q) of which no value is missing, in single precision."""
+        found = self.projected(X)
+        if np.isnan(found).any():
+            raise ValueError("values are missing: this needs all values of a row, where clusters are in a subspace")
+        return found
+
+    def projected(self, X: FloatArray) -> Float32Array:
+        """y of rows (n, q), in single precision; NaN of rows with gaps."""
         found = np.empty((len(X), self.dim), np.float32)
         for begin in range(0, len(X), CHUNK):
             rows = np.asarray(X[begin : begin + CHUNK])
             np.matmul(
                 (rows - self._center(rows.dtype)).astype(np.float32), self._projection, found[begin : begin + CHUNK]
             )
-        if np.isnan(found).any():
-            raise ValueError("values are missing: clusters in a subspace need all values of a row")
+        return found
+
+    def log_observed(self, X: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
+        """log density (n, K) of what is observed of rows with gaps, if y is Gaussian with these means (K, q) and
+        covariances (K, q, q).
+
+        The density of a whole row is that of what is observed times that of the rest. So it is taken with the missing
+        values where they are most probable, and divided by the peak of their distribution given the others. Their
+        precision is b diag(covariance^-1, I) b', b their rows of the basis.
+        """
+        found = np.empty((len(X), len(means)))
+        precisions = np.linalg.inv(covariances)
+        log_peaks = 0.5 * np.linalg.slogdet(precisions)[1] + self.log_determinant
+        patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+        for number, gaps in enumerate(patterns):
+            rows = np.flatnonzero(which.ravel() == number)
+            known = (np.asarray(X[rows], np.float64)[:, ~gaps] - self.center[~gaps]) @ self.basis[~gaps]
+            y, z = known[:, : self.dim], known[:, self.dim :]
+            inside, outside = self.basis[gaps, : self.dim], self.basis[gaps, self.dim :]
+            of_noise, pull, squares = outside @ outside.T, z @ outside.T, (z**2).sum(axis=1)
+            constant = -0.5 * (~gaps).sum() * math.log(2 * math.pi)
+            for k, precision in enumerate(precisions):
+                step = y - means[k]
+                weighted = step @ precision
+                factor = np.linalg.cholesky(inside @ precision @ inside.T + of_noise)
+                gained = solve_triangular(factor, (weighted @ inside.T + pull).T, lower=True)
+                distances = squares + (weighted * step).sum(axis=1) - (gained**2).sum(axis=0)
+                peak = constant + log_peaks[k] - np.log(np.diagonal(factor)).sum()
+                found[rows, k] = peak - 0.5 * distances
         return found
 
     def log_noise(self, X: FloatArray) -> Float64Array:

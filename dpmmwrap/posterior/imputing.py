@@ -25,6 +25,8 @@ def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Flo
         raise ValueError(f"values are imputed in columns of numbers, not for the family {mixture.family}")
     if mixture.preparation is not None:
         raise ValueError("the model was fitted to scaled or projected features, in which X cannot be imputed")
+    if mixture.subspace is not None:
+        raise ValueError("values are not imputed where clusters are in a subspace: fit with subspace=None")
     rows = np.array(mixture._rows(X), np.float64)
     found = np.repeat(rows[None], 1 if n_draws is None else n_draws, axis=0)
     gaps = np.flatnonzero(np.isnan(rows).any(axis=1))

@@ -167,14 +167,50 @@ def test_a_density_of_one_column_knows_the_subspace(fitted: Any) -> None:
     assert np.trapezoid(density, along) == pytest.approx(1.0, abs=0.02)
 
 
-def test_rows_with_some_values_missing_are_refused(fitted: Any) -> None:
+def with_gaps(X: Any) -> Any:
+    """No gap, one, two patterns of several, and a row of which one value is left."""
+    broken = X[:6].copy()
+    broken[1, 2] = broken[2, 2] = np.nan
+    broken[3, ::2] = broken[4, 5:30] = np.nan
+    broken[5, 1:] = np.nan
+    return broken
+
+
+def test_what_is_observed_has_the_density_of_the_restricted_gaussian() -> None:
+    subspace, rng = a_subspace(), np.random.default_rng(4)
+    means, roots = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 2))
+    covariances = roots @ np.swapaxes(roots, 1, 2) + np.eye(2)
+    X = rng.normal(size=(6, 5))
+    X[1, 3] = X[2, 3] = X[3, [0, 1, 4]] = X[4, 1:] = np.nan
+    found = subspace.log_observed(X, means, covariances)
+    for k, whole in enumerate(subspace.covariances(covariances)):
+        for i, row in enumerate(X):
+            seen = ~np.isnan(row)
+            expected = multivariate_normal(subspace.features(means[k])[seen], whole[np.ix_(seen, seen)])
+            assert found[i, k] == pytest.approx(expected.logpdf(row[seen]), abs=1e-8)
+
+
+def test_rows_with_gaps_are_predicted_by_what_they_have(fitted: Any) -> None:
+    """By the means and covariances of all columns that the model tells, restricted to what is observed."""
     X, _, model = fitted
-    broken = X[:3].copy()
-    broken[1, 2] = np.nan
-    with pytest.raises(ValueError, match="missing"):
-        model.predict(broken)
+    broken = with_gaps(X)
+    found, scores = model.predict_proba(broken), model.score_samples(broken)
+    # Without gaps as before: a predictive is not quite Gaussian.
+    np.testing.assert_allclose(found[0], model.predict_proba(X[:1])[0], rtol=1e-3)
+    assert scores[0] == pytest.approx(model.score_samples(X[:1])[0])
+    for row, probabilities, score in zip(broken[1:], found[1:], scores[1:], strict=True):
+        seen = ~np.isnan(row)
+        logs = [
+            multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)]).logpdf(row[seen]) + np.log(weight)
+            for mean, covariance, weight in zip(model.means_, model.covariances_, model.weights_, strict=True)
+        ]
+        np.testing.assert_allclose(probabilities, np.exp(logs - np.logaddexp.reduce(logs)), atol=1e-6)
+        assert score == pytest.approx(np.logaddexp.reduce(logs), abs=1e-6)
+    np.testing.assert_array_equal(model.predict(broken), found.argmax(axis=1))
     broken[1] = np.nan
     assert model.predict(broken)[1] == -1
+    with pytest.raises(ValueError, match="values are not imputed where clusters are in a subspace"):
+        model.impute(broken)
 
 
 @pytest.mark.parametrize(
@@ -197,3 +233,10 @@ def test_missing_values_and_a_subspace_are_refused() -> None:
     X[3, 3] = np.nan
     with pytest.raises(ValueError, match="a subspace needs every value"):
         DPMM(subspace=3, **QUICK).fit(X)
+
+
+def test_weights_and_a_subspace_are_refused() -> None:
+    """In many dimensions equal rows are clusters of their own, which would hide all others."""
+    X, _ = clusters_in_a_subspace(100)
+    with pytest.raises(ValueError, match="a subspace takes no weights"):
+        DPMM(subspace=3, **QUICK).fit(X, sample_weight=np.ones(100))
