@@ -106,8 +106,9 @@ OPTIONS: tuple[Option, ...] = (
     files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model("--family", type=click.Choice(FAMILIES), show_default=FAMILIES[0],
-        help="What the points of a cluster follow. multinomial: rows of counts whose proportions matter, dense or "
-        "sparse. poisson: rows of event counts. mixed: a table of numbers and categories."),
+        help="What the points of a cluster follow. student: numbers whose clusters have tails, with full covariances. "
+        "multinomial: rows of counts whose proportions matter, dense or sparse. poisson: rows of event counts. mixed: "
+        "a table of numbers and categories."),
     model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
         help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
         "data most probable. Missing values need diag or spherical, and auto knows that."),

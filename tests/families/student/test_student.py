@@ -12,10 +12,13 @@ from numpy.random import default_rng
 from scipy import integrate, stats
 from scipy.special import logsumexp
 
-from dpmmwrap import DPMM, NIW, StudentNIW, load
+from dpmmwrap import DPMM, NIW, DirichletProcess, Native, StudentNIW, load
+from dpmmwrap.families import collapsed
+from dpmmwrap.families.base import Model
 from dpmmwrap.families.student import tails
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN, ScaledPoints, expected_scales, tails_of
 from dpmmwrap.posterior.density import prior_predictive
+from dpmmwrap.sampler.kernels import exact
 
 PRIOR = StudentNIW(np.array([0.5, -1.0]), 0.7, np.array([[2.0, 0.3], [0.3, 1.0]]), 4.0)
 SHARES = np.where(np.isinf(FREEDOMS), GAUSSIAN, (1 - GAUSSIAN) / (len(FREEDOMS) - 1))
@@ -128,6 +131,33 @@ def test_filled_scales_make_up_the_density() -> None:
     assert np.std(logs) < 3 and abs(np.mean(logs) - sums) < 6
 
 
+def test_clusters_with_all_integrated_out_follow_their_points() -> None:
+    """Points come and go, clusters merge: marginal likelihoods are those of the statistics, and a predictive is the
+    ratio of two of them."""
+    X, scales = student(20, 2.0).astype(np.float32), default_rng(1).gamma(2.0, 0.5, 20)
+    points = PRIOR.points(X, 1)
+    points.scales[:] = scales
+    model = Model(PRIOR)
+
+    def log_marginal(rows: Any) -> float:
+        return float(PRIOR.log_marginal_likelihood(PRIOR.statistics(ScaledPoints(X[rows], scales[rows])))[0])
+
+    both = PRIOR.statistics(ScaledPoints(X, scales), np.repeat([0, 1], [12, 8]), 2)
+    bundle = points.collapsed(model, both, 4)
+    first, second = np.arange(12), np.arange(12, 20)
+    found = collapsed.log_marginals(bundle, 0, 3)
+    np.testing.assert_allclose(found, [log_marginal(first), log_marginal(second), 0.0], atol=1e-8)
+    np.testing.assert_allclose(points.statistics_of(model, bundle, 2).scatters, both.scatters, atol=1e-8)
+    gain = exact.merge_gains(bundle, points.empty_clusters(model, 3), np.array([0]), np.array([1]))[0]
+    assert gain == pytest.approx(log_marginal(np.arange(20)) - found[0] - found[1])
+    # How probably another such point would start a cluster follows from three ratios of marginal likelihoods.
+    prior = DirichletProcess(1.0).for_moves(np.array([12.0, 8.0]), 2)
+    shares = exact.seeding_probabilities(bundle, 2, 0, points.loop_points, np.array([3]), prior)
+    logs = [np.log(12) + log_marginal(np.append(first, 3)) - found[0]]
+    logs += [np.log(8) + log_marginal(np.append(second, 3)) - found[1], log_marginal(np.array([3]))]
+    assert shares[0] == pytest.approx(np.exp(logs[2] - logsumexp(logs)))
+
+
 def test_unions_add_up() -> None:
     X, scales, labels = student(40, 2.0), default_rng(1).gamma(2.0, 0.5, 40), np.arange(40) % 4
     halves = PRIOR.statistics(ScaledPoints(X, scales), labels, 4)
@@ -209,7 +239,6 @@ def test_neither_gaps_nor_weights() -> None:
 
 def test_threads_change_nothing() -> None:
     X = np.concatenate([student(12_000, 2.0, seed=1), student(12_000, 8.0, seed=2) + 30]).astype(np.float32)
-    from dpmmwrap import Native
 
     def fitted(n_jobs: int) -> Any:
         return DPMM(family="student", max_iter=15, n_chains=1, random_state=0, backend=Native(n_jobs=n_jobs)).fit(X)
