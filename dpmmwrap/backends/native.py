@@ -95,6 +95,7 @@ def result_of(
         partition_prior=chain.best.partition_prior,
         chain=number,
         prior=chain.best.prior,
+        kept_labels=chain.best.kept_labels,
         traces=[result.trace for result in begun],
         **draws_of(found, labels, hyperprior)._asdict(),
         agreement=(agreement or agreement_of)(chain, begun),
