@@ -36,6 +36,17 @@ class Event(NamedTuple):
     """The id of the cluster that absorbed it, or that it parted from; -1 for none."""
 
 
+class Pieces(NamedTuple):
+    """Where the pieces are."""
+
+    labels: IntArray
+    """The cluster of each."""
+    sides: IntArray
+    """The subcluster."""
+    ids: IntArray
+    """What their rows are called: by the id of their cluster, or of one that it has absorbed."""
+
+
 class Window(NamedTuple):
     """The last rows, which are still free, as the family stores them."""
 
@@ -49,10 +60,14 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """The clusters of a fit by the statistics of their rows; labels are the mixture's."""
+    """The clusters of a fit by the statistics of their rows; labels are the mixture's.
+
+    What is kept of the rows that are gone are pieces: two of a cluster at most, its subclusters or clusters that have
+    merged. The rows of a piece stay together; its pieces may part again.
+    """
 
     statistics: Statistics
-    """Of the rows that are gone; a cluster of free rows alone has none."""
+    """Of the pieces; a cluster of free rows alone has none."""
     prior: Prior
     """Of the points, which are rows less the offset."""
     partition_prior: PartitionPrior
@@ -60,8 +75,11 @@ class Memory:
     offset: Float64Array = field(default_factory=lambda: np.zeros(1))
     steps: Float64Array | None = None
     """Of the columns over whose steps points are spread; None for none."""
+    pieces: Pieces = field(default_factory=lambda: Pieces(*np.empty((3, 0), np.int64)))
     ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     """What each cluster is called for ever."""
+    aliases: tuple[tuple[int, int], ...] = ()
+    """Ids whose pieces have become one with a piece of another id."""
     next_id: int = 0
     batches: int = 1
     digests: tuple[str, ...] = ()
@@ -78,8 +96,9 @@ class Memory:
 
     def called(self, ids: IntArray) -> Memory:
         """After a first batch, with these ids."""
-        events = tuple(Event(1, "birth", int(name)) for name in ids)
-        return replace(self, ids=ids, next_id=int(ids.max(initial=-1)) + 1, history=events)
+        events, count = tuple(Event(1, "birth", int(name)) for name in ids), len(ids)
+        pieces = Pieces(np.arange(count), np.zeros(count, np.int64), ids)
+        return replace(self, ids=ids, pieces=pieces, next_id=int(ids.max(initial=-1)) + 1, history=events)
 
     @property
     def n_clusters(self) -> int:
@@ -88,10 +107,12 @@ class Memory:
     def current(self, ids: Any) -> IntArray:
         """What clusters of earlier ids are called now: those that others have absorbed by the name of these."""
         ids = np.array(ids, dtype=np.int64)
-        for event in self.history:
-            if event.kind == "merge":
-                ids[ids == event.cluster] = event.other
-        return ids
+        for one, other in self.aliases:
+            ids[ids == one] = other
+        found = ids.copy()
+        for label, name in zip(self.pieces.labels, self.pieces.ids, strict=True):
+            found[ids == name] = self.ids[label]
+        return found
 
     def log_new(self, counts: Float64Array) -> float:
         """log weight of a cluster that was not seen before, for the next row."""
@@ -112,6 +133,7 @@ class Memory:
         found |= {f"prior_{name}": getattr(self.prior, name) for name in self.prior.FIELDS}
         found |= {f"hyperprior_{name}": a for name, a in hyperprior_arrays(self.hyperprior).items()}
         found |= {"offset": self.offset, "ids": self.ids, "clock": np.array(self.clock)}
+        found |= {"pieces": np.array(self.pieces), "aliases": np.array(self.aliases, np.int64).reshape(-1, 2)}
         found |= {} if self.steps is None else {"steps": self.steps}
         found["numbers"] = np.array([self.next_id, self.batches])
         found["digests"] = np.array(self.digests, dtype=str)
@@ -128,7 +150,7 @@ class Memory:
             return None
         prior = prior_named(family)
         names = [f"prior_{name}" for name in prior.FIELDS]
-        required = (*names, "offset", "ids", "clock", "numbers", "digests", "events", "partition_prior")
+        required = (*names, "offset", "ids", "clock", "numbers", "digests", "events", "partition_prior", "pieces", "aliases")
         statistics: Any = prior.STATISTICS
         fields_of = [f"statistics_{name}" for name in statistics._fields]
         optional = (*HYPERPRIOR, *WINDOW, "steps")
@@ -138,11 +160,12 @@ class Memory:
         arrays = {name.removeprefix(PREFIX): array for name, array in found.items()}
         own = prior_from_fields(family, [plain(arrays[name]) for name in names])
         kept = statistics(*(arrays[name] for name in fields_of))
-        if not len(kept.counts) == len(arrays["ids"]) or not all(np.isfinite(array).all() for array in kept):
+        if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
             raise ValueError("what it keeps of its rows does not belong together")
         return cls(
             kept, own, partition_from(str(arrays["partition_prior"])), hyperprior_from(own, arrays, "hyperprior_"),
-            arrays["offset"], arrays.get("steps"), arrays["ids"], int(arrays["numbers"][0]), int(arrays["numbers"][1]),
+            arrays["offset"], arrays.get("steps"), Pieces(*arrays["pieces"]), arrays["ids"],
+            tuple((int(one), int(other)) for one, other in arrays["aliases"]), int(arrays["numbers"][0]), int(arrays["numbers"][1]),
             tuple(str(word) for word in arrays["digests"]),
             tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
             window_from(arrays), float(arrays["clock"]),

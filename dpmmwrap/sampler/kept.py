@@ -15,7 +15,7 @@ import numpy as np
 from dpmmwrap.families.base import Model, Points, Prior, Statistics, concatenate, nothing_like, put, take
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.numerics.rules import Rule
+from dpmmwrap.numerics.rules import Given, Rule
 from dpmmwrap.sampler.data import Data
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules
@@ -28,20 +28,25 @@ class Kept(NamedTuple):
     statistics: Statistics
     labels: IntArray
     """The cluster that each begins in."""
+    sides: UInt8Array
+    """And the subcluster."""
     apart: bool = False
     """Whether no two of them may be in one cluster."""
     counts_observed: bool = False
     """Whether the statistics count observed values (`Prior.counting_observed`), so that those of the rows should."""
 
 
-def kept_beside(points: Points, prior: Prior, statistics: Statistics, labels: IntArray, apart: bool) -> Kept:
+def kept_beside(
+    points: Points, prior: Prior, statistics: Statistics, labels: IntArray, apart: bool, sides: Any = None
+) -> Kept:
     """Kept clusters beside these points; if either has gaps, the statistics of both count observed values."""
     counts_observed = False
     if not prior.correlated:
         of_rows = prior.statistics(points, np.full(points.shape[0], -1, np.int32), 1)
         counts_observed = of_rows.sums.shape[1] != statistics.sums.shape[1]
     statistics = prior.counting_observed(statistics) if counts_observed else statistics
-    return Kept(statistics, labels.astype(np.int32), apart, counts_observed)
+    sides = np.zeros(len(labels), np.uint8) if sides is None else sides
+    return Kept(statistics, labels.astype(np.int32), sides, apart, counts_observed)
 
 
 class KeptInUnion(NamedTuple):
@@ -81,7 +86,7 @@ class KeptData(Data):
     def begin_labels(self, state: LabelStore, first: Any, key: Any) -> IntArray:
         assert isinstance(state, State)
         state.kept_labels = self.kept.labels.astype(np.int32)
-        state.kept_sides = np.zeros(len(state.kept_labels), np.uint8)
+        state.kept_sides = self.kept.sides.copy()
         counts = super().begin_labels(state, first, key)
         own = np.bincount(state.kept_labels, minlength=len(counts))
         own[: len(counts)] += counts
@@ -99,11 +104,37 @@ class KeptData(Data):
     def divide(
         self, state: State, clusters: IntArray, members: Sequence[IntArray], rules: Sequence[Rule]
     ) -> Statistics:
-        subclusters = super().divide(state, clusters, members, rules)
+        begun = self.begun_by_kept(state, clusters)
+        own = [
+            self._nearer_kept(state, int(cluster), rows) if by_kept else rule
+            for cluster, rows, rule, by_kept in zip(clusters, members, rules, begun, strict=True)
+        ]
+        subclusters = super().divide(state, clusters, members, own)
         for place, cluster in enumerate(clusters.tolist()):
-            for number in np.flatnonzero(state.kept_labels == cluster).tolist():
+            numbers = np.flatnonzero(state.kept_labels == cluster)
+            if begun[place]:
+                places = 2 * place + state.kept_sides[numbers].astype(np.int64)
+                subclusters = with_kept(state.model.prior, subclusters, take(self.kept.statistics, numbers), places)
+                continue
+            for number in numbers.tolist():
                 subclusters = self._put_on_better_side(state, subclusters, place, number)
         return subclusters
+
+    def begun_by_kept(self, state: State, clusters: IntArray) -> Any:
+        # Later starts are to be others.
+        if state.iteration:
+            return super().begun_by_kept(state, clusters)
+        both = (np.isin(clusters, state.kept_labels[state.kept_sides == side]) for side in (0, 1))
+        return np.logical_and(*both)
+
+    def _nearer_kept(self, state: State, cluster: int, rows: IntArray) -> Rule:
+        """The sides of rows by the kept clusters that are the subclusters of their cluster."""
+        prior, numbers = state.model.prior, np.flatnonzero(state.kept_labels == cluster)
+        halves = grouped_kept(prior, take(self.kept.statistics, numbers), state.kept_sides[numbers].astype(np.int64), 2)
+        if not len(rows):
+            return Given(np.zeros(0, np.uint8))
+        logs = prior.posterior(halves).log_predictive(self.take(rows)) + np.log(halves.counts)[:, None]
+        return Given((logs[1] > logs[0]).astype(np.uint8))
 
     def _put_on_better_side(self, state: State, subclusters: Statistics, place: int, number: int) -> Statistics:
         """Add a kept cluster to the side of a cluster that makes it more probable."""
@@ -111,7 +142,6 @@ class KeptData(Data):
         halves = take(subclusters, slice(2 * place, 2 * place + 2))
         with_it = union(prior, halves, concatenate([own, own]))
         gains = prior.log_marginal_likelihood(with_it) - prior.log_marginal_likelihood(halves)
-        # A lone row on the other side would be no start.
         side = int(gains[1] > gains[0])
         state.kept_sides[number] = side
         put(subclusters, slice(2 * place + side, 2 * place + side + 1), take(with_it, slice(side, side + 1)))
@@ -152,7 +182,9 @@ class KeptData(Data):
         return [(int(row), int(before[row]), int(wanted)) for row, wanted in refused]
 
     def best_of(self, state: State, log_posterior: float) -> Best:
-        return super().best_of(state, log_posterior)._replace(kept_labels=state.kept_labels.copy())
+        return super().best_of(state, log_posterior)._replace(
+            kept_labels=state.kept_labels.copy(), kept_sides=state.kept_sides.copy()
+        )
 
     def sizes(self, state: State) -> Float64Array:
         return np.bincount(state.labels, minlength=state.n_clusters).astype(np.float64)

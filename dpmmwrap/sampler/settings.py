@@ -152,7 +152,8 @@ class Result:
     candidates: list[Any] = field(default_factory=list)
     """Clusterings to compare with it."""
     kept_labels: IntArray | None = None
-    """The label of each kept cluster, if there are any."""
+    kept_sides: UInt8Array | None = None
+    """The label and sublabel of each kept cluster, if there are any."""
     statistics: Statistics = None
     """The statistics of the clusters, outliers last, from a backend whose points are elsewhere."""
 

@@ -55,7 +55,8 @@ class Best(NamedTuple):
     partition_prior: PartitionPrior
     prior: Prior
     kept_labels: IntArray | None = None
-    """The cluster of each kept one (`sampler.kept`), if there are any."""
+    kept_sides: UInt8Array | None = None
+    """The cluster and subcluster of each kept one (`sampler.kept`), if there are any."""
 
 
 NO_LABELS = np.empty(0, np.int32)

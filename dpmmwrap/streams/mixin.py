@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.backends import Native, as_backend
 from dpmmwrap.families import family_of
+from dpmmwrap.families.base import nothing_like, take
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.mixture import Mixture, load
 from dpmmwrap.model.empty_rows import Present, absent_note, with_values
 from dpmmwrap.model.inputs import to_float32
-from dpmmwrap.model.memory import Memory, Window, digest_of
+from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.run_settings import initializer_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
@@ -26,7 +27,7 @@ from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.posterior.answer import kept_rows, sample_of
 from dpmmwrap.posterior.fitted import set_mixture
 from dpmmwrap.sampler.stopping import stopped_by
-from dpmmwrap.streams.update import LONGEST, Stream, Updated, added, update
+from dpmmwrap.streams.update import LONGEST, Stream, Updated, add_rows, update
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
@@ -136,8 +137,10 @@ class StreamMixin:
         read, memory = self._read_points, memory_of(self)
         self._read_points = None
         labels = self.labels_ if read.present is None else self.labels_[read.present.rows]
-        memory = replace(with_window(memory, read.points, labels, read.weights, window), clock=clock)
+        sides = self.sublabels_ if read.present is None else self.sublabels_[read.present.rows]
+        memory = replace(with_window(memory, read.points, labels, sides, read.weights, window), clock=clock)
         set_mixture(self, replace(self.mixture_, memory=memory))
+        self.row_ids_ = np.where(self.labels_ < 0, -1, memory.ids[self.labels_])
         return self
 
     def resume(self: DPMM, path: str | Path) -> DPMM:
@@ -250,18 +253,17 @@ def less_offset(rows: Any, memory: Memory) -> Any:
     return points if memory.steps is None else spread_ties(points, memory.steps)
 
 
-def with_window(memory: Memory, points: Any, labels: IntArray, weights: Float64Array | None, window: int) -> Memory:
-    """With the last rows free, of those that are all that was seen."""
-    if not window:
-        return memory
-    gone, prior = max(0, len(labels) - window), memory.prior
-    own = None if weights is None else weights[:gone]
-    statistics = prior.statistics(points[:gone], labels[:gone], memory.n_clusters, own)
-    # They may have had gaps.
-    nothing = type(memory.statistics)(*(0.0 * array for array in memory.statistics))
-    statistics = added(prior, nothing, statistics) if gone else nothing
+def with_window(
+    memory: Memory, points: Any, labels: IntArray, sides: Any, weights: Float64Array | None, window: int
+) -> Memory:
+    """With the last rows free, of those that are all that was seen, and the others in pieces by their subclusters."""
+    gone = max(0, len(labels) - window)
+    halves = nothing_like(memory.statistics, 2 * memory.n_clusters)
+    halves = add_rows(memory.prior, halves, points, 2 * labels.astype(np.int64) + sides, weights, slice(0, gone))
+    there = np.flatnonzero(halves.counts > 0)
+    pieces = Pieces(there // 2, there % 2, memory.ids[there // 2])
     left = Window(points[gone:], labels[gone:], None if weights is None else weights[gone:])
-    return replace(memory, statistics=statistics, window=left)
+    return replace(memory, statistics=take(halves, there), pieces=pieces, window=left if len(left) else None)
 
 
 def stream_of(
@@ -294,12 +296,14 @@ def keep_batch(
     )  # fmt: skip
     set_mixture(model, mixture)
     own = len(found.labels) - points.shape[0]
-    labels, sublabels, novelty = found.labels[own:], result.sublabels[own:], found.novelty
+    labels, sublabels, novelty, row_ids = found.labels[own:], result.sublabels[own:], found.novelty, found.row_ids[own:]
     if present is not None:
-        labels, sublabels, novelty = (
-            present.spread(values, fill) for values, fill in ((labels, -1), (sublabels, 0), (novelty, np.nan))
+        labels, sublabels, novelty, row_ids = (
+            present.spread(values, fill)
+            for values, fill in ((labels, -1), (sublabels, 0), (novelty, np.nan), (row_ids, -1))
         )
-    model.labels_, model.sublabels_, model.novelty_, model.window_labels_ = labels, sublabels, novelty, found.labels[:own]
+    model.labels_, model.sublabels_, model.novelty_ = labels, sublabels, novelty
+    model.window_labels_, model.row_ids_ = found.labels[:own], row_ids
     model.partition_prior_, model.alpha_ = memory.partition_prior, memory.partition_prior.alpha
     values = None if memory.hyperprior is None else memory.hyperprior.summary(memory.prior)
     model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values

@@ -10,12 +10,12 @@ import numpy as np
 from dpmmwrap.backends.native import NativeBackend
 from dpmmwrap.families.base import Points, Prior, Statistics, take
 from dpmmwrap.families.screening import log_sum
-from dpmmwrap.model.memory import Event, Memory, Window, joined_points
+from dpmmwrap.model.memory import Event, Memory, Pieces, Window, joined_points
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.sampler.kept import grouped_kept, kept_beside, union
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import Initializer
-from dpmmwrap.streams.identities import follow
+from dpmmwrap.streams.identities import Before, follow
 
 LONGEST, FLAT = 100, 4
 """Iterations of a batch's search at most, and how many have to be as good as those before them: clusters that are known
@@ -54,6 +54,8 @@ class Updated(NamedTuple):
     """Of all rows, those of the window among them."""
     labels: IntArray
     """Of the window's rows and the batch's."""
+    row_ids: IntArray
+    """The ids of these rows: of their clusters, or of those that these have absorbed."""
     novelty: Float64Array
     """Of the batch's rows: how probably each was in none of the clusters before it."""
     result: Result
@@ -73,11 +75,11 @@ def begin_rows(memory: Memory, whole: Statistics, points: Points) -> tuple[IntAr
 
 def whole_statistics(memory: Memory) -> Statistics:
     """Of all rows: those that are gone, and those of the window."""
-    if memory.window is None or not len(memory.window):
-        return memory.statistics
     window, prior = memory.window, memory.prior
-    free = prior.statistics(window.points, window.labels, memory.n_clusters, window.weights)
-    return added(prior, memory.statistics, free)
+    kept = grouped_kept(prior, memory.statistics, memory.pieces.labels, memory.n_clusters)
+    if window is None or not len(window):
+        return kept
+    return added(prior, kept, prior.statistics(window.points, window.labels, memory.n_clusters, window.weights))
 
 
 def added(prior: Prior, one: Statistics, other: Statistics) -> Statistics:
@@ -88,77 +90,92 @@ def added(prior: Prior, one: Statistics, other: Statistics) -> Statistics:
 
 
 def forgotten(memory: Memory, forget: float, elapsed: float) -> Memory:
-    """With less of what is kept; clusters that fade away die."""
+    """With less of what is kept; pieces that have faded are gone, and clusters without rows die."""
     if not forget:
         return memory
     statistics: Any = memory.statistics
     statistics = statistics.scaled((1.0 - forget) ** elapsed)
-    free = np.zeros(memory.n_clusters, bool)
-    if memory.window is not None:
-        free[memory.window.labels] = True
-    alive = free | (statistics.counts >= DEAD)
-    if not alive.any():
-        alive[statistics.counts.argmax()] = True
-    deaths = tuple(Event(memory.batches + 1, "death", int(name)) for name in memory.ids[~alive])
-    window = memory.window
+    there = statistics.counts >= DEAD
+    window, pieces = memory.window, memory.pieces
+    alive = np.isin(np.arange(memory.n_clusters), pieces.labels[there])
     if window is not None:
-        window = window._replace(labels=(np.cumsum(alive) - 1)[window.labels].astype(np.int32))
-    statistics = take(statistics, alive)
-    # What has faded, of a cluster with free rows, is gone.
-    faded = statistics.counts < DEAD
-    if faded.any() and not faded.all():
-        keep = np.where(faded, 0.0, 1.0)
-        statistics = type(statistics)(*(array * keep.reshape(-1, *[1] * (array.ndim - 1)) for array in statistics))
+        alive[window.labels] = True
+    if not alive.any():
+        largest = int(statistics.counts.argmax())
+        there[largest] = alive[pieces.labels[largest]] = True
+    deaths = tuple(Event(memory.batches + 1, "death", int(name)) for name in memory.ids[~alive])
+    place = np.cumsum(alive) - 1
+    if window is not None:
+        window = window._replace(labels=place[window.labels].astype(np.int32))
+    pieces = Pieces(place[pieces.labels[there]], pieces.sides[there], pieces.ids[there])
     return replace(
-        memory, statistics=statistics, ids=memory.ids[alive], history=(*memory.history, *deaths), window=window
-    )
+        memory, statistics=take(statistics, there), pieces=pieces, ids=memory.ids[alive],
+        history=(*memory.history, *deaths), window=window,
+    )  # fmt: skip
 
 
 def update(memory: Memory, points: Points, weights: Float64Array | None, digest: str, stream: Stream) -> Updated:
     """Go on with a batch."""
     memory = forgotten(memory, stream.forget, stream.elapsed)
-    whole, window, prior = whole_statistics(memory), memory.window, memory.prior
-    first, novelty = begin_rows(memory, whole, points)
-    labels, free = first, points
+    whole, window = whole_statistics(memory), memory.window
+    labels, novelty = begin_rows(memory, whole, points)
+    free = points
     if window is not None and len(window):
-        labels, free = np.concatenate([window.labels, first]), joined_points([window.points, points])
+        labels, free = np.concatenate([window.labels, labels]), joined_points([window.points, points])
     own_weights = weights_of(window, weights, points.shape[0])
-    present = np.flatnonzero(memory.statistics.counts > 0)
-    result = run(memory, present, labels, free, own_weights, stream)
-    assert result.kept_labels is not None
-    count = int(max(result.labels.max(initial=-1), result.kept_labels.max(initial=-1))) + 1
-    prior = result.prior or prior
+    result = run(memory, labels, free, own_weights, stream)
+    prior, count = result.prior or memory.prior, 1 + max(
+        int(labels.max(initial=-1)) for labels in (result.labels, result.kept_labels) if labels is not None
+    )
+    assert result.kept_labels is not None and result.kept_sides is not None
+    memory = named(memory, result.kept_labels, result.labels, count, own_weights)
+    # All pieces on one side of a cluster become one, with the rows that are gone.
     gone = max(0, len(labels) - stream.window)
-    kept = grouped_kept(prior, take(memory.statistics, present), result.kept_labels, count)
-    kept = add_rows(prior, kept, free, result.labels, own_weights, slice(0, gone))
-    everything = add_rows(prior, kept, free, result.labels, own_weights, slice(gone, None))
-    order = np.argsort(-everything.counts, kind="stable")
+    halves = 2 * result.labels.astype(np.int64) + result.sublabels
+    places = 2 * result.kept_labels.astype(np.int64) + result.kept_sides
+    memory, names = fused(memory, places, count)
+    kept = grouped_kept(prior, memory.statistics, places, 2 * count)
+    kept = add_rows(prior, kept, free, halves, own_weights, slice(0, gone))
+    clusters = grouped_kept(prior, kept, np.repeat(np.arange(count), 2), count)
+    clusters = add_rows(prior, clusters, free, result.labels, own_weights, slice(gone, None))
+    order = np.argsort(-clusters.counts, kind="stable")
     place = np.empty(count, np.int32)
     place[order] = np.arange(count)
-    found = place[result.labels]
-    named = named_clusters(memory, window, present, place[result.kept_labels], found, count, own_weights)
+    found, there = place[result.labels], np.flatnonzero(kept.counts > 0)
     left = Window(free[gone:], found[gone:], None if own_weights is None else own_weights[gone:])
     memory = replace(
-        memory, statistics=take(kept, order), prior=prior, ids=named.ids, next_id=named.next_id,
+        memory, statistics=take(kept, there), prior=prior, ids=memory.ids[order],
+        pieces=Pieces(place[there // 2].astype(np.int64), there % 2, names[there]),
         partition_prior=result.partition_prior or memory.partition_prior, batches=memory.batches + 1,
-        digests=(*memory.digests, digest), history=(*memory.history, *named.events),
-        window=left if len(left) else None,
+        digests=(*memory.digests, digest), window=left if len(left) else None,
     )  # fmt: skip
-    return Updated(memory, take(everything, order), found, novelty, result)
+    return Updated(memory, take(clusters, order), found, names[halves], novelty, result)
 
 
-def run(
-    memory: Memory, present: IntArray, labels: IntArray, free: Points, weights: Float64Array | None, stream: Stream
-) -> Result:
-    """What a search finds that begins with these labels, beside the clusters of which something is kept."""
-    statistics, prior = take(memory.statistics, present), memory.prior
+def run(memory: Memory, labels: IntArray, free: Points, weights: Float64Array | None, stream: Stream) -> Result:
+    """What a search finds that begins with these labels, beside what is kept."""
+    prior, pieces = memory.prior, memory.pieces
+    sides = pieces.sides.astype(np.uint8)
     settings = Settings(
         memory.partition_prior, prior, hyperprior=memory.hyperprior, initializer=stream.initializer,
         max_iter=stream.max_iter or LONGEST, stop_when_flat=stream.max_iter is None, flat_window=FLAT,
         near_pairs=False, seed=stream.seed, init_clusters=labels, max_clusters=stream.max_clusters, weights=weights,
-        kept=kept_beside(free, prior, statistics, present, stream.freeze), **stream.sampler,
+        kept=kept_beside(free, prior, memory.statistics, pieces.labels, stream.freeze, sides), **stream.sampler,
     )  # fmt: skip
     return NativeBackend().fit(free, settings)
+
+
+def fused(memory: Memory, places: IntArray, count: int) -> tuple[Memory, IntArray]:
+    """What rows in each half of each cluster are called; ids of pieces that have become one are noted."""
+    names, aliases = np.repeat(memory.ids, 2), list(memory.aliases)
+    for half in np.unique(places):
+        own = np.flatnonzero(places == half)
+        called = memory.pieces.ids[own]
+        if memory.ids[half // 2] not in called:
+            names[half] = called[memory.statistics.counts[own].argmax()]
+        aliases += [(int(name), int(names[half])) for name in np.unique(called) if name != names[half]]
+    # An id that is still that of a piece elsewhere is none that has gone.
+    return replace(memory, aliases=tuple(aliases)), names
 
 
 def add_rows(
@@ -179,16 +196,16 @@ def weights_of(window: Window | None, weights: Float64Array | None, rows: int) -
     return np.concatenate([before, np.ones(rows) if weights is None else weights])
 
 
-def named_clusters(
-    memory: Memory, window: Window | None, present: IntArray, kept: IntArray, labels: IntArray, count: int, weights: Any
-) -> Any:
-    """What the clusters are called now."""
-    homes = np.full(memory.n_clusters, -1)
-    homes[present] = kept
+def named(memory: Memory, kept: IntArray, labels: IntArray, count: int, weights: Any) -> Memory:
+    """With the ids of the clusters that are there now."""
+    window, pieces = memory.window, memory.pieces
     moved = np.zeros((memory.n_clusters, count))
     if window is not None:
         own = 1.0 if weights is None else weights[: len(window)]
         np.add.at(moved, (window.labels, labels[: len(window)]), own)
-    return follow(
-        memory.ids, memory.next_id, memory.batches + 1, memory.statistics.counts, homes, moved, np.arange(count)
-    )
+    before = Before(memory.ids, memory.next_id, pieces.ids, memory.statistics.counts)
+    now = follow(before, memory.batches + 1, kept, moved)
+    return replace(
+        memory, ids=now.ids, next_id=now.next_id, pieces=pieces._replace(ids=now.piece_ids),
+        history=(*memory.history, *now.events),
+    )  # fmt: skip
