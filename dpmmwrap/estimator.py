@@ -143,8 +143,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     rates_ : ndarray of float64, shape (K, D)
         Of the family "poisson": the clusters' expected rates, per unit of exposure.
     cluster_ids_ : ndarray of int64, shape (K,)
-        What each cluster is called: from one batch of `partial_fit` to the next, and after known clusters of `fit` their
-        labels. `cluster_ids_[labels_]` are the ids of rows.
+        What each cluster is called, from one batch of `partial_fit` to the next; known clusters of `fit` by their
+        labels in y. `cluster_ids_[labels_]` are the ids of rows.
+    row_ids_ : ndarray of int64, shape (n,)
+        After `partial_fit`: ids of the batch's rows to keep, which `current_ids` brings up to date. Where a cluster has
+        absorbed another one, its rows have the id of either half.
     history_ : list of Event
         Births, merges, splits and deaths of clusters, with their batches.
     novelty_ : ndarray of float64, shape (n,)
@@ -354,9 +357,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
             frames of Dask stay on its workers.
         y : array of int, shape (N,), default=None
-            Known clusters: labels from 0, and -1 where they are unknown. Rows with a label stay together, and apart from
-            those with another one; the others join them or found new clusters. Not looked at if no label is -1, as
-            scikit-learn passes true labels.
+            Known clusters: labels from 0, and -1 where they are unknown. Rows with a label stay together, and apart
+            from those with another one; the others join them or found new clusters. Not looked at if no label is -1,
+            as scikit-learn passes true labels.
         sample_weight : array of float, shape (N,), default=None
             A row of weight w is w equal rows that stay together; weights need not be whole. Rows of weight 0 are left
             out, and get their labels by `predict`.
@@ -378,8 +381,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         with self._reading(X) as read:
             weights = self._weights(sample_weight, read)
             came_as = str(getattr(X, "dtype", type(X).__name__))
-            read = read.weighted(weights)
-            self._fit(read, truth, progress, came_as, self._known(y, read))
+            weighted = read.weighted(weights)
+            self._fit(weighted, truth, progress, came_as, self._known(y, weighted))
         if weights is not None and not weights.all():
             self._label_the_weightless(X, weights == 0)
         if self.interrupted_ and on_interrupt == "raise":

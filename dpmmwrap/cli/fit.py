@@ -26,8 +26,8 @@ from dpmmwrap.cli.fit_options import (
     check_dask,
     check_draws,
 )
-from dpmmwrap.cli.update import check_update
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
+from dpmmwrap.cli.update import check_update
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.results import FitResult

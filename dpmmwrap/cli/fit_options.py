@@ -157,7 +157,7 @@ OPTIONS: tuple[Option, ...] = (
         help="The last N rows stay free: later rows can still change their clusters."),
     updates("--forget", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0, show_default=True,
         help="The share of what is kept of earlier rows that is forgotten with each row, or each unit of --time."),
-    updates("--time", "time_column", metavar="COL", help="The column, by name, that says when a row was made: a number."),
+    updates("--time", "time_column", metavar="COL", help="The column, by name, of times, which are numbers."),
     updates("--freeze", is_flag=True, help="Let no two clusters of the model merge: find what is new beside them."),
     updates("--repeat", is_flag=True, help="Take a batch that the model has seen before again."),
     search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,

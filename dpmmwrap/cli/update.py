@@ -20,7 +20,7 @@ NAMES = {"time_column": "time", "id_column": "id", "as_json": "json"}
 ALLOWED = (
     *ABOUT_UPDATES,
     *("data", "update", "out", "as_json", "quiet", "seed", "n_jobs", "iterations", "max_clusters", "skip_missing"),
-    *("id_column", "columns", "drop", "delimiter", "decimal", "encoding", "sheet", "header", "missing"),
+    *("id_column", "columns", "drop", "decimal", "thousands", "sep", "encoding", "sheet", "missing"),
 )
 """Options that go with --update; all others were settled by the first fit."""
 
@@ -67,10 +67,13 @@ def run(options: dict[str, Any]) -> int:
             text = read_as_text(files_of(options["data"]), format_of(options))
             (name,) = find_columns([options["time_column"]], tuple(text), "DATA")
             moment = latest(text[name], name)
+    if not isinstance(data.X, dict):
+        # The columns have been found by their names, and are an array now.
+        model.__dict__.pop("feature_names_in_", None)
     if options["skip_missing"]:
         data, numbers = without_gaps(data)
     prepare_folder(options["out"], needed=64 * len(data) + 2_000_000)
-    begun, names = time.perf_counter(), model.mixture_.feature_names
+    begun = time.perf_counter()
     try:
         model.partial_fit(
             data.X, window=options["window"], forget=options["forget"], time=moment, freeze=options["freeze"],
@@ -78,7 +81,6 @@ def run(options: dict[str, Any]) -> int:
         )  # fmt: skip
     except ValueError as error:
         raise InputError(str(error).replace("(repeat takes", "(--repeat takes")) from error
-    assert model.mixture_.feature_names == names
     finish(model, data, numbers, time.perf_counter() - begun, options)
     return INTERRUPTED if model.interrupted_ else DONE
 
@@ -97,7 +99,7 @@ def finish(model: DPMM, data: Data, numbers: Any, seconds: float, options: dict[
     """Write the labels, then the model: whoever finds the new model finds them, too."""
     from dpmmwrap import __version__
     from dpmmwrap.cli.answers import row_names
-    from dpmmwrap.cli.results import to_json
+    from dpmmwrap.cli.results import tidy, to_json
     from dpmmwrap.describe.wording import counted
     from dpmmwrap.files import write_csv, write_json
 
@@ -133,6 +135,7 @@ def finish(model: DPMM, data: Data, numbers: Any, seconds: float, options: dict[
     write_json(folder / "summary.json", summary)
     # Last: until then the old model is whole.
     model.save(folder / "model.npz")
+    removed = tidy(folder, ["labels.csv", "history.csv", "summary.json", "model.npz"])
     for note in model.notes_:
         say_note(note)
     if options["as_json"]:
@@ -141,7 +144,7 @@ def finish(model: DPMM, data: Data, numbers: Any, seconds: float, options: dict[
         happened = ", ".join(told(event) for event in events) or "no births, merges or deaths"
         click.echo(f"batch {memory.batches}: {counted(len(labels), 'row')}, {counted(model.n_clusters_, 'cluster')}")
         click.echo(f"  {happened}")
-        click.echo(f"Written to {folder}: labels.csv, history.csv, summary.json, model.npz")
+        click.echo(f"Written to {folder}: labels.csv, history.csv, summary.json, model.npz{removed}")
 
 
 def told(event: Any) -> str:

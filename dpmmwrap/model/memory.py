@@ -54,7 +54,8 @@ class Window(NamedTuple):
     labels: IntArray
     weights: Float64Array | None = None
 
-    def __len__(self) -> int:
+    @property
+    def n_rows(self) -> int:
         return len(self.labels)
 
 
@@ -109,7 +110,7 @@ class Memory:
         ids = np.array(ids, dtype=np.int64)
         for one, other in self.aliases:
             ids[ids == one] = other
-        found = ids.copy()
+        found: IntArray = ids.copy()
         for label, name in zip(self.pieces.labels, self.pieces.ids, strict=True):
             found[ids == name] = self.ids[label]
         return found
@@ -129,7 +130,9 @@ class Memory:
 
     def arrays(self) -> dict[str, Any]:
         """As plain arrays, for a file."""
-        found: dict[str, Any] = {f"statistics_{name}": getattr(self.statistics, name) for name in self.statistics._fields}
+        found: dict[str, Any] = {
+            f"statistics_{name}": getattr(self.statistics, name) for name in self.statistics._fields
+        }
         found |= {f"prior_{name}": getattr(self.prior, name) for name in self.prior.FIELDS}
         found |= {f"hyperprior_{name}": a for name, a in hyperprior_arrays(self.hyperprior).items()}
         found |= {"offset": self.offset, "ids": self.ids, "clock": np.array(self.clock)}
@@ -137,7 +140,9 @@ class Memory:
         found |= {} if self.steps is None else {"steps": self.steps}
         found["numbers"] = np.array([self.next_id, self.batches])
         found["digests"] = np.array(self.digests, dtype=str)
-        found["events"] = np.array([(e.batch, KINDS.index(e.kind), e.cluster, e.other) for e in self.history]).reshape(-1, 4)
+        found["events"] = np.array([(e.batch, KINDS.index(e.kind), e.cluster, e.other) for e in self.history]).reshape(
+            -1, 4
+        )
         found["partition_prior"] = np.array(partition_text(self.partition_prior))
         if self.window is not None:
             found |= window_arrays(self.window)
@@ -150,22 +155,36 @@ class Memory:
             return None
         prior = prior_named(family)
         names = [f"prior_{name}" for name in prior.FIELDS]
-        required = (*names, "offset", "ids", "clock", "numbers", "digests", "events", "partition_prior", "pieces", "aliases")
+        required = (
+            *names,
+            "offset",
+            "ids",
+            "clock",
+            "numbers",
+            "digests",
+            "events",
+            "partition_prior",
+            "pieces",
+            "aliases",
+        )
         statistics: Any = prior.STATISTICS
         fields_of = [f"statistics_{name}" for name in statistics._fields]
         optional = (*HYPERPRIOR, *WINDOW, "steps")
         found = read_arrays(
-            path, required=[PREFIX + name for name in (*required, *fields_of)], optional=[PREFIX + name for name in optional]
+            path,
+            required=[PREFIX + name for name in (*required, *fields_of)],
+            optional=[PREFIX + name for name in optional],
         )
         arrays = {name.removeprefix(PREFIX): array for name, array in found.items()}
         own = prior_from_fields(family, [plain(arrays[name]) for name in names])
         kept = statistics(*(arrays[name] for name in fields_of))
         if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
             raise ValueError("what it keeps of its rows does not belong together")
+        next_id, batches = (int(number) for number in arrays["numbers"])
         return cls(
             kept, own, partition_from(str(arrays["partition_prior"])), hyperprior_from(own, arrays, "hyperprior_"),
             arrays["offset"], arrays.get("steps"), Pieces(*arrays["pieces"]), arrays["ids"],
-            tuple((int(one), int(other)) for one, other in arrays["aliases"]), int(arrays["numbers"][0]), int(arrays["numbers"][1]),
+            tuple((int(one), int(other)) for one, other in arrays["aliases"]), next_id, batches,
             tuple(str(word) for word in arrays["digests"]),
             tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
             window_from(arrays), float(arrays["clock"]),
@@ -195,7 +214,8 @@ def window_arrays(window: Window) -> dict[str, Any]:
 
 
 def window_from(arrays: dict[str, Any]) -> Window | None:
-    labels, weights, points, codes, indices, indptr, shape = (arrays.get(name) for name in WINDOW)
+    found: list[Any] = [arrays.get(name) for name in WINDOW]
+    labels, weights, points, codes, indices, indptr, shape = found
     if labels is None:
         return None
     if codes is not None:
@@ -212,7 +232,9 @@ def partition_text(prior: PartitionPrior) -> str:
 
 
 def partition_from(text: str) -> PartitionPrior:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
+    }
     kind: Any = BY_NAME[values.pop("name")]
     made: PartitionPrior = kind(**values)
     return made
@@ -235,5 +257,3 @@ def joined_points(parts: list[Points]) -> Points:
     if scipy.sparse.issparse(parts[0]):
         return scipy.sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
-
-

@@ -91,7 +91,11 @@ class Chain:
             self.keep_best(happened.log_posterior)
             self.problem.data.end_iteration(state.iteration)
             self.report(state.iteration, happened)
-            if settings.stop_when_flat and state.last == settings.max_iter and is_flat(state.trace, settings.flat_window):
+            if (
+                settings.stop_when_flat
+                and state.last == settings.max_iter
+                and is_flat(state.trace, settings.flat_window)
+            ):
                 state.last = min(state.last, state.iteration + settings.greedy_steps)
             self.save_if_due(state.iteration, interrupt.requested or state.iteration == state.last)
 

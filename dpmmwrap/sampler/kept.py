@@ -182,8 +182,10 @@ class KeptData(Data):
         return [(int(row), int(before[row]), int(wanted)) for row, wanted in refused]
 
     def best_of(self, state: State, log_posterior: float) -> Best:
-        return super().best_of(state, log_posterior)._replace(
-            kept_labels=state.kept_labels.copy(), kept_sides=state.kept_sides.copy()
+        return (
+            super()
+            .best_of(state, log_posterior)
+            ._replace(kept_labels=state.kept_labels.copy(), kept_sides=state.kept_sides.copy())
         )
 
     def sizes(self, state: State) -> Float64Array:

@@ -41,9 +41,11 @@ class StreamMixin:
 
     _streams: bool = False
     """Whether the fit is the first batch of several."""
+    _read_points: Any = None
+    """The data of such a fit, until the batch is over."""
 
     def partial_fit(
-        self: DPMM,
+        self: Any,
         X: Any,
         y: Any = None,
         *,
@@ -53,7 +55,7 @@ class StreamMixin:
         time: Any = None,
         freeze: bool = False,
         repeat: bool = False,
-    ) -> DPMM:
+    ) -> Any:
         """Go on with more rows: the first batch is a `fit`, later ones add to what was seen.
 
         Of earlier rows each cluster's statistics are kept, exactly as if they stayed together; the new rows join these
@@ -71,8 +73,8 @@ class StreamMixin:
         window : int, default=1000
             The last rows, so many, stay free: what later rows say of them can still change their clusters.
         forget : float, default=0.0
-            The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster that
-            has faded to less than a row dies.
+            The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster
+            that has faded to less than a row dies.
         time : float, default=None
             When the batch was made, in any unit; it never goes back.
         freeze : bool, default=False
@@ -101,7 +103,7 @@ class StreamMixin:
         options = {"window": window, "forget": forget, "freeze": freeze, "repeat": repeat}
         if hasattr(X, "__next__"):
             for batch in X:
-                self.partial_fit(batch, time=time, **options)  # type: ignore[arg-type]
+                self.partial_fit(batch, time=time, **options)
             return self
         check_value("window", window, [at_least(0)])
         check_value("forget", forget, [Interval(Real, 0, 1, closed="left")])
@@ -127,7 +129,7 @@ class StreamMixin:
         keep_batch(self, found, points, present, weights, clock)
         return self
 
-    def _first_batch(self: DPMM, X: Any, y: Any, sample_weight: Any, window: int, clock: float) -> DPMM:
+    def _first_batch(self: Any, X: Any, y: Any, sample_weight: Any, window: int, clock: float) -> Any:
         check_can_stream(self)
         self._streams = True
         try:
@@ -143,7 +145,7 @@ class StreamMixin:
         self.row_ids_ = np.where(self.labels_ < 0, -1, memory.ids[self.labels_])
         return self
 
-    def resume(self: DPMM, path: str | Path) -> DPMM:
+    def resume(self: Any, path: str | Path) -> Any:
         """Go on from a saved model: the next `partial_fit` adds to it.
 
         Parameters
@@ -166,7 +168,7 @@ class StreamMixin:
             self.feature_names_in_ = np.array(mixture.input_names, dtype=object)
         return self
 
-    def novelty(self: DPMM, X: Any) -> Float64Array:
+    def novelty(self: Any, X: Any) -> Float64Array:
         """How probably each row belongs to a cluster that was not seen before, by the prior's own weight of one.
 
         Parameters
@@ -180,9 +182,10 @@ class StreamMixin:
             Posterior probabilities, given the clusters of the fit.
         """
         check_is_fitted(self)
-        return self.mixture_.novelty(self._rows(X))
+        found: Float64Array = self.mixture_.novelty(self._rows(X))
+        return found
 
-    def current_ids(self: DPMM, ids: Any) -> IntArray:
+    def current_ids(self: Any, ids: Any) -> IntArray:
         """What clusters of earlier ids are called now: those that others have absorbed by the ids of these.
 
         Parameters
@@ -263,7 +266,7 @@ def with_window(
     there = np.flatnonzero(halves.counts > 0)
     pieces = Pieces(there // 2, there % 2, memory.ids[there // 2])
     left = Window(points[gone:], labels[gone:], None if weights is None else weights[gone:])
-    return replace(memory, statistics=take(halves, there), pieces=pieces, window=left if len(left) else None)
+    return replace(memory, statistics=take(halves, there), pieces=pieces, window=left if left.n_rows else None)
 
 
 def stream_of(
@@ -314,7 +317,8 @@ def keep_batch(
     model.draws_ = model.confidence_ = model.diagnostics_ = None
     model.backend_, model.backend_reason_, model.startup_seconds_ = "native", "batches need it", 0.0
     model.covariance_reason_ = getattr(model, "covariance_reason_", "the model has them")
-    model.n_missing_ = int(np.isnan(points).sum()) if getattr(points, "dtype", np.dtype(int)).kind == "f" and isinstance(points, np.ndarray) else 0
+    numbers = getattr(points, "numeric", points)
+    model.n_missing_ = int(np.isnan(numbers).sum()) if isinstance(numbers, np.ndarray) else 0
     model.notes_ = [] if present is None else [absent_note(present.total - len(present.rows))]
     model._present, model._offset, model._some_points = present, memory.offset, sample_of(points)
     model._some_weights = None if weights is None else weights[kept_rows(*points.shape)]

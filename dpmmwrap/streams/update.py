@@ -77,7 +77,7 @@ def whole_statistics(memory: Memory) -> Statistics:
     """Of all rows: those that are gone, and those of the window."""
     window, prior = memory.window, memory.prior
     kept = grouped_kept(prior, memory.statistics, memory.pieces.labels, memory.n_clusters)
-    if window is None or not len(window):
+    if window is None or not window.n_rows:
         return kept
     return added(prior, kept, prior.statistics(window.points, window.labels, memory.n_clusters, window.weights))
 
@@ -120,12 +120,13 @@ def update(memory: Memory, points: Points, weights: Float64Array | None, digest:
     whole, window = whole_statistics(memory), memory.window
     labels, novelty = begin_rows(memory, whole, points)
     free = points
-    if window is not None and len(window):
+    if window is not None and window.n_rows:
         labels, free = np.concatenate([window.labels, labels]), joined_points([window.points, points])
     own_weights = weights_of(window, weights, points.shape[0])
     result = run(memory, labels, free, own_weights, stream)
-    prior, count = result.prior or memory.prior, 1 + max(
-        int(labels.max(initial=-1)) for labels in (result.labels, result.kept_labels) if labels is not None
+    prior, count = (
+        result.prior or memory.prior,
+        1 + max(int(labels.max(initial=-1)) for labels in (result.labels, result.kept_labels) if labels is not None),
     )
     assert result.kept_labels is not None and result.kept_sides is not None
     memory = named(memory, result.kept_labels, result.labels, count, own_weights)
@@ -147,7 +148,7 @@ def update(memory: Memory, points: Points, weights: Float64Array | None, digest:
         memory, statistics=take(kept, there), prior=prior, ids=memory.ids[order],
         pieces=Pieces(place[there // 2].astype(np.int64), there % 2, names[there]),
         partition_prior=result.partition_prior or memory.partition_prior, batches=memory.batches + 1,
-        digests=(*memory.digests, digest), window=left if len(left) else None,
+        digests=(*memory.digests, digest), window=left if left.n_rows else None,
     )  # fmt: skip
     return Updated(memory, take(clusters, order), found, names[halves], novelty, result)
 
@@ -192,7 +193,7 @@ def weights_of(window: Window | None, weights: Float64Array | None, rows: int) -
     """Of the window's rows and the batch's; None where all weigh 1."""
     if weights is None and (window is None or window.weights is None):
         return None
-    before = np.empty(0) if window is None else np.ones(len(window)) if window.weights is None else window.weights
+    before = np.empty(0) if window is None else np.ones(window.n_rows) if window.weights is None else window.weights
     return np.concatenate([before, np.ones(rows) if weights is None else weights])
 
 
@@ -201,8 +202,8 @@ def named(memory: Memory, kept: IntArray, labels: IntArray, count: int, weights:
     window, pieces = memory.window, memory.pieces
     moved = np.zeros((memory.n_clusters, count))
     if window is not None:
-        own = 1.0 if weights is None else weights[: len(window)]
-        np.add.at(moved, (window.labels, labels[: len(window)]), own)
+        own = 1.0 if weights is None else weights[: window.n_rows]
+        np.add.at(moved, (window.labels, labels[: window.n_rows]), own)
     before = Before(memory.ids, memory.next_id, pieces.ids, memory.statistics.counts)
     now = follow(before, memory.batches + 1, kept, moved)
     return replace(

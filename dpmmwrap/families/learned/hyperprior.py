@@ -269,7 +269,7 @@ def hyperprior_from(prior: Any, arrays: dict[str, Any], prefix: str) -> Any:
         return None
     fixed = [None if math.isnan(value) else float(value) for value in arrays[f"{prefix}fixed"]]
     kind = type(getattr(prior, "numeric", prior))
-    own = Hyperprior(
-        kind, arrays[f"{prefix}mean"], arrays[f"{prefix}variances"], *fixed, cells=arrays.get(f"{prefix}cells")
-    )
+    names = dict(zip(("kappa", "width", "strength"), fixed, strict=True))
+    cells = arrays.get(f"{prefix}cells")
+    own = Hyperprior(kind, arrays[f"{prefix}mean"], arrays[f"{prefix}variances"], cells=cells, **names)
     return prior.learned(own) if hasattr(prior, "learned") else own
