@@ -84,7 +84,7 @@ def moving_stream(seed: int, count: int = 60, rows: int = 300) -> Iterator[tuple
         yield (centers[true] + rng.normal(size=(rows, 2))).astype(np.float32), true
 
 
-def moving(seeds: int = 3) -> None:
+def moving(seeds: int) -> None:
     print("| method | mean ARI of a batch | least, from 3 batches after a change | clusters at the end (3) | seconds |")
     print("|---|---|---|---|---|")
     for name, make in methods().items():
@@ -193,7 +193,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=("batches", "moving", "speed"))
     parser.add_argument("--rows", type=int, default=1_000_000, help="of speed")
     parser.add_argument("--window", type=int, default=1000, help="of batches")
-    parser.add_argument("--seeds", type=int, default=1, help="of batches")
+    parser.add_argument("--seeds", type=int, default=1, help="of batches and moving")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.what == "speed":
@@ -201,4 +201,4 @@ if __name__ == "__main__":
     elif arguments.what == "batches":
         batches(arguments.window, arguments.seeds)
     else:
-        moving()
+        moving(arguments.seeds)

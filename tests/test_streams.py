@@ -198,6 +198,13 @@ def test_an_iterator_of_batches_and_one_row() -> None:
     assert model.partial_fit(X[:1] + 0.1).labels_.shape == (1,)
 
 
+def test_blocks_of_dask_are_batches() -> None:
+    arrays = pytest.importorskip("dask.array")
+    X, _ = blobs(300, [0, 1], 0)
+    model = DPMM(**QUICK).partial_fit(arrays.from_array(X, chunks=(100, 2)))
+    assert memory_of(model).batches == 3 and model.mixture_.counts.sum() == 300
+
+
 def test_weights_of_rows_in_batches() -> None:
     X, _ = blobs(200, [0, 1], 0)
     model = DPMM(**QUICK).partial_fit(X, window=30).partial_fit(X[:50] + 0.1, sample_weight=np.full(50, 2.0), window=30)

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from dpmmwrap.backends import Native, as_backend
+from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.families import family_of
 from dpmmwrap.families.base import nothing_like, take
 from dpmmwrap.families.tables import TablePoints
@@ -23,6 +24,7 @@ from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.run_settings import initializer_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.weights import checked_weights
 from dpmmwrap.posterior.answer import kept_rows, sample_of
 from dpmmwrap.posterior.fitted import set_mixture
@@ -65,7 +67,7 @@ class StreamMixin:
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D), or an iterator of such batches
-            The new rows.
+            The new rows. Each block of Dask's arrays and frames is a batch.
         y : array of int, shape (n,), default=None
             Known clusters of the first batch, as in `fit`; not looked at later.
         sample_weight : array of float, shape (n,), default=None
@@ -101,6 +103,8 @@ class StreamMixin:
         [(1, 'birth', 0), (2, 'birth', 1), (3, 'birth', 2)]
         """
         options = {"window": window, "forget": forget, "freeze": freeze, "repeat": repeat}
+        if is_lazy(X):
+            X = (block.compute() for block in (X.blocks if hasattr(X, "blocks") else X.partitions))
         if hasattr(X, "__next__"):
             for batch in X:
                 self.partial_fit(batch, time=time, **options)
@@ -125,7 +129,9 @@ class StreamMixin:
             seen = memory.digests.index(digest) + 1
             raise ValueError(f"the batch is the same as batch {seen}, which the model has seen (repeat takes it again)")
         stream = stream_of(self, memory, int(window), float(forget), bool(freeze), elapsed, points.shape[0])
-        found = update(memory, points, weights, digest, stream)
+        # One thread for products of small matrices: more of them wait for each other.
+        with thread_pools().limit(limits=1):
+            found = update(memory, points, weights, digest, stream)
         keep_batch(self, found, points, present, weights, clock)
         return self
 
