@@ -43,9 +43,11 @@ from dpmmwrap.posterior.mixin import PosteriorMixin
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
 from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.starts import Initializer, Start
+from dpmmwrap.streams.known import KnownBackend, known_labels, name_known
+from dpmmwrap.streams.mixin import StreamMixin
 
 
-class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """Dirichlet process mixture, sampled by split and merge moves: finds the number of clusters.
 
     Parameters
@@ -146,6 +148,18 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         Of the family "student": the most probable degrees of freedom of each cluster, infinite of a Gaussian one.
     rates_ : ndarray of float64, shape (K, D)
         Of the family "poisson": the clusters' expected rates, per unit of exposure.
+    cluster_ids_ : ndarray of int64, shape (K,)
+        What each cluster is called, from one batch of `partial_fit` to the next; known clusters of `fit` by their
+        labels in y. `cluster_ids_[labels_]` are the ids of rows.
+    row_ids_ : ndarray of int64, shape (n,)
+        After `partial_fit`: ids of the batch's rows to keep, which `current_ids` brings up to date. Where a cluster has
+        absorbed another one, its rows have the id of either half.
+    history_ : list of Event
+        Births, merges, splits and deaths of clusters, with their batches.
+    novelty_ : ndarray of float64, shape (n,)
+        After a later batch of `partial_fit`: how probably each of its rows was in none of the clusters before it.
+    window_labels_ : ndarray of int32
+        After it: the labels of the rows before it that are still free.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
@@ -351,8 +365,10 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         X : array, sparse matrix or table, shape (N, D)
             The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
             frames of Dask stay on its workers.
-        y : ignored
-            Not looked at; here because scikit-learn passes it.
+        y : array of int, shape (N,), default=None
+            Known clusters: labels from 0, and -1 where they are unknown. Rows with a label stay together, and apart
+            from those with another one; the others join them or found new clusters. Not looked at if no label is -1,
+            as scikit-learn passes true labels.
         sample_weight : array of float, shape (N,), default=None
             A row of weight w is w equal rows that stay together; weights need not be whole. Rows of weight 0 are left
             out, and get their labels by `predict`.
@@ -374,7 +390,8 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         with self._reading(X) as read:
             weights = self._weights(sample_weight, read)
             came_as = str(getattr(X, "dtype", type(X).__name__))
-            self._fit(read.weighted(weights), truth, progress, came_as)
+            weighted = read.weighted(weights)
+            self._fit(weighted, truth, progress, came_as, self._known(y, weighted))
         if weights is not None and not weights.all():
             self._label_the_weightless(X, weights == 0)
         if self.interrupted_ and on_interrupt == "raise":
@@ -421,11 +438,25 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         check_dask_can(self.family, self.n_draws, bool(self.keep_labels))
         return on_workers(self, X, getattr(backend, "client", None))
 
-    def _fit(self, read: Read, truth: Any, progress: Progress | None, came_as: str) -> None:
+    def _known(self, y: Any, read: Read) -> IntArray | None:
+        """The known clusters of the points that are read; None where y says nothing of them."""
+        if y is None or is_remote(read.points):
+            return None
+        present = read.present
+        known = known_labels(y, int(read.points.shape[0] if present is None else present.total))
+        if known is not None and self.n_draws:
+            raise ValueError("y with known clusters is for a search: n_draws should be 0")
+        return known if known is None or present is None else known[present.rows]
+
+    def _fit(
+        self, read: Read, truth: Any, progress: Progress | None, came_as: str, known: IntArray | None = None
+    ) -> None:
         """Choose the backend and the model, sample, and keep what was found."""
-        chosen = choose_backend(as_backend(self.backend), needs_of(self, read))
+        chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=known is not None))
         backend = chosen.backend
-        runner = backend.start(told_of(progress, self.verbose))
+        runner: Any = backend.start(told_of(progress, self.verbose))
+        if known is not None:
+            runner = KnownBackend(known)
         if backend.name == "native":
             compiling.prepare(loops_of(self, read), self.n_draws > 0)
         elif backend.name == "dask":
@@ -444,6 +475,9 @@ class DPMM(NotebookMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstima
         resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
+        self._read_points = choice.read if self._streams else None
+        if known is not None:
+            name_known(self, known, choice.read.present)
         doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:

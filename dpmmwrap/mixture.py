@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Points, Prior, Statistics
+from dpmmwrap.families.base import Points, Prior, Statistics, nothing_like, take
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.families.tables import Columns, TablePoints, place_of
 from dpmmwrap.files.selection import listed
 from dpmmwrap.model.empty_rows import with_values
+from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.mixture_rows import MixtureRows
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
@@ -75,6 +76,10 @@ class Mixture(MixtureRows):
     process, gamma of a finite mixture."""
     subspace: Subspace | None = None
     """Where clusters differ, if that is not everywhere; the posterior is one of the points in it."""
+    memory: Memory | None = None
+    """What is kept of the rows, by which a fit can go on."""
+    statistics: Statistics = None
+    """Of the clusters as they were made; no file has it."""
 
     @classmethod
     def from_labels(
@@ -150,11 +155,12 @@ class Mixture(MixtureRows):
             A component for each cluster.
         """
         if outlier_prior is None:
-            return cls(statistics.counts, prior.posterior(statistics), outlier_weight, columns)
+            posterior = prior.posterior(statistics)
+            return cls(statistics.counts, posterior, outlier_weight, columns, statistics=statistics)
         count = len(statistics.counts) - 1
         special = outlier_prior.posterior(type(statistics)(*(array[count:] for array in statistics)))
         posterior = prior.posterior(statistics).replaced(np.array([count]), special)
-        return cls(statistics.counts[:count], posterior, outlier_weight, columns)
+        return cls(statistics.counts[:count], posterior, outlier_weight, columns, statistics=statistics)
 
     def __repr__(self) -> str:
         sizes = [f"{count:,.0f}" for count in self.counts[:SIZES_SHOWN]]
@@ -392,6 +398,34 @@ class Mixture(MixtureRows):
             In nats; 0 of a row without any value, as nothing at all is certain.
         """
         found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0), True)
+        return found
+
+    def novelty(self, X: Any) -> Float64Array:
+        """How probably each row belongs to a cluster that was not seen before, by the prior's own weight of one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit; of a table they are found by name.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            Posterior probabilities, given the clusters of the fit; NaN of a row without any value.
+        """
+        memory = self.memory
+        if memory is None:
+            raise ValueError("the model does not keep its prior: novelty needs a model that this version has fitted")
+        nothing = nothing_like(take(memory.statistics, slice(0, 1)), 1)
+        unseen = memory.prior.posterior(nothing).shifted(-memory.offset)
+        weight = memory.log_new(self.counts) - np.log((self.counts + self.size_shift).sum())
+        weight += np.log1p(-self.outlier_weight)
+
+        def answer(points: Points, _: Any) -> Float64Array:
+            new = unseen.log_predictive(points)[0] + weight
+            return np.asarray(np.exp(new - np.logaddexp(new, log_sum(self._log_densities(points)))))
+
+        found: Float64Array = self._by_blocks(X, answer, np.float64(np.nan))
         return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:

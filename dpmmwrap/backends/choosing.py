@@ -28,6 +28,8 @@ class Needs(NamedTuple):
     """Whether rows have weights."""
     missing: bool = False
     """Whether values are missing."""
+    known: bool = False
+    """Whether clusters of some rows are known."""
 
 
 class BackendChoice(NamedTuple):
@@ -87,6 +89,8 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
         return f"the partition prior {needs.partition_prior} needs the built-in sampler or Dask"
     if needs.missing:
         return "missing values need the built-in sampler"
+    if needs.known:
+        return "known clusters need the built-in sampler"
     if needs.weights:
         return "weights of rows need the built-in sampler"
     if ratio == "printed":

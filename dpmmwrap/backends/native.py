@@ -95,6 +95,8 @@ def result_of(
         partition_prior=chain.best.partition_prior,
         chain=number,
         prior=chain.best.prior,
+        kept_labels=chain.best.kept_labels,
+        kept_sides=chain.best.kept_sides,
         traces=[result.trace for result in begun],
         **draws_of(found, labels, hyperprior)._asdict(),
         agreement=(agreement or agreement_of)(chain, begun),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from dpmmwrap.cli import update
 from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
@@ -26,6 +27,7 @@ from dpmmwrap.cli.fit_options import (
     check_draws,
 )
 from dpmmwrap.cli.preparing import column_notes, logged_columns, prepare, with_weights, without_weights
+from dpmmwrap.cli.update import check_update
 
 if TYPE_CHECKING:
     from dpmmwrap.cli.results import FitResult
@@ -56,6 +58,10 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     """
     from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
 
+    check_update(ctx, options)
+    if options["update"] is not None:
+        options["data"] = piped(ctx, options["data"])
+        return update.run(options)
     settle(ctx, options)
     options["data"] = piped(ctx, options["data"])
     check_draws(ctx, options)

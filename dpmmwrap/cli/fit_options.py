@@ -36,6 +36,7 @@ Examples:
   dpmmwrap fit data.csv --iterations 200 --seed 1 --labels truth.csv
   dpmmwrap fit data.csv --draws 1000 --chains 4 --out result
   dpmmwrap fit data.csv --sensitivity
+  dpmmwrap fit tuesday.csv --update result/model.npz --out result
   dpmmwrap fit data.npz --json | jq .n_clusters
   dpmmwrap fit large.npy --checkpoint large.ckpt --out result
   dpmmwrap fit words.npz --family multinomial
@@ -91,6 +92,7 @@ def known_device(ctx: click.Context, option: click.Parameter, value: str) -> str
 
 
 files, model, search = section("Data and results"), section("Model"), section("Search")
+updates = section("Data that keep coming")
 draws, running = section("Draws from the posterior"), section("Running")
 
 # fmt: off
@@ -149,6 +151,16 @@ OPTIONS: tuple[Option, ...] = (
         "or finite:GAMMA,RATE."),
     model("--outlier-weight", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0,
         show_default=True, help="Weight of a component for outliers, which get the label -1."),
+    updates("--update", type=A_PATH, metavar="MODEL",
+        help="Add the rows of DATA to this model, a model.npz or its folder, and write the new one to --out DIR, which "
+        "may be the same folder. Clusters keep their ids."),
+    updates("--window", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
+        help="The last N rows stay free: later rows can still change their clusters."),
+    updates("--forget", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0, show_default=True,
+        help="The share of what is kept of earlier rows that is forgotten with each row, or each unit of --time."),
+    updates("--time", "time_column", metavar="COL", help="The column, by name, of times, which are numbers."),
+    updates("--freeze", is_flag=True, help="Let no two clusters of the model merge: find what is new beside them."),
+    updates("--repeat", is_flag=True, help="Take a batch that the model has seen before again."),
     search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
         help="Length of the search. auto: until the log posterior has been flat for a while, at most 500."),
     search("--init", type=click.Choice(INITS), default="auto", show_default=True,

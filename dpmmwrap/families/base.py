@@ -141,6 +141,11 @@ class Facts:
         the log density of these; the rows themselves where statistics do with what is observed."""
         return X, 0.0
 
+    def counting_observed(self, statistics: Statistics) -> Statistics:
+        """Statistics that also count the observed values, feature by feature: those of rows with gaps add to them. The
+        statistics themselves where they always do, or never."""
+        return statistics
+
     def estimates(self) -> dict[str, Float64Array]:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
@@ -172,6 +177,8 @@ class Prior(Protocol):
     """The name by which its kind is kept in files."""
     FIELDS: ClassVar[tuple[str, ...]]
     """The hyperparameters' names: all that a file needs to hold."""
+    STATISTICS: ClassVar[type[tuple[Any, ...]]]
+    """The NamedTuple of its clusters' statistics, with a method `scaled`."""
     input: ClassVar[Input]
     covariances: ClassVar[str]
     correlated: ClassVar[bool]
@@ -192,6 +199,8 @@ class Prior(Protocol):
     def is_wide(X: Points) -> bool: ...
 
     def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]: ...
+
+    def counting_observed(self, statistics: Statistics) -> Statistics: ...
 
     def estimates(self) -> dict[str, Float64Array]: ...
 

@@ -56,6 +56,8 @@ class Choice(NamedTuple):
     """What the points were projected on."""
     log_noise: float = 0.0
     """The mean log density of what that leaves out."""
+    steps: Float64Array | None = None
+    """Of the columns over whose steps points were spread; None for none."""
 
 
 class ModelOptions(NamedTuple):
@@ -156,23 +158,24 @@ def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
     made = family.prior_class()
     if not read.points.numeric.shape[1]:
         return Choice(read, made.of_columns(read.columns, None), family.reason)
-    numeric, scale, notes = without_ties(read.points.numeric, read.weights)
+    numeric, scale, notes, steps = without_ties(read.points.numeric, read.weights)
     read = read._replace(points=type(read.points)(numeric, read.points.codes))
     choice = learned(read, scale, made.numeric_kind, options, family.reason, notes)
     assert choice.hyperprior is not None
     return choice._replace(
-        prior=made.of_columns(read.columns, choice.prior), hyperprior=made.learned(choice.hyperprior)
+        prior=made.of_columns(read.columns, choice.prior), hyperprior=made.learned(choice.hyperprior), steps=steps
     )
 
 
 def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: bool) -> Choice:
-    points, scale, notes = without_ties(read.points, read.weights)
+    points, scale, notes, steps = without_ties(read.points, read.weights)
     read = read._replace(points=points)
     if isinstance(options.subspace, int):
         found = subspace_of(read, family.kinds[0], options, options.subspace)
         chosen = in_subspace(found, family.kinds[0], "a subspace was asked for")
     elif only_full:
-        return learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
+        julia = learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
+        return julia._replace(steps=steps)
     elif len(family.kinds) == 1:
         chosen = Covariances(family.kinds[0], family.reason)
     elif options.covariance_type != "auto":
@@ -194,6 +197,7 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
         cells_are_better=cells_are_better,
         subspace=chosen.subspace,
         log_noise=log_noise,
+        steps=steps,
     )
 
 
@@ -205,18 +209,27 @@ def learned(
     return Choice(read, prior, reason, notes, hyperprior)
 
 
-def without_ties(points: Any, weights: Any) -> tuple[Any, defaults.DataScale, tuple[str, ...]]:
+class WithoutTies(NamedTuple):
     """The points, with columns of few values spread over their steps; their scale; and what was done."""
+
+    points: Any
+    scale: defaults.DataScale
+    notes: tuple[str, ...] = ()
+    steps: Float64Array | None = None
+
+
+def without_ties(points: Any, weights: Any) -> WithoutTies:
+    """Spread columns of few values over their steps."""
     scale, steps = defaults.DataScale(points, weights), tied_steps(points)
     steps[steps**2 <= scale.within_at_least(defaults.DOZEN)] = 0.0
     if not steps.any():
-        return points, scale, ()
+        return WithoutTies(points, scale)
     points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
     note = (
         f"{(steps > 0).sum()} of the {len(steps)} columns in use take few values: noise of half a step was added to "
         "them, so that no cluster has a width of zero"
     )
-    return points, defaults.DataScale(points, weights), (note,)
+    return WithoutTies(points, defaults.DataScale(points, weights), (note,), steps)
 
 
 class Covariances(NamedTuple):

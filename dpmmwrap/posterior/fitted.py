@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpmmwrap.backends.choosing import BackendChoice
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
+from dpmmwrap.model.memory import Memory, digest_of
+from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.posterior.answer import answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.posterior.resampling import Resampling
 from dpmmwrap.sampler.settings import Result, Settings
@@ -16,6 +19,19 @@ from dpmmwrap.sampler.stopping import stopped_by
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
+
+
+def set_mixture(model: DPMM, mixture: Mixture) -> None:
+    """The attributes that speak of the clusters."""
+    model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
+    model.subspace_ = None if mixture.subspace is None else mixture.subspace.dim
+    for name in mixture.posterior.estimates():
+        # Of hundreds of features covariances take hundreds of megabytes: they are computed when asked for.
+        if name != "covariances":
+            setattr(model, f"{name}_", mixture.estimate(name))
+    model.covariance_type_ = mixture.family
+    if mixture.memory is not None:
+        model.cluster_ids_, model.history_ = mixture.memory.ids, list(mixture.memory.history)
 
 
 def keep(
@@ -31,14 +47,18 @@ def keep(
         # The points are those of the subspace, which knows where it lies.
         offset, subspace = np.zeros(subspace.dim), subspace.shifted(-offset)
     mixture = answer.mixture.shifted(-offset)
-    mixture = replace(mixture, feature_names=called, restored=read.restored, subspace=subspace)
-    model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
-    model.subspace_ = None if subspace is None else subspace.dim
-    for name in mixture.posterior.estimates():
-        # Of hundreds of features covariances take hundreds of megabytes: they are computed when asked for.
-        if name != "covariances":
-            setattr(model, f"{name}_", mixture.estimate(name))
-    model.covariance_type_, model.covariance_reason_ = mixture.family, choice.reason
+    memory = None
+    if settings.outlier_prior is None:
+        memory = Memory.begin(
+            mixture.statistics, prior=answer.prior, partition_prior=answer.partition_prior,
+            hyperprior=settings.hyperprior, offset=offset, steps=choice.steps,
+            digests=() if is_remote(read.points) else (digest_of(answer.prior, read.points, read.weights),),
+        )  # fmt: skip
+    mixture = replace(
+        mixture, feature_names=called, restored=read.restored, subspace=subspace, memory=memory, statistics=None
+    )
+    set_mixture(model, mixture)
+    model.covariance_reason_ = choice.reason
     model.n_missing_ = read.n_missing
     model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)
     model.chain_agreement_, model.reproducibility_ = result.agreement, resampling.sizes

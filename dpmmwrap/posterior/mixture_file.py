@@ -11,6 +11,7 @@ from dpmmwrap.families import FAMILIES, family_named, family_of, prior_from_fiel
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.mixture import Mixture
+from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.model.redundant import Restored
 from dpmmwrap.model.subspace import Subspace
@@ -33,6 +34,7 @@ def save(mixture: Mixture, path: str | Path) -> None:
     arrays |= {} if mixture.subspace is None else mixture.subspace.arrays()
     arrays |= {} if mixture.averaged is None else mixture.averaged.arrays()
     arrays |= {} if mixture.restored is None else dict(zip(RESTORED, mixture.restored, strict=True))
+    arrays |= {} if mixture.memory is None else mixture.memory.arrays()
     arrays |= {} if mixture.draws is None else {f"draws_{name}": a for name, a in mixture.draws.arrays().items()}
     write_npz(path, arrays)
 
@@ -99,6 +101,7 @@ def load(path: str | Path) -> Mixture:
             restored,
             shift,
             Subspace.read(path),
+            Memory.read(path, family),
         )
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
         finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)

@@ -15,6 +15,7 @@ from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler import checkpoint, sampling, sweep
 from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.kept import KeptData
 from dpmmwrap.sampler.moves import exact as exact_moves
 from dpmmwrap.sampler.moves import hyperparameters, partition_prior, restarts, subclusters
 from dpmmwrap.sampler.moves.restarts import start_subclusters
@@ -90,7 +91,11 @@ class Chain:
             self.keep_best(happened.log_posterior)
             self.problem.data.end_iteration(state.iteration)
             self.report(state.iteration, happened)
-            if settings.stop_when_flat and state.last == settings.max_iter and is_flat(state.trace):
+            if (
+                settings.stop_when_flat
+                and state.last == settings.max_iter
+                and is_flat(state.trace, settings.flat_window)
+            ):
                 state.last = min(state.last, state.iteration + settings.greedy_steps)
             self.save_if_due(state.iteration, interrupt.requested or state.iteration == state.last)
 
@@ -183,7 +188,10 @@ class Chain:
         if best is None:
             # Interrupted early, perhaps before the first iteration.
             best = self.problem.data.best_of(state, self.log_posterior)
-        best = best._replace(labels=best.labels - np.int32(self.problem.outliers))
+        outliers = np.int32(self.problem.outliers)
+        best = best._replace(labels=best.labels - outliers)
+        if best.kept_labels is not None:
+            best = best._replace(kept_labels=best.kept_labels - outliers)
         return ChainResult(best, state.trace, state.record, interrupted, [*state.best_of_size.values()] or [best])
 
     def nmi(self) -> float:
@@ -220,4 +228,8 @@ class ChainResult(NamedTuple):
 
 def make_data(X: Points, settings: Settings) -> Data:
     """The points with the loops of their family."""
-    return Data(settings.prior.points(X, settings.n_jobs, weights=settings.weights))
+    prior, kept = settings.prior, settings.kept
+    if kept is None:
+        return Data(prior.points(X, settings.n_jobs, weights=settings.weights))
+    missing = True if kept.counts_observed else None
+    return KeptData(prior.points(X, settings.n_jobs, missing=missing, weights=settings.weights), kept)

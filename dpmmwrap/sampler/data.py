@@ -202,6 +202,10 @@ class Data:
         sides = [sides_by(rule, self.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return self.set_sublabels(state, list(members), sides)
 
+    def begun_by_kept(self, state: State, clusters: IntArray) -> Any:
+        """Which clusters need no start, because kept clusters (`sampler.kept`) are their subclusters: none here."""
+        return np.zeros(len(clusters), bool)
+
     def rows_of(self, state: SublabelStore, rows: IntArray) -> Rows:
         """Some rows as rules look at them."""
         return Rows(self.points.X, rows, self.chunks.stretch.first_row, state.sublabels, state.before)

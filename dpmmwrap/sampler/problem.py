@@ -11,7 +11,7 @@ from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.numerics.cells import Embedder
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.sampler.data import Data
-from dpmmwrap.sampler.proposals import Near, Proposal, SequentialAllocation
+from dpmmwrap.sampler.proposals import NO_NEAR, Near, Proposal, SequentialAllocation
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import State
 
@@ -47,7 +47,7 @@ class Problem:
     @cached_property
     def near(self) -> Near:
         """Near pairs, from which half of the split-merge proposals grow."""
-        return Near.of(self.data, self.embed)
+        return Near.of(self.data, self.embed) if self.settings.near_pairs else NO_NEAR
 
     @cached_property
     def digest(self) -> str:

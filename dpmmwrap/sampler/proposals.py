@@ -22,9 +22,12 @@ MOST_SEEDS, SEARCHED = 1000, 20_000
 class Proposal(Protocol):
     """A way to divide points between two of them, with a probability that is known."""
 
-    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
+    def divide(
+        self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool, log_begun: Any = None
+    ) -> float:
         """log probability of `sides` for `rows`, the first two of which begin the two sides; with `draw` they are drawn
-        first. The sides' statistics are left in the first two clusters of `scratch`.
+        first. The sides' statistics are left in the first two clusters of `scratch`. Where kept clusters have begun the
+        sides, `log_begun` is the log probability of that.
 
         It may look at the points, the rows and the key, never at labels.
         """
@@ -33,8 +36,12 @@ class Proposal(Protocol):
 class SequentialAllocation:
     """One point after the other by the predictive of the sides so far, then in blocks that double."""
 
-    def divide(self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool) -> float:
-        return float(exact.allocate(scratch, points, rows, sides, key, draw, exact.ONE_BY_ONE))
+    def divide(
+        self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool, log_begun: Any = None
+    ) -> float:
+        begun = log_begun is not None
+        found = float(exact.allocate(scratch, points, rows, sides, key, draw, exact.ONE_BY_ONE, begun))
+        return found + log_begun if begun else found
 
 
 class ClusterSeeds(NamedTuple):
@@ -73,6 +80,9 @@ class Near(NamedTuple):
         cumulative = np.concatenate([0.5 * self.cumulative, 0.5 + 0.5 * np.cumsum(shares) / shares.sum()])
         neighbours = np.concatenate([self.neighbours[:, :width], theirs[:, :width]])
         return Near(np.concatenate([self.rows, rows]), cumulative, neighbours)
+
+
+NO_NEAR = Near(NO_CLUSTER_SEEDS.rows, NO_CLUSTER_SEEDS.cumulative, np.empty((0, 0), np.int64))
 
 
 def some_rows(n_rows: int, most: int) -> IntArray:

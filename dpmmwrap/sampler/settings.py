@@ -11,7 +11,7 @@ from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.draws import Draws
-from dpmmwrap.sampler.stopping import GREEDY_STEPS
+from dpmmwrap.sampler.stopping import GREEDY_STEPS, WINDOW
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
 
@@ -76,6 +76,12 @@ class Settings:
     """Whether the labels of draws are kept."""
     weights: Float64Array | None = None
     """Of the rows (`numerics.weights`); None where all weigh 1."""
+    kept: Any = None
+    """Clusters of rows that are gone (`sampler.kept.Kept`); None where there are none."""
+    flat_window: int = WINDOW
+    """Iterations whose log posteriors are compared with those of as many before them, to see whether they are flat."""
+    near_pairs: bool = True
+    """Whether half of the split-merge proposals grow from points that are near each other."""
     n_jobs: int = 1
     truth: IntArray | None = None
     progress: Progress | None = None
@@ -90,7 +96,8 @@ class Settings:
     @property
     def refine(self) -> bool:
         """Whether iterated local search follows: after several chains that end when they are flat."""
-        return self.stop_when_flat and self.n_chains > 1 and not self.n_draws and not self.outlier_weight
+        several = self.stop_when_flat and self.n_chains > 1 and self.kept is None
+        return several and not self.n_draws and not self.outlier_weight
 
     @property
     def greedy_steps(self) -> int:
@@ -144,6 +151,9 @@ class Result:
     """How alike the other chains' best clusterings are to it: their adjusted Rand indices."""
     candidates: list[Any] = field(default_factory=list)
     """Clusterings to compare with it."""
+    kept_labels: IntArray | None = None
+    kept_sides: UInt8Array | None = None
+    """The label and sublabel of each kept cluster, if there are any."""
     statistics: Statistics = None
     """The statistics of the clusters, outliers last, from a backend whose points are elsewhere."""
 

@@ -54,6 +54,12 @@ class Best(NamedTuple):
     sublabels: UInt8Array
     partition_prior: PartitionPrior
     prior: Prior
+    kept_labels: IntArray | None = None
+    kept_sides: UInt8Array | None = None
+    """The cluster and subcluster of each kept one (`sampler.kept`), if there are any."""
+
+
+NO_LABELS = np.empty(0, np.int32)
 
 
 @dataclass
@@ -95,6 +101,9 @@ class State:
     """Iterations since the search."""
     record: Record = field(default_factory=Record)
     """The draws."""
+    kept_labels: IntArray = field(default_factory=NO_LABELS.copy)
+    kept_sides: UInt8Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    """The cluster and subcluster of each kept cluster (`sampler.kept`); of a run without checkpoints."""
     # What follows from the rest is never saved.
     posteriors: ClusterPosteriors | None = None
     """What the statistics say: computed again whenever they or the prior change."""
@@ -104,6 +113,8 @@ class State:
     """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
     before: IntArray | None = None
     """Labels that changes are looked for against (`Data.remember`)."""
+    kept_before: IntArray = field(default_factory=NO_LABELS.copy)
+    """The same of kept clusters."""
     scratches: SimpleQueue[Any] | None = None
     """Bundles of three clusters for exact moves, one for each thread; they belong to the prior."""
     near: Near | None = None

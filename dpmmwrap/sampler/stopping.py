@@ -15,10 +15,10 @@ GREEDY_STEPS = 5
 are none before draws."""
 
 
-def is_flat(trace: Trace) -> bool:
+def is_flat(trace: Trace, window: int = WINDOW) -> bool:
     """Whether the log posterior has not risen for a while: not by more than it varies anyway, not by a nat, and not by
     a hundred-thousandth of itself."""
-    return len(trace) >= 2 * WINDOW and not rises(trace, WINDOW, len(trace))
+    return len(trace) >= 2 * window and not rises(trace, window, len(trace))
 
 
 def still_rising(trace: Trace) -> bool:

@@ -112,7 +112,7 @@ def exact_moves(kind: str) -> None:
     sides = (rows % 2).astype(np.int64)
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
-    exact.allocate(scratch, problem.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE)
+    exact.allocate(scratch, problem.data.points.loop_points, rows, sides, KEY, True, exact.ONE_BY_ONE, False)
     split_merge.split_gain(state.collapsed, scratch, 0)
     contingency(labels, labels, np.zeros((ROWS, ROWS), np.int64))
 

@@ -189,7 +189,7 @@ def test_the_probability_of_a_division(kind: str, origin: float, first: int) -> 
     rng = np.random.default_rng(1)
     rows = rng.permutation(ROWS)
     sides = rng.integers(0, 2, ROWS)
-    found = exact.allocate(some.clusters, some.data.points.loop_points, rows, sides, np.uint64(0), False, first)
+    found = exact.allocate(some.clusters, some.data.points.loop_points, rows, sides, np.uint64(0), False, first, False)
     total, begin = 0.0, 2
     while begin < ROWS:
         end = begin + 1 if begin < first else min(ROWS, 2 * begin)
@@ -217,14 +217,14 @@ def test_divisions_are_drawn_as_often_as_they_say(first: int) -> None:
     for code in range(16):
         sides = np.array([0, 1, *((code >> place) & 1 for place in range(4))])
         chances[sides @ (1 << rows)] = np.exp(
-            exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first)
+            exact.allocate(some.clusters, points, rows, sides, np.uint64(0), False, first, False)
         )
     assert chances.sum() == pytest.approx(1.0)
     seen, draws = np.zeros(64), 20_000
     keys = np.random.default_rng(0).integers(0, 2**63, draws, dtype=np.uint64)
     for key in keys:
         sides = np.empty(6, np.int64)
-        exact.allocate(some.clusters, points, rows, sides, key, True, first)
+        exact.allocate(some.clusters, points, rows, sides, key, True, first, False)
         seen[sides @ (1 << rows)] += 1
     errors = np.sqrt(np.maximum(chances * (1 - chances), 1e-9) / draws)
     assert np.abs(seen / draws - chances).max() / errors[chances > 0].max() < 4

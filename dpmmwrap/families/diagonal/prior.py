@@ -314,6 +314,12 @@ class NIG(LinearPrior):
     ) -> LinearStatistics:
         return numeric_statistics(X, labels, n_clusters, has_missing(X), weights)
 
+    def counting_observed(self, statistics: LinearStatistics) -> LinearStatistics:
+        counts, sums = statistics
+        if sums.shape[1] == 3 * self.dim:
+            return statistics
+        return LinearStatistics(counts, np.concatenate([sums, np.repeat(counts[:, None], self.dim, axis=1)], axis=1))
+
     def replaced(self, rows: IntArray, other: Any) -> Any:
         fields = (put_rows(mine, rows, theirs) for mine, theirs in zip(self.batch, other.batch, strict=True))
         return self._unchecked(Posteriors(*fields))

@@ -77,6 +77,7 @@ class NIW(Facts):
     called: ClassVar[str] = "a normal-inverse-Wishart prior"
     other: ClassVar[str] = "covariance_type='diag'"
     FIELDS: ClassVar[tuple[str, ...]] = ("mean", "mean_strength", "scale", "degrees_of_freedom")
+    STATISTICS: ClassVar[type[tuple[Any, ...]]] = Statistics
 
     def __post_init__(self) -> None:
         mean = np.ascontiguousarray(self.mean, dtype=np.float64)

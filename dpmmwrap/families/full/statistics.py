@@ -23,6 +23,10 @@ class Statistics(NamedTuple):
     means: Any
     scatters: Any
 
+    def scaled(self, factor: float) -> Statistics:
+        """As if every row had this weight."""
+        return Statistics(factor * self.counts, self.means, factor * self.scatters)
+
 
 class PriorFields(NamedTuple):
     """One normal-inverse-Wishart distribution."""

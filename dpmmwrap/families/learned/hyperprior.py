@@ -252,3 +252,24 @@ def truncated_gamma(
 def log_multigamma(values: Float64Array, dim: int) -> Float64Array:
     """log of the multivariate gamma function of each value, up to a constant."""
     return np.asarray(gammaln(values[:, None] - HALF * np.arange(dim)).sum(axis=1))
+
+
+def hyperprior_arrays(hyperprior: Any) -> dict[str, Any]:
+    """A learned prior's distribution as plain arrays, for a file; nothing for none."""
+    if hyperprior is None:
+        return {}
+    own = getattr(hyperprior, "numeric", hyperprior)
+    found = {"mean": own.mean, "variances": own.variances, "fixed": np.array(own.identity(), dtype=np.float64)}
+    return found if own.cells is None else found | {"cells": own.cells}
+
+
+def hyperprior_from(prior: Any, arrays: dict[str, Any], prefix: str) -> Any:
+    """The distribution of a prior, from such arrays, or None from others."""
+    if f"{prefix}mean" not in arrays:
+        return None
+    fixed = [None if math.isnan(value) else float(value) for value in arrays[f"{prefix}fixed"]]
+    kind = type(getattr(prior, "numeric", prior))
+    names = dict(zip(("kappa", "width", "strength"), fixed, strict=True))
+    cells = arrays.get(f"{prefix}cells")
+    own = Hyperprior(kind, arrays[f"{prefix}mean"], arrays[f"{prefix}variances"], cells=cells, **names)
+    return prior.learned(own) if hasattr(prior, "learned") else own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ loops = Loops("dpmmwrap.families.linear.points")
 
 class LinearPrior(Facts, ABC):
     """A prior, or a batch of posteriors, of a family whose statistics are sums of features."""
+
+    STATISTICS: ClassVar[type[tuple[Any, ...]]] = LinearStatistics
 
     @abstractmethod
     def compute(self, statistics: LinearStatistics) -> Computed:

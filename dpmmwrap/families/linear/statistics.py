@@ -18,6 +18,10 @@ class LinearStatistics(NamedTuple):
     counts: Any
     sums: Any
 
+    def scaled(self, factor: float) -> LinearStatistics:
+        """As if every row had this weight."""
+        return LinearStatistics(factor * self.counts, factor * self.sums)
+
 
 def union(left: LinearStatistics, right: LinearStatistics) -> LinearStatistics:
     """The statistics of the unions, pair by pair."""

@@ -119,6 +119,11 @@ class Mixed(LinearPrior):
         categorical = self.categorical.statistics(X.codes, labels, n_clusters, weights)
         return LinearStatistics(numeric.counts, np.concatenate([numeric.sums, categorical.sums], axis=1))
 
+    def counting_observed(self, statistics: LinearStatistics) -> LinearStatistics:
+        numeric, categorical = self.divided(statistics)
+        numeric = self.numeric.counting_observed(numeric)
+        return LinearStatistics(numeric.counts, np.concatenate([numeric.sums, categorical.sums], axis=1))
+
     def replaced(self, rows: IntArray, other: Mixed) -> Mixed:
         return Mixed(self.numeric.replaced(rows, other.numeric), self.categorical.replaced(rows, other.categorical))
 

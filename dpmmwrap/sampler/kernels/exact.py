@@ -31,6 +31,8 @@ SIDE_STRENGTH = 1.0
 """Added to a side's number of points when the next ones choose a side."""
 ONE_BY_ONE = 32
 """Points that are allocated one by one before blocks begin to double."""
+KEPT_KEY = 1 << 40
+"""Added to the index of a kept cluster; the rows take the numbers before."""
 UNION = 2
 """The number of the scratch cluster in which unions are made; the two sides come before."""
 
@@ -172,20 +174,55 @@ def gibbs_points(
     return used, moved
 
 
-@compiled
-def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, first: Any) -> Any:
-    """log probability of dividing rows between two sides, which their first two begin, in the order given.
-
-    One by one up to `first`, then in blocks that double: within a block, points choose independently, given the sides
-    so far. With `draw` the sides are drawn, else they are as given. Sides are the first two of `clusters`.
-    """
-    count = len(rows)
+@inner
+def begin_sides(clusters: Any, X: Any, rows: Any, sides: Any) -> None:
+    """Begin two sides with a row each."""
     for side in range(2):
         clear(clusters, side)
         sides[side] = side
         add_point(clusters, side, X, rows[side], 1.0)
         clusters.counts[side] = weight_of(X, rows[side])
         prepare(clusters, side)
+
+
+@compiled
+def allocate_kept(
+    clusters: Any, X: Any, rows: Any, sides: Any, kept: Any, numbers: Any, kept_sides: Any, key: Any, draw: Any
+) -> Any:
+    """log probability of dividing kept clusters between two sides that the first two rows begin, one after the other by
+    how probable their rows are given the side; with `draw` the sides are drawn."""
+    begin_sides(clusters, X, rows, sides)
+    gains = np.empty(2)
+    log_prob = 0.0
+    for index in range(len(numbers)):
+        for side in range(2):
+            copy_cluster(clusters, UNION, clusters, side)
+            add_cluster(clusters, UNION, kept, numbers[index])
+            gains[side] = log_marginal(clusters, UNION) - log_marginal(clusters, side)
+        t = gains[1] - gains[0]
+        less = math.exp(-abs(t))
+        if draw:
+            share = (1.0 if t > 0.0 else less) / (1.0 + less)
+            kept_sides[index] = uniform53(key, KEPT_KEY + index) < share
+        log_prob -= math.log1p(less) + (abs(t) if (kept_sides[index] == 1) != (t > 0.0) else 0.0)
+        chosen = kept_sides[index]
+        add_cluster(clusters, chosen, kept, numbers[index])
+        clusters.counts[chosen] += kept.counts[numbers[index]]
+        prepare(clusters, chosen)
+    return log_prob
+
+
+@compiled
+def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, first: Any, begun: Any) -> Any:
+    """log probability of dividing rows between two sides, which their first two begin, in the order given.
+
+    One by one up to `first`, then in blocks that double: within a block, points choose independently, given the sides
+    so far. With `draw` the sides are drawn, else they are as given. Sides are the first two of `clusters`, which may
+    have begun.
+    """
+    count = len(rows)
+    if not begun:
+        begin_sides(clusters, X, rows, sides)
     log_prob = 0.0
     begin = 2
     while begin < count:

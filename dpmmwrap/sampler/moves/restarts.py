@@ -68,9 +68,10 @@ def start_subclusters(
     `count` is the number of all clusters, if it is no longer the state's.
     """
     members = problem.data.members(state, clusters, count)
+    begun = problem.data.begun_by_kept(state, clusters)
     rules: list[Rule] = [Together()] * len(members)
     for initializer, chosen in ((RandomStart(), at_random), (problem.settings.initializer, ~at_random)):
-        several = [number for number in np.flatnonzero(chosen) if len(members[number]) > 1]
+        several = [number for number in np.flatnonzero(chosen & ~begun) if len(members[number]) > 1]
         proposed = rules_of(initializer, [members[number] for number in several], rng) if several else []
         for number, rule in zip(several, proposed, strict=True):
             rules[number] = rule

@@ -21,10 +21,10 @@ from dpmmwrap.numerics.variates import derived_key, standard_exponentials
 from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import log_merge_ratio, log_split_ratio
 from dpmmwrap.sampler.data import Unions
+from dpmmwrap.sampler.kept import KeptData, KeptInUnion
 from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.partition import prior_for_moves, renumber, with_room
 from dpmmwrap.sampler.problem import Problem
-from dpmmwrap.sampler.proposals import Proposal
 from dpmmwrap.sampler.state import State
 
 LARGEST_UNION = 50_000
@@ -61,6 +61,8 @@ class Division(NamedTuple):
     gain: float
     """log likelihood ratio of the move."""
     sizes: tuple[float, float]
+    kept: KeptInUnion | None = None
+    """Kept clusters, divided as well."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class SplitMerge:
         def look_at(begin: int, end: int) -> None:
             scratch = scratches.get()
             for number in range(begin, end):
-                divisions[number] = divide(key, number, these, state, problem.proposal, scratch)
+                divisions[number] = divide(key, number, these, state, problem, scratch)
             scratches.put(scratch)
 
         problem.data.chunks.run(look_at, count, count)
@@ -143,7 +145,7 @@ def spare_clusters(state: State, these: Round, number: int) -> tuple[int, int]:
     return state.n_clusters + len(these.one) + number, state.n_clusters + number
 
 
-def divide(key: Any, number: int, these: Round, state: State, proposal: Proposal, scratch: Any) -> Division:
+def divide(key: Any, number: int, these: Round, state: State, problem: Problem, scratch: Any) -> Division:
     """Propose to divide the cluster of two points, or see how probable the present division of their clusters is."""
     clusters, unions = state.collapsed, these.unions
     one, other = int(these.one[number]), int(these.other[number])
@@ -153,23 +155,39 @@ def divide(key: Any, number: int, these: Round, state: State, proposal: Proposal
     if one != other:
         exact.present_sides(rows, labels, other, sides)
     its_key = derived_key(key, DIVISION_KEY + (number << 32))
-    log_q = proposal.divide(unions.points, scratch, rows, sides, its_key, one == other)
+    kept, log_begun = divide_kept(its_key, one, other, unions.points, rows, sides, state, problem, scratch)
+    log_q = problem.proposal.divide(unions.points, scratch, rows, sides, its_key, one == other, log_begun)
     sizes = (float(scratch.counts[0]), float(scratch.counts[1]))
     if one != other:
-        return Division(rows, sides, log_q, float(these.gains[number]), sizes)
+        return Division(rows, sides, log_q, float(these.gains[number]), sizes, kept)
     for side, k in enumerate(spare_clusters(state, these, number)):
         copy_cluster(clusters, k, scratch, side)
-    return Division(rows, sides, log_q, split_gain(clusters, scratch, one), sizes)
+    return Division(rows, sides, log_q, split_gain(clusters, scratch, one), sizes, kept)
+
+
+def divide_kept(
+    key: Any, one: int, other: int, points: Any, rows: IntArray, sides: IntArray, state: State, problem: Problem,
+    scratch: Any,
+) -> tuple[KeptInUnion | None, float | None]:  # fmt: skip
+    """Begin the sides with the kept clusters in a union; these, and the log probability. None where there are none."""
+    data = problem.data
+    if not isinstance(data, KeptData):
+        return None, None
+    kept = data.in_union(state, one, other)
+    if not len(kept.numbers):
+        return None, None
+    bundle = data.bundle(state.model)
+    return kept, float(exact.allocate_kept(scratch, points, rows, sides, bundle, *kept, key, one == other))
 
 
 def accept(divisions: list[Division], these: Round, state: State, problem: Problem, prior: GibbsType) -> Any:
     """Which proposals are accepted, one after the other; they are carried out."""
     clusters, labels, limit = state.collapsed, these.unions.labels, problem.settings.cluster_limit
     alive, accepted = number_of_clusters(state), np.zeros(len(divisions), bool)
-    for number, (rows, sides, log_q, gain, sizes) in enumerate(divisions):
+    for number, (rows, sides, log_q, gain, sizes, kept) in enumerate(divisions):
         one, other = int(these.one[number]), int(these.other[number])
         split = one == other
-        if split and alive >= limit:
+        if (split and alive >= limit) or (not split and are_apart(kept, problem)):
             continue
         ratio = (log_split_ratio if split else log_merge_ratio)(prior, alive, *sizes, gain, log_q)
         if ratio < these.log_uniforms[number]:
@@ -181,10 +199,20 @@ def accept(divisions: list[Division], these: Round, state: State, problem: Probl
             copy_cluster(clusters, one, clusters, first)
             clusters.counts[one], clusters.counts[second] = sizes
             labels[rows[sides == 1]] = second
+            if kept is not None:
+                state.kept_labels[kept.numbers[kept.sides == 1]] = second
         else:
             merge(state, problem, one, other)
             labels[rows] = one
+            if kept is not None:
+                state.kept_labels[kept.numbers] = one
     return accepted
+
+
+def are_apart(kept: KeptInUnion | None, problem: Problem) -> bool:
+    """Whether kept clusters on both sides may not be in one cluster."""
+    data = problem.data
+    return kept is not None and isinstance(data, KeptData) and data.kept.apart and len(np.unique(kept.sides)) > 1
 
 
 def split_gain(clusters: Any, scratch: Any, one: int) -> float:

@@ -1,0 +1,259 @@
+"""What a model keeps of the rows that it has seen, so that it can go on with others: all that `partial_fit` needs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from dpmmwrap.families import prior_from_fields, prior_named
+from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, concatenate, nothing_like
+from dpmmwrap.families.learned.hyperprior import hyperprior_arrays, hyperprior_from
+from dpmmwrap.families.screening import log_joint
+from dpmmwrap.families.tables import TablePoints
+from dpmmwrap.files import read_arrays
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.partitions import BY_NAME, PartitionPrior
+
+PREFIX = "kept_"
+KINDS = ("birth", "merge", "split", "death")
+
+
+class Event(NamedTuple):
+    """What became of a cluster in a batch."""
+
+    batch: int
+    """From 1."""
+    kind: str
+    """"birth", "merge", "split" or "death"."""
+    cluster: int
+    """The id of the cluster that is born, is absorbed, parts from another, or dies."""
+    other: int = -1
+    """The id of the cluster that absorbed it, or that it parted from; -1 for none."""
+
+
+class Pieces(NamedTuple):
+    """Where the pieces are."""
+
+    labels: IntArray
+    """The cluster of each."""
+    sides: IntArray
+    """The subcluster."""
+    ids: IntArray
+    """What their rows are called: by the id of their cluster, or of one that it has absorbed."""
+
+
+class Window(NamedTuple):
+    """The last rows, which are still free, as the family stores them."""
+
+    points: Points
+    labels: IntArray
+    weights: Float64Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The clusters of a fit by the statistics of their rows; labels are the mixture's.
+
+    What is kept of the rows that are gone are pieces: two of a cluster at most, its subclusters or clusters that have
+    merged. The rows of a piece stay together; its pieces may part again.
+    """
+
+    statistics: Statistics
+    """Of the pieces; a cluster of free rows alone has none."""
+    prior: Prior
+    """Of the points, which are rows less the offset."""
+    partition_prior: PartitionPrior
+    hyperprior: LearnedPrior | None = None
+    offset: Float64Array = field(default_factory=lambda: np.zeros(1))
+    steps: Float64Array | None = None
+    """Of the columns over whose steps points are spread; None for none."""
+    pieces: Pieces = field(default_factory=lambda: Pieces(*np.empty((3, 0), np.int64)))
+    ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    """What each cluster is called for ever."""
+    aliases: tuple[tuple[int, int], ...] = ()
+    """Ids whose pieces have become one with a piece of another id."""
+    next_id: int = 0
+    batches: int = 1
+    digests: tuple[str, ...] = ()
+    """Of the batches."""
+    history: tuple[Event, ...] = ()
+    window: Window | None = None
+    clock: float = float("nan")
+    """The time of the last batch, where there is one."""
+
+    @classmethod
+    def begin(cls, statistics: Statistics, prior: Prior, partition_prior: PartitionPrior, **known: Any) -> Memory:
+        """After a first batch. Clusters are called by their numbers."""
+        return cls(statistics, prior, partition_prior, **known).called(np.arange(len(statistics.counts)))
+
+    def called(self, ids: IntArray) -> Memory:
+        """After a first batch, with these ids."""
+        events, count = tuple(Event(1, "birth", int(name)) for name in ids), len(ids)
+        pieces = Pieces(np.arange(count), np.zeros(count, np.int64), ids)
+        return replace(self, ids=ids, pieces=pieces, next_id=int(ids.max(initial=-1)) + 1, history=events)
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.ids)
+
+    def current(self, ids: Any) -> IntArray:
+        """What clusters of earlier ids are called now: those that others have absorbed by the name of these."""
+        ids = np.array(ids, dtype=np.int64)
+        for one, other in self.aliases:
+            ids[ids == one] = other
+        found: IntArray = ids.copy()
+        for label, name in zip(self.pieces.labels, self.pieces.ids, strict=True):
+            found[ids == name] = self.ids[label]
+        return found
+
+    def log_new(self, counts: Float64Array) -> float:
+        """log weight of a cluster that was not seen before, for the next row."""
+        clusters = int(np.count_nonzero(counts))
+        return float(self.partition_prior.log_new(float(counts.sum()) + 1.0, clusters + 1)[clusters])
+
+    def log_densities(self, whole: Statistics, points: Points) -> Float64Array:
+        """log of weight times predictive density of rows, of each cluster and, last, of one that is not there yet."""
+        every = self.prior.posterior(concatenate([whole, nothing_like(whole, 1)]))
+        sizes = np.log(np.maximum(whole.counts + self.partition_prior.shift, 1e-300))
+        return log_joint(every, points, np.append(sizes, self.log_new(whole.counts)))
+
+    # Files.
+
+    def arrays(self) -> dict[str, Any]:
+        """As plain arrays, for a file."""
+        found: dict[str, Any] = {
+            f"statistics_{name}": getattr(self.statistics, name) for name in self.statistics._fields
+        }
+        found |= {f"prior_{name}": getattr(self.prior, name) for name in self.prior.FIELDS}
+        found |= {f"hyperprior_{name}": a for name, a in hyperprior_arrays(self.hyperprior).items()}
+        found |= {"offset": self.offset, "ids": self.ids, "clock": np.array(self.clock)}
+        found |= {"pieces": np.array(self.pieces), "aliases": np.array(self.aliases, np.int64).reshape(-1, 2)}
+        found |= {} if self.steps is None else {"steps": self.steps}
+        found["numbers"] = np.array([self.next_id, self.batches])
+        found["digests"] = np.array(self.digests, dtype=str)
+        found["events"] = np.array([(e.batch, KINDS.index(e.kind), e.cluster, e.other) for e in self.history]).reshape(
+            -1, 4
+        )
+        found["partition_prior"] = np.array(partition_text(self.partition_prior))
+        if self.window is not None:
+            found |= window_arrays(self.window)
+        return {PREFIX + name: np.asarray(array) for name, array in found.items()}
+
+    @classmethod
+    def read(cls, path: str | Path, family: str) -> Memory | None:
+        """From a file that holds `arrays`, or None from one that does not."""
+        if not read_arrays(path, required=(), optional=(f"{PREFIX}numbers",)):
+            return None
+        prior = prior_named(family)
+        names = [f"prior_{name}" for name in prior.FIELDS]
+        required = (
+            *names,
+            "offset",
+            "ids",
+            "clock",
+            "numbers",
+            "digests",
+            "events",
+            "partition_prior",
+            "pieces",
+            "aliases",
+        )
+        statistics: Any = prior.STATISTICS
+        fields_of = [f"statistics_{name}" for name in statistics._fields]
+        optional = (*HYPERPRIOR, *WINDOW, "steps")
+        found = read_arrays(
+            path,
+            required=[PREFIX + name for name in (*required, *fields_of)],
+            optional=[PREFIX + name for name in optional],
+        )
+        arrays = {name.removeprefix(PREFIX): array for name, array in found.items()}
+        own = prior_from_fields(family, [plain(arrays[name]) for name in names])
+        kept = statistics(*(arrays[name] for name in fields_of))
+        if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
+            raise ValueError("what it keeps of its rows does not belong together")
+        next_id, batches = (int(number) for number in arrays["numbers"])
+        return cls(
+            kept, own, partition_from(str(arrays["partition_prior"])), hyperprior_from(own, arrays, "hyperprior_"),
+            arrays["offset"], arrays.get("steps"), Pieces(*arrays["pieces"]), arrays["ids"],
+            tuple((int(one), int(other)) for one, other in arrays["aliases"]), next_id, batches,
+            tuple(str(word) for word in arrays["digests"]),
+            tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
+            window_from(arrays), float(arrays["clock"]),
+        )  # fmt: skip
+
+
+HYPERPRIOR = tuple(f"hyperprior_{name}" for name in ("mean", "variances", "fixed", "cells"))
+WINDOW = tuple(f"window_{name}" for name in ("labels", "weights", "points", "codes", "indices", "indptr", "shape"))
+
+
+def plain(array: Any) -> Any:
+    """A number as one, and an array as it is."""
+    return array.item() if array.ndim == 0 else array
+
+
+def window_arrays(window: Window) -> dict[str, Any]:
+    points = window.points
+    found: dict[str, Any] = {"labels": window.labels}
+    found |= {} if window.weights is None else {"weights": window.weights}
+    if isinstance(points, TablePoints):
+        found |= {"points": points.numeric, "codes": points.codes}
+    elif scipy.sparse.issparse(points):
+        found |= {"points": points.data, "indices": points.indices, "indptr": points.indptr, "shape": points.shape}
+    else:
+        found["points"] = points
+    return {f"window_{name}": array for name, array in found.items()}
+
+
+def window_from(arrays: dict[str, Any]) -> Window | None:
+    found: list[Any] = [arrays.get(name) for name in WINDOW]
+    labels, weights, points, codes, indices, indptr, shape = found
+    if labels is None:
+        return None
+    if codes is not None:
+        points = TablePoints(points, codes)
+    elif shape is not None:
+        points = scipy.sparse.csr_matrix((points, indices, indptr), tuple(shape))
+    return Window(points, labels, weights)
+
+
+def partition_text(prior: PartitionPrior) -> str:
+    """A prior over partitions, as it stands, in a line."""
+    values = {one.name: getattr(prior, one.name) for one in fields(prior)}  # type: ignore[arg-type]
+    return json.dumps({"name": prior.name, **values})
+
+
+def partition_from(text: str) -> PartitionPrior:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
+    }
+    kind: Any = BY_NAME[values.pop("name")]
+    made: PartitionPrior = kind(**values)
+    return made
+
+
+def digest_of(prior: Prior, points: Points, weights: Float64Array | None = None) -> str:
+    """A word that no other batch has."""
+    found: str = prior.points(points, 1, weights=weights).digest()
+    return found
+
+
+def joined_points(parts: list[Points]) -> Points:
+    """Rows of several pieces, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], TablePoints):
+        return TablePoints(
+            np.concatenate([part.numeric for part in parts]), np.concatenate([part.codes for part in parts])
+        )
+    if scipy.sparse.issparse(parts[0]):
+        return scipy.sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)

@@ -1,0 +1,332 @@
+"""What an estimator does with data that keep coming."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from dpmmwrap.backends import Native, as_backend
+from dpmmwrap.backends.dask import is_lazy
+from dpmmwrap.families import family_of
+from dpmmwrap.families.base import nothing_like, take
+from dpmmwrap.families.tables import TablePoints
+from dpmmwrap.mixture import Mixture
+from dpmmwrap.model.empty_rows import Present, absent_note, with_values
+from dpmmwrap.model.inputs import to_float32
+from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of
+from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.model.run_settings import initializer_of
+from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.cells import thread_pools
+from dpmmwrap.numerics.weights import checked_weights
+from dpmmwrap.posterior.answer import kept_rows, sample_of
+from dpmmwrap.posterior.fitted import set_mixture
+from dpmmwrap.posterior.mixture_file import load
+from dpmmwrap.sampler.stopping import stopped_by
+from dpmmwrap.streams.update import LONGEST, Stream, Updated, add_rows, update
+
+if TYPE_CHECKING:
+    from dpmmwrap.estimator import DPMM
+
+WINDOW = 1000
+"""Rows that stay free, if nothing is said."""
+
+
+class StreamMixin:
+    """Methods of `DPMM` for data that keep coming."""
+
+    _streams: bool = False
+    """Whether the fit is the first batch of several."""
+    _read_points: Any = None
+    """The data of such a fit, until the batch is over."""
+
+    def partial_fit(
+        self: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        window: int = WINDOW,
+        forget: float = 0.0,
+        time: Any = None,
+        freeze: bool = False,
+        repeat: bool = False,
+    ) -> Any:
+        """Go on with more rows: the first batch is a `fit`, later ones add to what was seen.
+
+        Of earlier rows each cluster's statistics are kept, exactly as if they stayed together; the new rows join these
+        clusters or found others, and clusters merge. `labels_` are those of the batch, `cluster_ids_` are their names,
+        which last. The prior's family, the columns in use and what is done to them are those of the first batch.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D), or an iterator of such batches
+            The new rows. Each block of Dask's arrays and frames is a batch.
+        y : array of int, shape (n,), default=None
+            Known clusters of the first batch, as in `fit`; not looked at later.
+        sample_weight : array of float, shape (n,), default=None
+            As in `fit`.
+        window : int, default=1000
+            The last rows, so many, stay free: what later rows say of them can still change their clusters.
+        forget : float, default=0.0
+            The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster
+            that has faded to less than a row dies.
+        time : float, default=None
+            When the batch was made, in any unit; it never goes back.
+        freeze : bool, default=False
+            Whether the clusters so far stay apart: rows join them or found new ones, but no two of them merge.
+        repeat : bool, default=False
+            Whether a batch that was seen before is taken again; without, it is refused.
+
+        Returns
+        -------
+        DPMM
+            The estimator itself.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dpmmwrap import DPMM
+        >>> rng, model = np.random.default_rng(0), DPMM(covariance_type="full", random_state=0)
+        >>> for day in range(3):
+        ...     batch = rng.normal(size=(100, 2)) + 9 * rng.integers(1 + day, size=(100, 1))
+        ...     model = model.partial_fit(batch)
+        >>> sorted(model.cluster_ids_.tolist())
+        [0, 1, 2]
+        >>> [(event.batch, event.kind, event.cluster) for event in model.history_]
+        [(1, 'birth', 0), (2, 'birth', 1), (3, 'birth', 2)]
+        """
+        options = {"window": window, "forget": forget, "freeze": freeze, "repeat": repeat}
+        if is_lazy(X):
+            X = (block.compute() for block in (X.blocks if hasattr(X, "blocks") else X.partitions))
+        if hasattr(X, "__next__"):
+            for batch in X:
+                self.partial_fit(batch, time=time, **options)
+            return self
+        check_value("window", window, [at_least(0)])
+        check_value("forget", forget, [Interval(Real, 0, 1, closed="left")])
+        self._check_parameters()
+        clock = float("nan") if time is None else float(time)
+        if not hasattr(self, "mixture_"):
+            return self._first_batch(X, y, sample_weight, int(window), clock)
+        memory = memory_of(self)
+        elapsed = elapsed_since(memory, clock)
+        points, present = batch_points(self, X)
+        weights = None
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, points.shape[0] if present is None else present.total)
+            weights = weights if present is None else weights[present.rows]
+            if not weights.all():
+                raise ValueError("sample_weight should be above 0 in every row of a batch")
+        digest = digest_of(memory.prior, points, weights)
+        if not repeat and digest in memory.digests:
+            seen = memory.digests.index(digest) + 1
+            raise ValueError(f"the batch is the same as batch {seen}, which the model has seen (repeat takes it again)")
+        stream = stream_of(self, memory, int(window), float(forget), bool(freeze), elapsed, points.shape[0])
+        # One thread for products of small matrices: more of them wait for each other.
+        with thread_pools().limit(limits=1):
+            found = update(memory, points, weights, digest, stream)
+        keep_batch(self, found, points, present, weights, clock)
+        return self
+
+    def _first_batch(self: Any, X: Any, y: Any, sample_weight: Any, window: int, clock: float) -> Any:
+        check_can_stream(self)
+        self._streams = True
+        try:
+            self.fit(X, y, sample_weight=sample_weight)
+        finally:
+            self._streams = False
+        read, memory = self._read_points, memory_of(self)
+        self._read_points = None
+        labels = self.labels_ if read.present is None else self.labels_[read.present.rows]
+        sides = self.sublabels_ if read.present is None else self.sublabels_[read.present.rows]
+        memory = replace(with_window(memory, read.points, labels, sides, read.weights, window), clock=clock)
+        set_mixture(self, replace(self.mixture_, memory=memory))
+        self.row_ids_ = np.where(self.labels_ < 0, -1, memory.ids[self.labels_])
+        return self
+
+    def resume(self: Any, path: str | Path) -> Any:
+        """Go on from a saved model: the next `partial_fit` adds to it.
+
+        Parameters
+        ----------
+        path : str or Path
+            What `save` or `dpmmwrap fit --out` has written.
+
+        Returns
+        -------
+        DPMM
+            The estimator itself, which knows the clusters of the file and has no `labels_` yet.
+        """
+        mixture = load(path)
+        if mixture.memory is None:
+            raise ValueError(f"{path} does not keep what is needed to go on: fit again, with this version")
+        self.family = family_of(mixture.family).name
+        set_mixture(self, mixture)
+        self.n_features_in_ = mixture.n_inputs
+        if mixture.input_names is not None:
+            self.feature_names_in_ = np.array(mixture.input_names, dtype=object)
+        return self
+
+    def novelty(self: Any, X: Any) -> Float64Array:
+        """How probably each row belongs to a cluster that was not seen before, by the prior's own weight of one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or table, shape (n, D)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+            Posterior probabilities, given the clusters of the fit.
+        """
+        check_is_fitted(self)
+        found: Float64Array = self.mixture_.novelty(self._rows(X))
+        return found
+
+    def current_ids(self: Any, ids: Any) -> IntArray:
+        """What clusters of earlier ids are called now: those that others have absorbed by the ids of these.
+
+        Parameters
+        ----------
+        ids : array of int
+            Ids of earlier batches, such as `cluster_ids_[labels_]` was then.
+
+        Returns
+        -------
+        ndarray of int64
+            Ids of now; of a cluster that has died its own.
+        """
+        check_is_fitted(self)
+        return memory_of(self).current(ids)
+
+
+def memory_of(model: DPMM) -> Memory:
+    """What is kept of earlier rows."""
+    memory = model.mixture_.memory
+    if memory is None:
+        raise ValueError("the model does not keep what partial_fit needs: outlier_weight should be 0")
+    return memory
+
+
+def check_can_stream(model: DPMM) -> None:
+    """Refuse what batches cannot have."""
+    if model.outlier_weight:
+        raise ValueError("partial_fit knows no outlier component: outlier_weight should be 0")
+    if model.n_draws:
+        raise ValueError("partial_fit makes no draws: n_draws should be 0")
+    if as_backend(model.backend).name not in ("auto", "native"):
+        raise ValueError(f"partial_fit needs the built-in sampler: backend should be native, not {model.backend!r}")
+
+
+def elapsed_since(memory: Memory, clock: float) -> float:
+    """Time since the batch before; not a number where no time is given."""
+    if np.isnan(clock) != np.isnan(memory.clock):
+        raise ValueError("time should be given for all batches or for none")
+    if clock < memory.clock:
+        raise ValueError(f"time should not go back, but it is {clock:g} after {memory.clock:g}")
+    return clock - memory.clock
+
+
+def batch_points(model: DPMM, X: Any) -> tuple[Any, Present | None]:
+    """The rows of a batch as the chain takes them, and which of all rows they are where some have no values."""
+    mixture: Mixture = model.mixture_
+    rows = mixture._prepared(mixture._read(model._rows(X)))
+    there, present = with_values(rows), None
+    if not there.all():
+        if not there.any():
+            raise ValueError("the batch has no row with a value")
+        present = Present(np.flatnonzero(there), len(there))
+        rows = rows[present.rows]
+    if mixture.subspace is not None:
+        return mixture.subspace.points(rows), present
+    memory = memory_of(model)
+    if isinstance(rows, TablePoints):
+        return TablePoints(less_offset(rows.numeric, memory), rows.codes), present
+    return (less_offset(rows, memory) if memory.prior.input == "numbers" else rows), present
+
+
+def less_offset(rows: Any, memory: Memory) -> Any:
+    """In single precision, less the offset, with columns of few values spread over their steps."""
+    from dpmmwrap.families.learned.ties import spread_ties
+
+    whole = np.asarray(rows, dtype=np.float64) if memory.offset.any() else rows
+    points = np.ascontiguousarray(to_float32(whole, memory.offset))
+    return points if memory.steps is None else spread_ties(points, memory.steps)
+
+
+def with_window(
+    memory: Memory, points: Any, labels: IntArray, sides: Any, weights: Float64Array | None, window: int
+) -> Memory:
+    """With the last rows free, of those that are all that was seen, and the others in pieces by their subclusters."""
+    gone = max(0, len(labels) - window)
+    halves = nothing_like(memory.statistics, 2 * memory.n_clusters)
+    halves = add_rows(memory.prior, halves, points, 2 * labels.astype(np.int64) + sides, weights, slice(0, gone))
+    there = np.flatnonzero(halves.counts > 0)
+    pieces = Pieces(there // 2, there % 2, memory.ids[there // 2])
+    left = Window(points[gone:], labels[gone:], None if weights is None else weights[gone:])
+    return replace(memory, statistics=take(halves, there), pieces=pieces, window=left if left.n_rows else None)
+
+
+def stream_of(
+    model: DPMM, memory: Memory, window: int, forget: float, freeze: bool, elapsed: float, rows: int
+) -> Stream:
+    """How a model goes on with a batch."""
+    check_can_stream(model)
+    backend = as_backend(model.backend)
+    native = backend if isinstance(backend, Native) else backend.as_kind(Native)
+    seed = int(check_random_state(model.random_state).randint(2**31 - 1))
+    initializer, _ = initializer_of(model, memory.prior, native)
+    return Stream(
+        window, forget, freeze, float(rows) if np.isnan(elapsed) else elapsed, initializer,
+        native.settings() | {"checkpoint": None},
+        # Another one for each batch.
+        int(np.random.SeedSequence([seed, memory.batches]).generate_state(1)[0]),
+        None if isinstance(model.max_iter, str) else int(model.max_iter), model.max_clusters,
+    )  # fmt: skip
+
+
+def keep_batch(
+    model: DPMM, found: Updated, points: Any, present: Present | None, weights: Float64Array | None, clock: float
+) -> None:
+    """The attributes of the estimator after a batch."""
+    memory, result, before = replace(found.memory, clock=clock), found.result, model.mixture_
+    made = Mixture.from_statistics(found.whole, memory.prior, columns=before.columns).shifted(-memory.offset)
+    mixture = replace(
+        made, feature_names=before.feature_names, preparation=before.preparation, restored=before.restored,
+        size_shift=memory.partition_prior.shift, subspace=before.subspace, memory=memory, statistics=None,
+    )  # fmt: skip
+    set_mixture(model, mixture)
+    own = len(found.labels) - points.shape[0]
+    labels, sublabels, novelty, row_ids = found.labels[own:], result.sublabels[own:], found.novelty, found.row_ids[own:]
+    if present is not None:
+        labels, sublabels, novelty, row_ids = (
+            present.spread(values, fill)
+            for values, fill in ((labels, -1), (sublabels, 0), (novelty, np.nan), (row_ids, -1))
+        )
+    model.labels_, model.sublabels_, model.novelty_ = labels, sublabels, novelty
+    model.window_labels_, model.row_ids_ = found.labels[:own], row_ids
+    model.partition_prior_, model.alpha_ = memory.partition_prior, memory.partition_prior.alpha
+    values = None if memory.hyperprior is None else memory.hyperprior.summary(memory.prior)
+    model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values
+    model.trace_, model.traces_, model.n_iter_ = result.trace, [result.trace], len(result.trace)
+    model.log_posterior_, model.interrupted_ = float(result.log_posterior), result.interrupted
+    model.stopped_by_ = "interrupt" if result.interrupted else stopped_by(result.trace, LONGEST, True)
+    model.chain_agreement_, model.reproducibility_ = (), ()
+    model.draws_ = model.confidence_ = model.diagnostics_ = None
+    model.backend_, model.backend_reason_, model.startup_seconds_ = "native", "batches need it", 0.0
+    model.covariance_reason_ = getattr(model, "covariance_reason_", "the model has them")
+    numbers = getattr(points, "numeric", points)
+    model.n_missing_ = int(np.isnan(numbers).sum()) if isinstance(numbers, np.ndarray) else 0
+    model.notes_ = [] if present is None else [absent_note(present.total - len(present.rows))]
+    model._present, model._offset, model._some_points = present, memory.offset, sample_of(points)
+    model._some_weights = None if weights is None else weights[kept_rows(*points.shape)]
+    model._log_noise, model._prior, model._hyperprior, model._outliers = 0.0, memory.prior, memory.hyperprior, None
