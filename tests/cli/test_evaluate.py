@@ -84,12 +84,13 @@ def test_the_paper_from_end_to_end(run, tmp_path: Path) -> None:
     real = [row for row in rows if row["data"] == "MNIST"]
     assert {(row["points"], row["total"], row["dim"], row["clusters"]) for row in real} == {("100", "120", "4", "3")}
     assert [row["upper_bound"] for row in real if row["method"].startswith("DPGMM")] == ["6", "4", "6", "4"]
-    pictures = {"boxplots-d2", "boxplots-d3", "boxplots-mnist"}
+    pictures = {"crowding", "boxplots-d2", "boxplots-d3", "boxplots-mnist"}
     pictures |= {f"{name}-k{clusters}" for name in ("iterations", "scatter") for clusters in (2, 4)}
     page = Page(tmp_path / "out" / "report.html")
     assert len(page.sources) == len(pictures)
     text = (tmp_path / "out" / "report.md").read_text()
     assert set(re.findall(r"\]\((.*?)\)", text)) == {f"{name}.png" for name in pictures}
+    assert "s = 50 in D = 2, s = 20 in D = 3" in text
     assert "DPGMM may use up to 6 or 4 clusters" in text
     assert "accept splits as the reference package" in text
     for bound in (6, 4):
@@ -122,17 +123,6 @@ def test_the_ratio_decides(run, tmp_path: Path) -> None:
     assert whole > as_reference, "random starts do not split a crowd by the reference's ratio"
     # A watched run is the same run.
     assert rows[0]["log_posterior"] == rows[1]["log_posterior"] and rows[2]["n_clusters"] == rows[3]["n_clusters"]
-
-
-def test_failure_modes(run, tmp_path: Path) -> None:
-    done = run(
-        *("evaluate", "failure-modes", "--dims", "1,2,3", "--clusters", "2,3", "--datasets", 2, *SMALL),
-        *("--methods", "SubC-Random,SubC-K-means", "--out", tmp_path),
-    )
-    assert done.code == 0, done.err
-    assert len(rows_of(tmp_path)) == 3 * 2 * 2 * 2
-    assert (tmp_path / "failure-modes.svg").exists()
-    assert "s = 50 in D = 1, s = 50 in D = 2, s = 20 in D = 3" in (tmp_path / "report.md").read_text()
 
 
 def test_data_beside_the_paper(run, tmp_path: Path) -> None:
@@ -192,7 +182,7 @@ def test_data_in_units_of_their_own(run, tmp_path: Path) -> None:
         (["synthetic", "--ratio", "printed"], "'printed' is not one of 'auto', 'jain-neal', 'reference'"),
         (["paper", "--data", "none"], "none should be a folder of .npz files, but there is none of that name"),
         (["paper", "--upper-bounds", "many"], "Invalid value for '--upper-bounds'"),
-        (["failure-modes", "--dims", ""], "Invalid value for '--dims'"),
+        (["paper", "--dims", ""], "Invalid value for '--dims'"),
         (["data", "none.npy"], "none.npy should be a file, but there is none of that name"),
         (["data", "none-idx3-ubyte"], "none-idx3-ubyte should be a file"),
         (["data"], "Missing argument 'FILE..."),
@@ -217,7 +207,7 @@ def test_nothing_to_report(run, tmp_path: Path) -> None:
     assert "holds no finished run" in said
 
 
-@pytest.mark.parametrize("name", ["synthetic", "failure-modes", "data", "battery", "splits"])
+@pytest.mark.parametrize("name", ["paper", "synthetic", "data", "battery", "splits"])
 def test_help_has_examples_and_imports_nothing_slow(name: str) -> None:
     script = (
         f"import sys; from dpmmwrap.cli import run; assert run(['evaluate', '{name}', '--help']) == 0; "

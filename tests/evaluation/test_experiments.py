@@ -17,7 +17,7 @@ from dpmmwrap.evaluation.experiments import (
     Plan,
     Run,
     execute,
-    plan_failure_modes,
+    plan_mixtures,
     plan_synthetic,
 )
 from dpmmwrap.evaluation.fits import FitSettings
@@ -56,11 +56,11 @@ def test_a_plan_names_every_seed() -> None:
     assert len({tuple(run.identity().values()) for run in plan.runs}) == len(plan.runs)
 
 
-def test_crowding_keeps_the_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crowding_keeps_the_space() -> None:
     choice = replace(QUICK, methods=("SubC-Random",))
-    plan = plan_failure_modes(choice, [2, 5], [4, 8], 100, 1, None)
+    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, None)
     assert {(run.source.dim, run.source.spread) for run in plan.runs} == {(2, 50.0), (5, 10.0)}
-    plan = plan_failure_modes(choice, [2, 5], [4, 8], 100, 1, 7.0)
+    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, 7.0)
     assert {run.source.spread for run in plan.runs} == {7.0}
 
 
