@@ -75,7 +75,7 @@ def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
     missing = [known for known in PAPER_SETS if known not in paths]
     if missing:
         where = "no folder is given with --data" if folder is None else f"{folder} holds no .npz file of such a name"
-        notes.append(f"{', '.join(missing)} are left out: {where}")
+        notes.append(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out: {where}")
     return Sets(sets, notes)
 
 
@@ -85,8 +85,15 @@ def paper_methods(backend: str) -> list[str]:
     return [name for name in PAPER_METHODS if name not in left_out]
 
 
+def on_julia(name: str) -> str:
+    """A method by the name that it has there."""
+    return name + JULIA if name.lower() in map(str.lower, SUBC) else name
+
+
 def plan_paper(choice: Comparison, sizes: PaperSizes, found: Sets, backend: str) -> Plan:
     """Every method on every data set; and many runs of each start on one data set of each number of clusters."""
+    if backend == "julia" and choice.methods is not None:
+        choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
     size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
     plan = plan_mixtures(EXPERIMENT, choice, paper_methods(backend), *size, None)
     several, runs = replace(choice, runs=sizes.runs), plan.runs
