@@ -11,7 +11,6 @@ from dpmmwrap.cli.common import A_PATH, POSITIVE, word_list
 from dpmmwrap.cli.experiments import (
     carry_out,
     data,
-    failure_modes,
     methods_option,
     out_option,
     run_options,
@@ -130,7 +129,7 @@ def command() -> None:
     """Repeat the experiments and compare with other methods."""
 
 
-for experiment in (paper, synthetic, failure_modes, data, battery):
+for experiment in (paper, synthetic, data, battery):
     command.add_command(experiment)
 
 

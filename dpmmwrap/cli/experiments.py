@@ -1,4 +1,4 @@
-"""`dpmmwrap evaluate synthetic`, `failure-modes` and `data`: the experiments that run methods on data sets."""
+"""`dpmmwrap evaluate synthetic` and `data`: the experiments that run methods on data sets."""
 
 from __future__ import annotations
 
@@ -57,12 +57,6 @@ SYNTHETIC = """
 Examples:
   dpmmwrap evaluate synthetic --dim 2 --clusters 10,20,40 --points 20000 --datasets 10
   dpmmwrap evaluate synthetic --dim 5 --methods SubC-Random,SubC-SplitNet --jobs 4 --out five
-"""
-FAILURE = """
-\b
-Examples:
-  dpmmwrap evaluate failure-modes --dims 2,3,5,10
-  dpmmwrap evaluate failure-modes --dims 2 --clusters 10,20,40,80 --datasets 3 --out crowded
 """
 DATA = """
 \b
@@ -163,26 +157,6 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
     names = ("dim", "clusters", "points", "datasets", "spread", "qualitative_runs")
     plan = plan_synthetic(choice(options), *(options[name] for name in names))
     return carry_out(ctx, plan, lambda store: report_synthetic(options["out"], store, plan, typed(ctx)))
-
-
-@click.command("failure-modes", epilog=METHODS_HELP + FAILURE)
-@numbers_option("--dims", "2,3,5,10", "Dimensions.")
-@numbers_option("--clusters", "5,10,20,30,40,60", "True clusters of the data sets.")
-@mixtures
-@common
-@out_option("evaluation-failure-modes")
-@click.pass_context
-def failure_modes(ctx: click.Context, /, **options: Any) -> int:
-    """Where starts fail: K, NMI and ARI as ever more clusters crowd the same space.
-
-    Without --methods, SubC-Random and SubC-SplitNet.
-    """
-    from dpmmwrap.evaluation.experiments import plan_failure_modes
-    from dpmmwrap.evaluation.report import report_failure_modes
-
-    names = ("dims", "clusters", "points", "datasets", "spread")
-    plan = plan_failure_modes(choice(options), *(options[name] for name in names))
-    return carry_out(ctx, plan, lambda store: report_failure_modes(options["out"], store, plan, typed(ctx)))
 
 
 @click.command("data", epilog=METHODS_HELP + DATA)

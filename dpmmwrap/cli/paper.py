@@ -48,7 +48,7 @@ def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | No
 @size_option("--dims", "2,3,5,10", "2,3,5,10", "Dimensions of the mixtures.")
 @size_option("--clusters", "10,20,40", "10,40", "True clusters of the mixtures.")
 @size_option("--points", "20000", "2000", "Points of each mixture.")
-@size_option("--datasets", "10", "2", "Mixtures of each kind.")
+@size_option("--datasets", "10", "1", "Mixtures of each kind.")
 @size_option("--runs", "10", "2", "Runs on each real data set, and on the mixtures whose iterations are drawn.")
 @size_option("--iterations", "200", "100", "Iterations of each method.")
 @size_option("--upper-bounds", "1000,100", "100", "Clusters that DPGMM may use, one after the other.")

@@ -187,20 +187,27 @@ def plan_synthetic(
 ) -> Plan:
     """The paper's boxplots; and many runs on the first data set of each number of clusters."""
     plan = plan_mixtures("synthetic", choice, list(PAPER_METHODS), [dim], clusters, points, datasets, spread)
-    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=qualitative_runs)
-    sources = [synthetic_source(dim, count, points, spread, choice.seed) for count in clusters]
-    starts = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SUBC]
+    return replace(
+        plan, runs=[*plan.runs, *watched_runs(plan, choice, dim, clusters, points, spread, qualitative_runs)]
+    )
+
+
+def watched_runs(
+    plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
+) -> Iterator[Run]:
+    """Many runs of the plan's starts on the first data set of each number of clusters, with all of their iterations."""
+    watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
+    starts = [name for name in methods_of(plan) if name in SUBC]
+    # Those on Julia if there are no others: there are two lines of each colour otherwise.
+    starts = starts or [name for name in methods_of(plan) if name.startswith("SubC")]
     prints = weight_prints(choice.settings, [dim], starts)
-    drawn = [run for source in sources for run in all_runs("synthetic", QUALITATIVE, source, starts, watched, prints)]
-    return replace(plan, runs=[*plan.runs, *drawn])
+    for count in clusters:
+        source = synthetic_source(dim, count, points, spread, choice.seed)
+        yield from all_runs(plan.runs[0].experiment, QUALITATIVE, source, starts, watched, prints)
 
 
-def plan_failure_modes(
-    choice: Comparison, dims: Sequence[int], clusters: Sequence[int], points: int, datasets: int, spread: float | None
-) -> Plan:
-    """Ever more clusters in the same space, in several dimensions."""
-    methods = ("SubC-Random", "SubC-SplitNet")
-    return plan_mixtures("failure-modes", choice, methods, dims, clusters, points, datasets, spread)
+def methods_of(plan: Plan) -> list[str]:
+    return list(dict.fromkeys(run.method for run in plan.runs))
 
 
 def plan_mixtures(

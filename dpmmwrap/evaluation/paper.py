@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 from dpmmwrap.evaluation.baselines import JULIA, OUR_PRIOR, PAPER_METHODS, SUBC
 from dpmmwrap.evaluation.experiments import (
-    QUALITATIVE,
     TABLE,
     Comparison,
     Plan,
     Run,
     all_runs,
-    synthetic_source,
-    usable,
+    methods_of,
+    plan_mixtures,
+    watched_runs,
     weight_prints,
 )
 from dpmmwrap.evaluation.sets import Sets, names_in, open_set
@@ -49,7 +48,7 @@ class PaperSizes:
 SMALL = PaperSizes(
     clusters=(10, 40),
     points=2_000,
-    datasets=2,
+    datasets=1,
     runs=2,
     iterations=100,
     upper_bounds=(100,),
@@ -76,7 +75,7 @@ def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
     missing = [known for known in PAPER_SETS if known not in paths]
     if missing:
         where = "no folder is given with --data" if folder is None else f"{folder} holds no .npz file of such a name"
-        notes.append(f"{', '.join(missing)} are left out: {where}")
+        notes.append(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out: {where}")
     return Sets(sets, notes)
 
 
@@ -86,27 +85,28 @@ def paper_methods(backend: str) -> list[str]:
     return [name for name in PAPER_METHODS if name not in left_out]
 
 
+def on_julia(name: str) -> str:
+    """A method by the name that it has there."""
+    return name + JULIA if name.lower() in map(str.lower, SUBC) else name
+
+
 def plan_paper(choice: Comparison, sizes: PaperSizes, found: Sets, backend: str) -> Plan:
     """Every method on every data set; and many runs of each start on one data set of each number of clusters."""
-    dims = list(dict.fromkeys([*sizes.dims, *(entry.dim for entry in found.sets)]))
-    names, notes = usable(choice, dims, paper_methods(backend))
-    prints = weight_prints(choice.settings, dims, names)
-    several = replace(choice, runs=sizes.runs)
-    runs: list[Run] = []
-    for number, dim, count in product(range(sizes.datasets), sizes.dims, sizes.clusters):
-        source = synthetic_source(dim, count, sizes.points, None, choice.seed + number)
-        runs += with_bounds(all_runs(EXPERIMENT, TABLE, source, names, choice, prints), sizes.upper_bounds)
+    if backend == "julia" and choice.methods is not None:
+        choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
+    size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
+    plan = plan_mixtures(EXPERIMENT, choice, paper_methods(backend), *size, None)
+    several, runs = replace(choice, runs=sizes.runs), plan.runs
     for entry in found.sets:
-        runs += with_bounds(all_runs(EXPERIMENT, TABLE, entry, names, several, prints), sizes.upper_bounds)
-    starts = [name for name in names if name.startswith("SubC")]
-    watched = replace(several, settings=replace(choice.settings, watch=True))
-    for count in sizes.clusters if PLANE in sizes.dims else ():
-        source = synthetic_source(PLANE, count, sizes.points, None, choice.seed)
-        runs += all_runs(EXPERIMENT, QUALITATIVE, source, starts, watched, prints)
-    return Plan(runs, [*found.notes, *notes])
+        prints = weight_prints(choice.settings, [entry.dim], methods_of(plan))
+        runs = [*runs, *all_runs(EXPERIMENT, TABLE, entry, methods_of(plan), several, prints)]
+    drawn = watched_runs(
+        plan, choice, PLANE, sizes.clusters if PLANE in sizes.dims else (), sizes.points, None, sizes.runs
+    )
+    return Plan([*with_bounds(runs, sizes.upper_bounds), *drawn], [*found.notes, *plan.notes])
 
 
-def with_bounds(runs: Iterator[Run], bounds: Sequence[int]) -> Iterator[Run]:
+def with_bounds(runs: Sequence[Run], bounds: Sequence[int]) -> Iterator[Run]:
     """DPGMM once for each upper bound on its clusters."""
     for run in runs:
         for bound in bounds if run.method == OUR_PRIOR else bounds[:1]:

@@ -43,6 +43,11 @@ def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
             f"Mixtures: {mixtures[0]['points']:,} points, weights Dir(5), covariances IW(D+2, I), means N(0, s·I) with "
             f"{spreads(mixtures)}."
         )
+    starts = [row for row in mixtures if row["method"].startswith("SubC")]
+    if starts and plotting.available():
+        file = figures.save_both(folder, "crowding", figures.failure_figure(starts))
+        caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
+        sections.append(Section("Where starts fail", pictures=[Picture(file, caption)]))
     for dim in sorted(distinct(mixtures, "dim")):
         own = select(mixtures, dim=dim)
         sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", own))

@@ -44,23 +44,6 @@ def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> No
     write_sections(folder, title, command, sections)
 
 
-def report_failure_modes(folder: Path, store: Store, plan: Plan, command: str) -> None:
-    rows = store.finished(TABLE)
-    source = plan.runs[0].source
-    assert isinstance(source, Synthetic)
-    words = [
-        f"Ever more Gaussians in the same space, {source.points:,} points in each data set: weights Dir(5), "
-        f"covariances IW(D+2, I), means N(0, s·I) with {spreads(rows)}."
-    ]
-    groups = [("dim", "D"), ("clusters", "true clusters")]
-    sections = [about(plan, words), table_section(rows, groups, ["dim", "clusters"])]
-    if plotting.available():
-        file = figures.save_both(folder, "failure-modes", figures.failure_figure(rows))
-        caption = "Mean ± standard deviation over data sets. Dashes: as many clusters found as there are."
-        sections[1].pictures.append(Picture(file, caption))
-    write_sections(folder, "Where starts fail", command, sections)
-
-
 def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str | None) -> None:
     rows = store.finished(TABLE)
     source = plan.runs[0].source

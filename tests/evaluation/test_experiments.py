@@ -17,10 +17,12 @@ from dpmmwrap.evaluation.experiments import (
     Plan,
     Run,
     execute,
-    plan_failure_modes,
+    plan_mixtures,
     plan_synthetic,
 )
 from dpmmwrap.evaluation.fits import FitSettings
+from dpmmwrap.evaluation.paper import PaperSizes, on_julia, paper_methods, plan_paper
+from dpmmwrap.evaluation.sets import Sets
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked, run_all
 from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set, worst_gap
@@ -56,11 +58,11 @@ def test_a_plan_names_every_seed() -> None:
     assert len({tuple(run.identity().values()) for run in plan.runs}) == len(plan.runs)
 
 
-def test_crowding_keeps_the_space(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crowding_keeps_the_space() -> None:
     choice = replace(QUICK, methods=("SubC-Random",))
-    plan = plan_failure_modes(choice, [2, 5], [4, 8], 100, 1, None)
+    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, None)
     assert {(run.source.dim, run.source.spread) for run in plan.runs} == {(2, 50.0), (5, 10.0)}
-    plan = plan_failure_modes(choice, [2, 5], [4, 8], 100, 1, 7.0)
+    plan = plan_mixtures("paper", choice, (), [2, 5], [4, 8], 100, 1, 7.0)
     assert {run.source.spread for run in plan.runs} == {7.0}
 
 
@@ -242,3 +244,27 @@ def test_the_papers_numbers_stand_beside() -> None:
     # DPGMM with any prior stands beside the paper's.
     lines = {line[0]: line[1:] for line in beside_the_paper([row(OWN_PRIOR, 10, 0.5)], paper_rows("MNIST")).lines}
     assert lines[OWN_PRIOR][3] == "0.68 ± 0.01" and "DPGMM" not in lines
+
+
+def test_the_papers_sampler_is_on_one_backend() -> None:
+    named = {name: set(paper_methods(name)) for name in ("native", "julia")}
+    assert named["native"] - named["julia"] == {"SubC-Random", "SubC-K-means", "SubC-SplitNet"}
+    assert named["julia"] - named["native"] == {on_julia(name) for name in named["native"] - named["julia"]}
+    assert on_julia("subc-random") == "subc-random (Julia)" and on_julia("K-means") == "K-means"
+
+
+def test_the_papers_plan_has_every_bound_and_seed() -> None:
+    choice = Comparison(("SubC-K-means", "DPGMM (our prior)"), FitSettings(ratio="reference"), 1, 3)
+    sizes = PaperSizes(dims=(2, 5), clusters=(3, 4), points=50, datasets=2, runs=3, upper_bounds=(9, 8))
+    plan = plan_paper(choice, sizes, Sets([], ["nothing at hand"]), "native")
+    table = [run for run in plan.runs if run.part == TABLE]
+    # Two dimensions, numbers of clusters and data sets; the sampler, and DPGMM with two bounds.
+    assert len(table) == 2 * 2 * 2 * 3
+    assert sorted({run.settings.upper_bound for run in table if run.method != "SubC-K-means"}) == [8, 9]
+    assert {run.source.data_seed for run in table} == {3, 4}
+    drawn = [run for run in plan.runs if run.part == QUALITATIVE]
+    assert [(run.source.dim, run.source.clusters, run.seed) for run in drawn] == [
+        (2, count, seed) for count in (3, 4) for seed in (3, 4, 5)
+    ]
+    assert len({tuple(run.identity().values()) for run in plan.runs}) == len(plan.runs)
+    assert plan.notes == ["nothing at hand"]

@@ -352,6 +352,23 @@ def test_subclusters_that_have_settled_begin_anew(restart_after: int | None, sta
     assert (len(calls) > 1) == starts_anew
 
 
+@pytest.mark.parametrize(("ratio", "restarts"), [("jain-neal", False), ("reference", True)])
+def test_by_the_reference_ratio_restarts_do_not_wait_for_each_other(ratio: str, restarts: bool) -> None:
+    """By the whole ratio a restart waits for the twentieth iteration, which this search does not reach."""
+    X = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
+    calls = []
+
+    def halves(points: np.ndarray) -> np.ndarray:
+        calls.append(len(points))
+        return points[:, 0] > np.median(points[:, 0])
+
+    fit(
+        X, initializer=make_initializer(halves), max_iter=19, min_cluster_age=2, restart_after=3,
+        acceptance_ratio=ratio, exact_moves=False, prior=NIW(np.zeros(2), 0.1, 5 * np.eye(2), 5.0),
+    )  # fmt: skip
+    assert (len(calls) > 1) == restarts
+
+
 def test_fresh_starts_free_a_blocked_cluster() -> None:
     """Two clusters, and a start that is hopeless at first and right the second time."""
     rng = np.random.default_rng(0)

@@ -31,8 +31,7 @@ class RestartInfo(NamedTuple):
 def is_due(state: State, problem: Problem) -> bool:
     """Whether stalled subclusters are looked for in this iteration.
 
-    By the other ratios new subclusters are the only way out of a crowd, as no exact moves are made. A split by 2-means
-    that will be accepted mostly is so within ten iterations, or else its ratio falls.
+    By the other ratios no exact moves are made, and new subclusters are the only way out of a crowd: then in every one.
     """
     return not problem.settings.full_ratio or state.iteration % EVERY == 0
 
