@@ -138,7 +138,7 @@ class StudentNIW(NIW):
         own, count = group(labels, len(X.X if isinstance(X, ScaledPoints) else X), n_clusters)
         if isinstance(X, ScaledPoints):
             return given_scales(X, own, count)
-        return expected_scales(X, own, count, self.tails)
+        return expected_scales(X, own, count, self)
 
     def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[Any, float]:
         """Of a batch of posteriors: points with scales that are drawn given their cluster, and the log density of

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from dpmmwrap.families.base import counts_of, grouped, nothing_like
-from dpmmwrap.families.full.expected import start
 from dpmmwrap.families.full.statistics import statistics_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
@@ -16,7 +15,7 @@ FREEDOMS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, np.inf])
 """The grid of degrees of freedom; infinity is the Gaussian."""
 GAUSSIAN = 0.5
 """The prior probability that a cluster is Gaussian; the rest of the grid has equal shares."""
-STEPS, CLOSE = 100, 1e-4
+STEPS, CLOSE = 100, 1e-6
 """Steps of EM, and the change of its log likelihood by point after which there are no more."""
 
 
@@ -75,54 +74,52 @@ def given_scales(points: ScaledPoints, labels: IntArray, count: int) -> Statisti
     )  # fmt: skip
 
 
-def expected_scales(X: FloatArray, labels: IntArray, count: int, tails: Tails) -> Statistics:
+def expected_scales(X: FloatArray, labels: IntArray, count: int, prior: Any) -> Statistics:
     """Of rows grouped by label, with the expectations of their scales and of the logarithms of these, by EM in each
     cluster: the degrees of freedom are the most probable ones at each step (Liu and Rubin 1995)."""
     dim = X.shape[1]
     found = nothing_like(Statistics(*(np.zeros((0, *shape)) for shape in ((), (), (dim,), (dim, dim), (), ()))), count)
-    if not len(X):
-        return found
-    _, variances = start(X, labels, count)
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(count + 1))
     for k in range(count):
         rows = np.asarray(X[order[edges[k] : edges[k + 1]]], np.float64)
         if len(rows):
-            for own, value in zip(found, one_cluster(rows, variances, tails), strict=True):
+            for own, value in zip(found, one_cluster(rows, prior), strict=True):
                 own[k] = value
     return found
 
 
-def one_cluster(rows: Float64Array, variances: Float64Array, tails: Tails) -> Statistics:
-    """Of one cluster. The covariance of few points tends to the diagonal one of all, which counts as one row more than
-    there are columns."""
-    n, dim = rows.shape
-    scales, logs, before, heaviness = np.ones(n), np.zeros(n), -np.inf, 0.0
+def one_cluster(rows: Float64Array, prior: Any) -> Statistics:
+    """Of one cluster, by its posterior mean and the expectation of its precision."""
+    (n, dim), tails, strength = rows.shape, prior.tails, float(prior.mean_strength)
+    freedom = float(prior.degrees_of_freedom) + n
+    scales, logs, before = np.ones(n), np.zeros(n), -np.inf
     for _ in range(STEPS):
-        mass = scales.sum()
-        mean = scales @ rows / mass
-        gaps = rows - mean
-        scatter = (scales[:, None] * gaps).T @ gaps
-        factor = np.linalg.cholesky((scatter + (dim + 1) * np.diag(variances)) / (n + dim + 1))
-        squares = (np.linalg.solve(factor, gaps.T) ** 2).sum(axis=0)
+        found = with_scales(rows, scales, logs)
+        share = found.masses / (strength + found.masses)
+        away = found.means - prior.mean
+        centre = prior.mean + share * away
+        factor = np.linalg.cholesky((prior.scale + found.scatters + strength * share * np.outer(away, away)) / freedom)
+        squares = (np.linalg.solve(factor, (rows - centre).T) ** 2).sum(axis=0)
         values = log_likelihoods(squares, dim, tails)
         heaviness, value = tails.heaviness[values.argmax()], values.max() - n * np.log(np.diagonal(factor)).sum()
-        if value < before + CLOSE * n:
+        if value < before + CLOSE * n or (heaviness == 0 and found.ones == n):
             break
         before = value
-        if heaviness == 0:
-            # What remains is the plain mean and scatter.
-            if (scales == 1).all():
-                break
-            scales, logs = np.ones(n), np.zeros(n)
-        else:
+        scales, logs = np.ones(n), np.zeros(n)
+        if heaviness > 0:
             shape, rates = 0.5 * (1 / heaviness + dim), 0.5 * (1 / heaviness + squares)
             scales, logs = shape / rates, digamma(shape) - np.log(rates)
+    return with_scales(rows, scales, logs)
+
+
+def with_scales(rows: Float64Array, scales: Float64Array, logs: Float64Array) -> Statistics:
+    """The statistics of one cluster, whose scales and their logarithms may be expectations."""
     mass = scales.sum()
     mean = scales @ rows / mass
     gaps = rows - mean
-    is_gaussian = float((scales == 1).all())
-    return Statistics(float(n), mass, mean, (scales[:, None] * gaps).T @ gaps, logs.sum(), is_gaussian * n)
+    ones = float((scales == 1).all()) * len(rows)
+    return Statistics(float(len(rows)), mass, mean, (scales[:, None] * gaps).T @ gaps, logs.sum(), ones)
 
 
 def log_likelihoods(squares: Float64Array, dim: int, tails: Tails) -> Float64Array:
