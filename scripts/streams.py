@@ -110,7 +110,7 @@ Step = Callable[[Any], tuple[Any, int]]
 
 def methods() -> dict[str, Callable[[int], Step]]:
     found: dict[str, Callable[[int], Step]] = {
-        "dpmmwrap, forget=0.001": lambda seed: of_ours(seed, 0.001),
+        "dpmmwrap, forget=0.003": lambda seed: of_ours(seed, 0.003),
         "dpmmwrap": lambda seed: of_ours(seed, 0.0),
         "Birch, 4 given": lambda seed: of_sklearn(Birch(n_clusters=4)),
         "MiniBatchKMeans, 4 given": lambda seed: of_sklearn(MiniBatchKMeans(4, random_state=seed, n_init=3)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +17,9 @@ from dpmmwrap.families.screening import log_joint
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.files import read_arrays
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.partitions import BY_NAME, PartitionPrior
+
+if TYPE_CHECKING:
+    from dpmmwrap.partitions import PartitionPrior
 
 PREFIX = "kept_"
 KINDS = ("birth", "merge", "split", "death")
@@ -71,7 +73,8 @@ class Memory:
     """Of the pieces; a cluster of free rows alone has none."""
     prior: Prior
     """Of the points, which are rows less the offset."""
-    partition_prior: PartitionPrior
+    partition: PartitionPrior | str
+    """The prior over partitions, or the text that a file has of it: predictions do not need it, nor what it imports."""
     hyperprior: LearnedPrior | None = None
     offset: Float64Array = field(default_factory=lambda: np.zeros(1))
     steps: Float64Array | None = None
@@ -100,6 +103,10 @@ class Memory:
         events, count = tuple(Event(1, "birth", int(name)) for name in ids), len(ids)
         pieces = Pieces(np.arange(count), np.zeros(count, np.int64), ids)
         return replace(self, ids=ids, pieces=pieces, next_id=int(ids.max(initial=-1)) + 1, history=events)
+
+    @property
+    def partition_prior(self) -> PartitionPrior:
+        return partition_from(self.partition) if isinstance(self.partition, str) else self.partition
 
     @property
     def n_clusters(self) -> int:
@@ -182,7 +189,7 @@ class Memory:
             raise ValueError("what it keeps of its rows does not belong together")
         next_id, batches = (int(number) for number in arrays["numbers"])
         return cls(
-            kept, own, partition_from(str(arrays["partition_prior"])), hyperprior_from(own, arrays, "hyperprior_"),
+            kept, own, str(arrays["partition_prior"]), hyperprior_from(own, arrays, "hyperprior_"),
             arrays["offset"], arrays.get("steps"), Pieces(*arrays["pieces"]), arrays["ids"],
             tuple((int(one), int(other)) for one, other in arrays["aliases"]), next_id, batches,
             tuple(str(word) for word in arrays["digests"]),
@@ -235,6 +242,8 @@ def partition_from(text: str) -> PartitionPrior:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(text).items()
     }
+    from dpmmwrap.partitions import BY_NAME
+
     kind: Any = BY_NAME[values.pop("name")]
     made: PartitionPrior = kind(**values)
     return made

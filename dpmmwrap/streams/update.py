@@ -147,7 +147,7 @@ def update(memory: Memory, points: Points, weights: Float64Array | None, digest:
     memory = replace(
         memory, statistics=take(kept, there), prior=prior, ids=memory.ids[order],
         pieces=Pieces(place[there // 2].astype(np.int64), there % 2, names[there]),
-        partition_prior=result.partition_prior or memory.partition_prior, batches=memory.batches + 1,
+        partition=result.partition_prior or memory.partition, batches=memory.batches + 1,
         digests=(*memory.digests, digest), window=left if left.n_rows else None,
     )  # fmt: skip
     return Updated(memory, take(clusters, order), found, names[halves], novelty, result)
