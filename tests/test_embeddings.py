@@ -1,4 +1,4 @@
-"""Embeddings in the hands of other packages: pipelines, and BERTopic."""
+"""Embeddings in the hands of other packages: pipelines, UMAP, AnnData and BERTopic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, homogeneity_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
@@ -38,6 +38,26 @@ def test_after_other_steps_of_a_pipeline(embedding: Any) -> None:
     X, y = embedding
     labels = make_pipeline(Normalizer(), PCA(10, random_state=0), DPMM(**QUICK)).fit_predict(5.0 * X)
     assert adjusted_rand_score(y, labels) > 0.95
+
+
+def test_after_umap_in_a_pipeline(embedding: Any) -> None:
+    umap = pytest.importorskip("umap")
+    X, y = embedding
+    pipeline = make_pipeline(umap.UMAP(n_components=5, random_state=0), DPMM(**QUICK))
+    # UMAP tears clusters apart, but does not join those that lie far from each other.
+    labels = pipeline.fit_predict(X)
+    assert homogeneity_score(y, labels) > 0.95 and pipeline.predict(X[:3]).shape == (3,)
+
+
+def test_the_principal_components_of_cells(embedding: Any) -> None:
+    anndata = pytest.importorskip("anndata")
+    X, y = embedding
+    cells = anndata.AnnData(X)
+    cells.obsm["X_pca"] = PCA(10, random_state=0).fit_transform(X)
+    model = DPMM(**QUICK).fit(cells.obsm["X_pca"])
+    cells.obs["dpmm"] = model.labels_.astype(str)
+    cells.obsm["X_dpmm"] = model.predict_proba(cells.obsm["X_pca"])
+    assert adjusted_rand_score(y, cells.obs["dpmm"]) > 0.95 and cells.obsm["X_dpmm"].shape == (N, model.n_clusters_)
 
 
 def test_bertopic_loses_no_document(embedding: Any) -> None:
