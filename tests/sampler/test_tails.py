@@ -118,16 +118,16 @@ def test_the_integrals_are_right() -> None:
     assert logsumexp(subsets()[8]) == pytest.approx(PRIOR.log_predictive(X[3:4])[0, 0], abs=1e-4)
 
 
-def wrong_falls(tails: Any, counts: Any, falls: Any, dim: Any, uniforms: Any) -> Any:
-    """Degrees of freedom by half of what the points say."""
-    return DRAW(tails, counts, 0.5 * falls, dim, uniforms)
+def wrong_prior(tails: Any, *others: Any) -> Any:
+    """All degrees of freedom as probable as a Gaussian."""
+    return DRAW(tails._replace(log_priors=np.zeros(len(FREEDOMS))), *others)
 
 
 DRAW = tails.draw_heaviness
 
 
 def test_wrong_tails_are_found_out() -> None:
-    with patch.object(student_points.tails, "draw_heaviness", wrong_falls):
+    with patch.object(student_points.tails, "draw_heaviness", wrong_prior):
         found, z = seen(None, 3000)
     assert max(found.z, np.abs(z).max()) > 8
 
@@ -209,7 +209,7 @@ def test_the_joint_distribution() -> None:
 
 
 def test_the_joint_distribution_finds_out_wrong_tails() -> None:
-    with few_of_each(), patch.object(student_points.tails, "draw_heaviness", wrong_falls):
+    with few_of_each(), patch.object(student_points.tails, "draw_heaviness", wrong_prior):
         assert np.abs(geweke(6, 1000)).max() > 7
 
 
