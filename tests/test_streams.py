@@ -214,8 +214,9 @@ def test_weights_of_rows_in_batches() -> None:
 def test_what_is_refused() -> None:
     X, _ = blobs(200, [0, 1], 0)
     model = DPMM(**QUICK).partial_fit(X)
-    with pytest.raises(ValueError, match="the batch is the same as batch 1, which the model has seen"):
+    with pytest.warns(UserWarning, match="the batch is the same as batch 1, which the model has seen"):
         model.partial_fit(X)
+    assert memory_of(model).batches == 1 and len(model.labels_) == 200
     assert memory_of(model.partial_fit(X, repeat=True)).batches == 2
     with pytest.raises(ValueError, match="X has 3 features, but DPMM is expecting 2 features"):
         model.partial_fit(np.ones((5, 3)))

@@ -44,6 +44,7 @@ def run(options: dict[str, Any]) -> int:
     from dpmmwrap.cli import DONE, INTERRUPTED
     from dpmmwrap.cli.data_options import by_its_name, format_of, selection_of
     from dpmmwrap.cli.predict import read_points, without_gaps
+    from dpmmwrap.cli.progress import heard_warnings
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.files import InputError, files_of, find_columns, prepare_folder, read_as_text
 
@@ -73,14 +74,17 @@ def run(options: dict[str, Any]) -> int:
     if options["skip_missing"]:
         data, numbers = without_gaps(data)
     prepare_folder(options["out"], needed=64 * len(data) + 2_000_000)
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), model.mixture_
     try:
-        model.partial_fit(
-            data.X, window=options["window"], forget=options["forget"], time=moment, freeze=options["freeze"],
-            repeat=options["repeat"],
-        )  # fmt: skip
+        with heard_warnings():
+            model.partial_fit(
+                data.X, window=options["window"], forget=options["forget"], time=moment, freeze=options["freeze"],
+                repeat=options["repeat"],
+            )  # fmt: skip
     except ValueError as error:
-        raise InputError(str(error).replace("(repeat takes", "(--repeat takes")) from error
+        raise InputError(str(error)) from error
+    if model.mixture_ is before:
+        raise InputError(model.notes_[0].replace("(repeat adds", "(--repeat adds"))
     finish(model, data, numbers, time.perf_counter() - begun, options)
     return INTERRUPTED if model.interrupted_ else DONE
 

@@ -23,6 +23,7 @@ from dpmmwrap.model.inputs import to_float32
 from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.run_settings import initializer_of
+from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import thread_pools
 from dpmmwrap.numerics.weights import checked_weights
@@ -83,7 +84,8 @@ class StreamMixin:
         freeze : bool, default=False
             Whether the clusters so far stay apart: rows join them or found new ones, but no two of them merge.
         repeat : bool, default=False
-            Whether a batch that was seen before is taken again; without, it is refused.
+            Whether a batch that was seen before is taken again; without, it is passed over with a warning, and its rows
+            get their labels by `predict`.
 
         Returns
         -------
@@ -127,8 +129,7 @@ class StreamMixin:
                 raise ValueError("sample_weight should be above 0 in every row of a batch")
         digest = digest_of(memory.prior, points, weights)
         if not repeat and digest in memory.digests:
-            seen = memory.digests.index(digest) + 1
-            raise ValueError(f"the batch is the same as batch {seen}, which the model has seen (repeat takes it again)")
+            return pass_over(self, X, memory.digests.index(digest) + 1)
         stream = stream_of(self, memory, int(window), float(forget), bool(freeze), elapsed, points.shape[0])
         # One thread for products of small matrices: more of them wait for each other.
         with thread_pools().limit(limits=1):
@@ -207,6 +208,15 @@ class StreamMixin:
         """
         check_is_fitted(self)
         return memory_of(self).current(ids)
+
+
+def pass_over(model: DPMM, X: Any, seen: int) -> DPMM:
+    """Leave the model as it is, and label rows that it has seen."""
+    note = f"the batch is the same as batch {seen}, which the model has seen: it was not added again (repeat adds it)"
+    model.labels_, model.novelty_, model.notes_ = model.predict(X), model.novelty(X), [note]
+    model.row_ids_ = np.where(model.labels_ < 0, -1, model.cluster_ids_[model.labels_])
+    warn_caller(note)
+    return model
 
 
 def memory_of(model: DPMM) -> Memory:

@@ -74,7 +74,10 @@ def test_what_is_refused(run, first: Path, tmp_path: Path) -> None:
     update = ("fit", path, "--id", "row", "--update", first, "--out", first)
     assert run(*update, "--time", "day").sentence.endswith("time should be given for all batches or for none")
     assert run(*update, "-q").code == 0
-    assert "the same as batch 2, which the model has seen (--repeat takes it again)" in run(*update).sentence
+    assert (
+        "the same as batch 2, which the model has seen: it was not added again (--repeat adds it)"
+        in run(*update).sentence
+    )
     assert run(*update, "--repeat", "--json").code == 0
     assert "--scale was settled by the first fit: leave it out with --update" in run(*update, "--scale").sentence
     assert "--update needs --out DIR" in run("fit", path, "--update", first).sentence
