@@ -37,12 +37,12 @@ def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
     rows = with_distances([named(row) for row in store.finished(TABLE)])
     mixtures, real = select(rows, data=SYNTHETIC), [row for row in rows if row["data"] != SYNTHETIC]
     words = ["The experiments of Winter, Dinari and Freifeld (2022), mean ± standard deviation over runs.", MEASURES]
-    sections = [about(plan, words)]
     if mixtures:
-        sections[0].words.append(
+        words.append(
             f"Mixtures: {mixtures[0]['points']:,} points, weights Dir(5), covariances IW(D+2, I), means N(0, s·I) with "
             f"{spreads(mixtures)}."
         )
+    sections = [about(plan, words)]
     starts = [row for row in mixtures if row["method"].startswith("SubC")]
     if starts and plotting.available():
         file = figures.save_both(folder, "crowding", figures.failure_figure(starts))
@@ -76,7 +76,7 @@ def part(folder: Path, title: str, name: str, rows: Sequence[Row], words: Sequen
 
 
 def named(row: Row) -> Row:
-    """DPGMM is another method with each upper bound."""
+    """DPGMM (our prior) is another method with each upper bound."""
     return row | {"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else row
 
 

@@ -91,8 +91,8 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
     words = [f"{settings.iterations} iterations, concentration {settings.alpha:g}, prior {settings.prior!r};"]
     accepted = {
         "auto": "",
-        "jain-neal": " and accept splits by the whole Hastings ratio",
-        "reference": " and accept splits as the reference package, where subclusters never begin anew",
+        "jain-neal": ", and accept splits by the whole Hastings ratio",
+        "reference": ", and accept splits as the reference package, where subclusters never begin anew",
     }
     words.append(f"the SubC samplers begin with {first}{accepted[settings.ratio]}.")
     methods = {run.method for run in runs}
