@@ -31,6 +31,7 @@ PUBLIC_MODULES = [
     "mixture",
     "model.data_prior",
     "posterior.mixin",
+    "streams.mixin",
     "sampler.draws",
     "posterior.groups",
     "splitnet.network",
