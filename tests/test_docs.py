@@ -32,6 +32,7 @@ PUBLIC_MODULES = [
     "posterior.group_mixin",
     "posterior.mixin",
     "posterior.mixture_file",
+    "streams.mixin",
     "sampler.draws",
     "posterior.groups",
     "splitnet.network",
