@@ -158,8 +158,12 @@ def test_every_attribute_is_described() -> None:
         if isinstance(value, property) and name.endswith("_")
     }  # fmt: skip
     events = DPMM(family="poisson", max_iter=2, n_chains=1, random_state=0).fit(table.round().astype(int))
-    rates = {name for name in vars(events) if name.endswith("_") and not name.startswith("_")} - fitted
-    assert described(DPMM, "Attributes") == fitted | computed | rates
+    tails = DPMM(family="student", max_iter=2, n_chains=1, random_state=0).fit(table)
+    batches = DPMM(covariance_type="full", max_iter=2, n_chains=1, random_state=0).fit(table)
+    batches.partial_fit(table + 0.5)
+    others = {name for one in (events, tails, batches) for name in vars(one)}
+    others = {name for name in others if name.endswith("_") and not name.startswith("_")}
+    assert described(DPMM, "Attributes") == fitted | computed | others
 
 
 METHODS = [getattr(kind, name) for kind in (DPMM, Groups) for name in public_methods(kind)]

@@ -321,7 +321,10 @@ def test_verbose_prints_progress(data: Any, capsys: pytest.CaptureFixture[str]) 
         ({"loss": "mean"}, "loss should be one of binder, vi, not 'mean'"),
         ({"keep_labels": "no"}, "keep_labels should be True or False, not 'no'"),
         ({"max_clusters": 0}, "max_clusters should be a whole number of at least 1 or None, not 0"),
-        ({"family": "weibull"}, "family should be one of gaussian, mixed, multinomial, poisson, not 'weibull'"),
+        (
+            {"family": "weibull"},
+            "family should be one of gaussian, mixed, multinomial, poisson, student, not 'weibull'",
+        ),
         ({"covariance_type": "tied"}, "covariance_type should be one of auto, diag, full, spherical, not 'tied'"),
         ({"categorical": [0]}, "categorical columns need the family mixed"),
         ({"family": "multinomial", "covariance_type": "full"}, "covariance_type is for the family gaussian"),

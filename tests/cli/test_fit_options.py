@@ -54,7 +54,7 @@ def test_the_example_is_of_points(run) -> None:
 
 def test_the_help_says_what_there_is(run) -> None:
     shown = " ".join(run("fit", "--help").out.split())
-    for said in ("--family [gaussian|multinomial|poisson|mixed]", "--covariance [auto|full|diag|spherical]"):
+    for said in ("--family [gaussian|student|multinomial|poisson|mixed]", "--covariance [auto|full|diag|spherical]"):
         assert said in shown
     assert "--exposure COL" in shown and "--skip-missing" in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
@@ -71,6 +71,7 @@ def test_every_option_has_its_section(run) -> None:
         "Data and results:",
         "How files are written:",
         "Model:",
+        "Data that keep coming:",
         "Search:",
         "Draws from the posterior:",
         "Running:",
