@@ -421,7 +421,9 @@ class Mixture(MixtureRows):
         weight = memory.log_new(self.counts) - np.log((self.counts + self.size_shift).sum())
         weight += np.log1p(-self.outlier_weight)
 
-        def answer(points: Points, _: Any) -> Float64Array:
+        def answer(points: Any, _: Any) -> Float64Array:
+            if isinstance(points, RowsWithGaps):
+                raise ValueError("novelty needs all values of a row where clusters are in a subspace")
             new = unseen.log_predictive(points)[0] + weight
             return np.asarray(np.exp(new - np.logaddexp(new, log_sum(self._log_densities(points)))))
 

@@ -213,6 +213,15 @@ def test_rows_with_gaps_are_predicted_by_what_they_have(fitted: Any) -> None:
         model.impute(broken)
 
 
+def test_novelty_needs_all_values(fitted: Any) -> None:
+    X, _, model = fitted
+    broken = X[:3].copy()
+    broken[1, 2] = np.nan
+    assert model.novelty(X[:3]).max() < 0.5
+    with pytest.raises(ValueError, match="novelty needs all values of a row"):
+        model.novelty(broken)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
