@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def set_mixture(model: DPMM, mixture: Mixture) -> None:
-    """The attributes that speak of the clusters."""
+    """The attributes that describe the clusters."""
+    model._groups_known = model._fit_check = None
     model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
     model.subspace_ = None if mixture.subspace is None else mixture.subspace.dim
     for name in mixture.posterior.estimates():
@@ -58,7 +59,7 @@ def keep(
         mixture, feature_names=called, restored=read.restored, subspace=subspace, memory=memory, statistics=None
     )
     set_mixture(model, mixture)
-    model.covariance_reason_ = choice.reason
+    model._fit_check, model.covariance_reason_ = resampling.check, choice.reason
     model.n_missing_ = read.n_missing
     model.trace_, model.traces_, model.n_iter_ = result.trace, result.traces or [result.trace], len(result.trace)
     model.chain_agreement_, model.reproducibility_ = result.agreement, resampling.sizes

@@ -25,8 +25,11 @@ from dpmmwrap.posterior.matching import confidence
 from dpmmwrap.posterior.representative import coclustering
 from dpmmwrap.posterior.separation import GroupEvidence, Half, Shape
 
-MOST_ROWS, WITHOUT_DRAWS = 2000, 30
-"""Rows by which the components of a draw are compared, evenly spaced; choices of half samples without draws."""
+WITHOUT_DRAWS = 30
+"""Choices of half samples without draws."""
+MOST_NUMBERS = 10_000_000
+"""Probabilities (rows times components of all draws) to hold in memory. If there would be more, fewer rows are used,
+evenly spaced."""
 
 
 class GroupDraws(NamedTuple):
@@ -92,7 +95,8 @@ def group_draws(
     """Join the components of each draw. `points` are the rows that are kept, `places` their numbers among all rows, and
     the half samples are of them; `labels` are the clusters of all rows, `groups` their suggested groups, `draws` the
     labels of all draws."""
-    used, rng = evenly_spaced(points.shape[0], MOST_ROWS), np.random.default_rng(0)
+    n_components = mixture.n_clusters if mixture.averaged is None else len(mixture.averaged.clusters)
+    used, rng = evenly_spaced(points.shape[0], MOST_NUMBERS // n_components), np.random.default_rng(0)
     halves = [restricted(half, used) for half in seen.halves]
     every = without_draws(mixture, points, places, labels, used, rng)
     if draws is not None:

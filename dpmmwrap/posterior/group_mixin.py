@@ -42,8 +42,10 @@ class GroupsMixin:
     _prior: Any
     _hyperprior: Any
     _outliers: Any
-    _groups_known: Any
-    """The fitted mixture, its default groups and what half samples show: these take seconds."""
+    _groups_known: tuple[Groups, GroupEvidence] | None
+    """The default groups and what half samples show: these take seconds."""
+    _fit_check: FitCheck | None
+    """The result of `fit_check`, once it is known."""
 
     def _rows(self, X: Any) -> Any:
         raise NotImplementedError
@@ -146,10 +148,13 @@ class GroupsMixin:
         from dpmmwrap.posterior.fit_check import fit_check
 
         check_is_fitted(self)
-        if not self._can_check():
-            raise ValueError("fit_check needs Gaussian clusters without weights and without an outlier component")
-        probabilities = self._kept_mixture().predict_proba(self._some_points)
-        return fit_check(self._some_points, probabilities, self._prior, self._hyperprior, generator(self))
+        if self._fit_check is None:
+            if not self._can_check():
+                raise ValueError("fit_check needs Gaussian clusters without weights and without an outlier component")
+            probabilities = self._kept_mixture().predict_proba(self._some_points)
+            rng = generator(self)
+            self._fit_check = fit_check(self._some_points, probabilities, self._prior, self._hyperprior, rng)
+        return self._fit_check
 
     def _can_check(self) -> bool:
         from dpmmwrap.posterior.fit_check import can_check
@@ -161,9 +166,8 @@ class GroupsMixin:
         joined without them."""
         from dpmmwrap.posterior.separation import GroupEvidence
 
-        known = self.__dict__.get("_groups_known")
-        if cut is None and known is not None and known[0] is self.mixture_:
-            return known[1], known[2]
+        if cut is None and self._groups_known is not None:
+            return self._groups_known
         mixture, seen = self._kept_mixture(), GroupEvidence()
         found = mixture.groups(self._some_points, cut=cut)
         if found.suggested < found.n_components:
@@ -174,7 +178,7 @@ class GroupsMixin:
             reason = "no gap separates the clusters of a group, and half samples do not find their boundaries again"
         found = replace(found, reason=reason)
         if cut is None:
-            self._groups_known = (self.mixture_, found, seen)
+            self._groups_known = found, seen
         return found, seen
 
     def _fold(self, mixture: Mixture, rows: Any, cut: float | None) -> Groups:

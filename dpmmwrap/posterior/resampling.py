@@ -27,7 +27,7 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_cells
 from dpmmwrap.numerics.interrupt import Interrupt
-from dpmmwrap.posterior.fit_check import can_check, fit_check
+from dpmmwrap.posterior.fit_check import FitCheck, can_check, fit_check
 from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 from dpmmwrap.starts import make_initializer
@@ -65,6 +65,8 @@ class Resampling(NamedTuple):
     """The labels of all rows by each fit to the samples that agree best (4, N); None if those are the largest ones:
     then nothing speaks against the clusters of all rows."""
     interrupted: bool = False
+    check: FitCheck | None = None
+    """Whether the data follow the model, where that was checked."""
 
 
 NOT_RESAMPLED = Resampling((), None)
@@ -76,32 +78,33 @@ def resample(X: Points, settings: Settings, result: Result) -> Resampling:
     if not settings.refine or not has_few_numbers(X):
         return NOT_RESAMPLED
     points = X.everything() if is_remote(X) else X
-    if not is_refuted(points, settings, result):
-        return NOT_RESAMPLED
+    check = check_of(points, settings, result)
+    if check is None or check.fits:
+        return NOT_RESAMPLED._replace(check=check)
     sizes: list[Reproducibility] = []
     best = None
     with Interrupt() as interrupt:
         for number, samples in enumerate(nested_samples(points.shape[0], settings.seed)):
             labels = labels_by_all(points, samples, settings, number * SAMPLES, interrupt)
             if labels is None:
-                return Resampling(tuple(sizes), None, interrupted=True)
+                return Resampling(tuple(sizes), None, True, check)
             sizes.append(reproducibility(labels, len(samples[0])))
             if number and not sizes[-1].is_better(sizes[-2]):
                 break
             best = labels if number else None
             if sizes[-1].agreement > ALIKE:
                 break
-    return Resampling(tuple(sizes), best, interrupt.requested)
+    return Resampling(tuple(sizes), best, interrupt.requested, check)
 
 
-def is_refuted(X: Points, settings: Settings, result: Result) -> bool:
-    """Whether the data do not follow the model that was found; no, if that cannot be checked."""
+def check_of(X: Points, settings: Settings, result: Result) -> FitCheck | None:
+    """Whether the data follow the model that the search found; None if that cannot be checked."""
     prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
     if not can_check(prior, settings.outlier_weight, settings.weights):
-        return False
+        return None
     mixture = replace(Mixture.from_labels(X, np.asarray(result.labels), prior), size_shift=process.shift)
     rng = np.random.default_rng(settings.seed)
-    return not fit_check(X, mixture.predict_proba(X), prior, settings.hyperprior, rng).fits
+    return fit_check(X, mixture.predict_proba(X), prior, settings.hyperprior, rng)
 
 
 def nested_samples(rows: int, seed: int) -> Iterator[list[IntArray]]:

@@ -94,6 +94,14 @@ def test_a_model_checks_its_fit() -> None:
     assert model.groups().suggested < model.n_clusters_
 
 
+def test_the_check_of_the_fit_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _ = gaussians(0)
+    model = DPMM(random_state=0).fit(X)
+    monkeypatch.setattr("dpmmwrap.posterior.fit_check.fit_check", None)
+    assert model.fit_check().fits
+    model.groups()
+
+
 def test_what_cannot_be_checked_is_said() -> None:
     counts = np.random.default_rng(0).poisson(3.0, size=(60, 4))
     model = DPMM(family="multinomial", random_state=0).fit(counts)
