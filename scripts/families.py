@@ -1,11 +1,10 @@
-"""What each family finds on data that suit it, beside its rivals: the tables of docs/families.md.
+"""What families find on data that suit them: the table of docs/families.md.
 
-    python scripts/families.py --public DIR                 everything, about half an hour on one core
-    python scripts/families.py --public DIR round text      some of the tables
+    python scripts/families.py                   everything, about ten minutes on one core
+    python scripts/families.py round mixed       some of the tables
 
-DIR holds .npz files with X and y (or CSR arrays), such as g2mg_2_10.npz and text_gsdmm_TS.npz; without it, only data
-that are made here or shipped with scikit-learn are used. `--penguins FILE.csv` adds that table. Default settings but
-for the family; the median of five seeds. Rivals are given scaled data, k-means the true number of clusters.
+`--penguins FILE.csv` adds that table. Default settings but for the family; the median of five seeds. k-means gets
+scaled data and the true number of clusters.
 """
 
 from __future__ import annotations
@@ -19,18 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.cluster import HDBSCAN, KMeans
-from sklearn.datasets import load_digits
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.mixture import BayesianGaussianMixture, GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import generate
 
-TEXTS = ("gsdmm_TS", "gsdmm_Tweet", "sttm_StackOverflow", "octis_BBC_News")
 Fit = Callable[[int], Any]
 
 
@@ -52,70 +46,22 @@ def ours(X: Any, **options: Any) -> Fit:
     return lambda seed: DPMM(random_state=seed, backend=Native(n_jobs=1), **options).fit_predict(X)
 
 
-def gaussian_rows(name: str, X: Any, y: Any, seeds: int, rivals: bool = True, **options: Any) -> None:
+def kmeans(X: Any, classes: int) -> Fit:
     scaled = StandardScaler().fit_transform(X)
-    classes = len(np.unique(y))
-    row(name, "DPMM", y, ours(X, **options), seeds)
-    if not rivals:
-        return
-    kind = DPMM(random_state=0, backend="native", max_iter=1, **options).fit(X).covariance_type_
-    row(name, "k-means, given K", y, lambda s: KMeans(classes, n_init=1, random_state=s).fit_predict(scaled), seeds)
-    options = {"covariance_type": kind, "reg_covar": 1e-4}
-    row(name, f"EM ({kind}), given K", y, mixture_fit(GaussianMixture, scaled, classes, options), seeds)
-    if X.shape[1] <= 128:
-        dpgmm = mixture_fit(BayesianGaussianMixture, scaled, 2 * classes, options)
-        row(name, f"DPGMM ({kind}), 2 K components", y, dpgmm, min(seeds, 2))
-    row(name, "HDBSCAN", y, lambda s: HDBSCAN(min_cluster_size=10).fit_predict(scaled), 1)
-
-
-def mixture_fit(kind: Any, X: Any, components: int, options: dict[str, Any]) -> Fit:
-    return lambda seed: kind(n_components=components, random_state=seed, **options).fit_predict(X)
+    return lambda seed: KMeans(classes, n_init=1, random_state=seed).fit_predict(scaled)
 
 
 def round_clusters(arguments: argparse.Namespace) -> None:
     """Twenty round clusters, clear of each other, and twenty with full covariances."""
     for dim in (128, 256, 512):
-        data = generate_round(dim)
-        gaussian_rows(f"round, D = {dim}", *data, arguments.seeds)
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 20, 10_000)
+        X = (3 * rng.normal(size=(20, dim))[y] + rng.normal(size=(10_000, dim))).astype(np.float32)
+        row(f"round, D = {dim}", "DPMM", y, ours(X), arguments.seeds)
+        row(f"round, D = {dim}", "k-means, given K", y, kmeans(X, 20), arguments.seeds)
+        row(f"round, D = {dim}", "HDBSCAN", y, lambda seed, X=X: HDBSCAN(min_cluster_size=10).fit_predict(X), 1)
     data = generate(128, 20, 10_000, 10, 0)
-    gaussian_rows("full covariances, D = 128", data.X, data.y, min(arguments.seeds, 3))
-
-
-def generate_round(dim: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 20, 10_000)
-    return (3 * rng.normal(size=(20, dim))[y] + rng.normal(size=(10_000, dim))).astype(np.float32), y
-
-
-def public(arguments: argparse.Namespace) -> None:
-    """Two Gaussians in 2 to 128 dimensions; features of images; digits."""
-    for dim in (2, 8, 32, 128):
-        for overlap in (10, 30):
-            X, y = read(arguments, f"g2mg_{dim}_{overlap}")
-            gaussian_rows(f"g2mg, D = {dim}, overlap {overlap}", X, y, arguments.seeds)
-    gaussian_rows("ImageNet-50", *read(arguments, "deepdpm_moco128_imagenet_50_test"), arguments.seeds)
-    gaussian_rows("digits, D = 64", *load_digits(return_X_y=True), arguments.seeds)
-
-
-def read(arguments: argparse.Namespace, name: str) -> tuple[Any, Any]:
-    with np.load(arguments.public / f"{name}.npz") as arrays:
-        if "X" in arrays:
-            return arrays["X"], arrays["y"]
-        parts = (arrays["data"].astype(np.float32), arrays["indices"], arrays["indptr"])
-        return scipy.sparse.csr_matrix(parts, shape=tuple(arrays["shape"])), arrays["y"]
-
-
-def text(arguments: argparse.Namespace) -> None:
-    """Word counts of short and long documents."""
-    for name in TEXTS:
-        X, y = read(arguments, f"text_{name}")
-        weighted, classes = TfidfTransformer().fit_transform(X), len(np.unique(y))
-        row(name, "DPMM, multinomial", y, ours(X, family="multinomial"), arguments.seeds)
-        row(name, "k-means on tf-idf, given K", y, kmeans_fit(weighted, classes), arguments.seeds)
-
-
-def kmeans_fit(X: Any, classes: int) -> Fit:
-    return lambda seed: KMeans(classes, n_init=1, random_state=seed).fit_predict(X)
+    row("full covariances, D = 128", "DPMM", data.y, ours(data.X), min(arguments.seeds, 3))
 
 
 def mixed(arguments: argparse.Namespace) -> None:
@@ -125,8 +71,8 @@ def mixed(arguments: argparse.Namespace) -> None:
         row(name, "DPMM, mixed", y, ours(table, family="mixed"), arguments.seeds)
         row(name, "DPMM, numeric columns alone (diag)", y, ours(numeric, covariance_type="diag"), arguments.seeds)
         row(name, "DPMM, numeric columns alone (auto)", y, ours(numeric), arguments.seeds)
-        filled = StandardScaler().fit_transform(np.nan_to_num(numeric, nan=np.nanmean(numeric)))
-        row(name, "k-means on numeric columns, given K", y, kmeans_fit(filled, len(np.unique(y))), arguments.seeds)
+        filled = np.nan_to_num(numeric, nan=np.nanmean(numeric))
+        row(name, "k-means on numeric columns, given K", y, kmeans(filled, len(np.unique(y))), arguments.seeds)
 
 
 def mixed_tables(arguments: argparse.Namespace) -> Iterator[tuple[str, dict[str, np.ndarray], np.ndarray]]:
@@ -165,21 +111,18 @@ def counts(arguments: argparse.Namespace) -> None:
     row("10^6 x 100, 6 clusters", "DPMM, multinomial", y, ours(X, family="multinomial"), 1)
 
 
-TABLES = {"round": round_clusters, "public": public, "text": text, "mixed": mixed, "counts": counts}
+TABLES = {"round": round_clusters, "mixed": mixed, "counts": counts}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help=", ".join(TABLES))
-    parser.add_argument("--public", type=Path, help="folder of .npz files")
     parser.add_argument("--penguins", type=Path, help="the penguins' table, a .csv file")
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| data | method | clusters (range) | NMI | ARI | seconds |\n|---|---|---|---|---|---|")
     for name in arguments.tables or TABLES:
-        if name in ("public", "text") and arguments.public is None:
-            continue
         TABLES[name](arguments)
 
 

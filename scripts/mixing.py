@@ -1,4 +1,4 @@
-"""How well the sampling phase mixes: accepted moves and effective samples per second, for each proposal of a split.
+"""How well the sampling phase mixes: accepted moves and effective samples per second.
 
     python scripts/mixing.py [--mnist mnist.npz] [--iterations 2000]
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,17 +21,15 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.partitions import DirichletProcess
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import Chain
-from dpmmwrap.sampler.proposals import SequentialAllocation
 from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.sampler.state import next_key
 from dpmmwrap.starts import make_initializer
 
 POINTS = 20_000
 KINDS = {"2,20,50": (2, 20, 50.0), "2,40,50": (2, 40, 50.0), "10,20,10": (10, 20, 10.0)}
-PROPOSALS = {"sequential allocation": SequentialAllocation}
 
 
-class Mixed(NamedTuple):
+class Mixing(NamedTuple):
     """What some iterations did."""
 
     milliseconds: float
@@ -57,8 +54,8 @@ def searched(X: Any) -> Chain:
     return chain
 
 
-def mix(chain: Chain, proposal: Any, iterations: int) -> Mixed:
-    problem, state = replace(chain.problem, proposal=proposal), replace(chain.state, labels=chain.state.labels.copy())
+def mix(chain: Chain, iterations: int) -> Mixing:
+    problem, state = chain.problem, chain.state
     sampling.begin(state, problem)
     moves, seen = np.zeros(4, np.int64), np.empty((2, iterations))
     begun = 0.0
@@ -71,7 +68,7 @@ def mix(chain: Chain, proposal: Any, iterations: int) -> Mixed:
             seen[:, iteration] = state.n_clusters, sampling.look(state, problem).log_posterior
     seconds = time.perf_counter() - begun
     ess = [float(array_stats.ess(values[None])) / seconds for values in seen]
-    return Mixed(1e3 * seconds / iterations, float(seen[0].mean()), *ess, moves)
+    return Mixing(1e3 * seconds / iterations, float(seen[0].mean()), *ess, moves)
 
 
 def main() -> None:
@@ -82,18 +79,16 @@ def main() -> None:
     data = {name: generate(dim, clusters, POINTS, spread, 0).X for name, (dim, clusters, spread) in KINDS.items()}
     if given.mnist:
         data["MNIST"] = np.load(given.mnist)["X"]
-    print("| data | proposal | ms an iteration | E[K] | splits | merges | ESS of K a second | of the log posterior |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| data | ms an iteration | E[K] | splits | merges | ESS of K a second | of the log posterior |")
+    print("|---|---|---|---|---|---|---|")
     for name, X in data.items():
-        chain = searched(X)
-        for called, proposal in PROPOSALS.items():
-            found = mix(chain, proposal(), given.iterations)
-            splits, merges = (f"{found.moves[i]} of {found.moves[i + 1]:,}" for i in (0, 2))
-            print(
-                f"| {name} | {called} | {found.milliseconds:.2f} | {found.n_clusters:.2f} | {splits} | {merges} | "
-                f"{found.ess_clusters:.1f} | {found.ess_log_posterior:.1f} |",
-                flush=True,
-            )
+        found = mix(searched(X), given.iterations)
+        splits, merges = (f"{found.moves[i]} of {found.moves[i + 1]:,}" for i in (0, 2))
+        print(
+            f"| {name} | {found.milliseconds:.2f} | {found.n_clusters:.2f} | {splits} | {merges} | "
+            f"{found.ess_clusters:.1f} | {found.ess_log_posterior:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
