@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from dpmmwrap.sampler.state import Best
 class NativeBackend:
     """The built-in sampler."""
 
-    def fit(self, X: Points, settings: Settings) -> Result:
+    def fit(self, X: Points, settings: Settings, outer: Interrupt | None = None) -> Result:
+        """Run all chains. A fit in another thread, which Ctrl-C does not reach, takes the interrupt of its caller."""
         settings.bind(X, settings.full_ratio)
         chains, labels = settings.n_chains, None
         if settings.n_draws and settings.keep_labels:
@@ -39,7 +41,7 @@ class NativeBackend:
                 chain.problem.data.close()
                 tell_end(own.progress, number)
 
-        with Interrupt() as interrupt:
+        with nullcontext(outer) if outer else Interrupt() as interrupt:
             if side_by_side == 1:
                 found = [run(number) for number in range(chains)]
             else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -120,18 +121,15 @@ def nested_samples(rows: int, seed: int) -> Iterator[list[IntArray]]:
 def labels_by_all(
     X: Points, samples: list[IntArray], settings: Settings, first: int, interrupt: Interrupt
 ) -> IntArray | None:
-    """The labels of all rows by a fit to each sample (4, N); None after Ctrl-C."""
-    found = []
-    for number, rows in enumerate(samples, first):
-        labels = labels_by(X, rows, settings, number)
-        if labels is None or interrupt.requested:
-            return None
-        found.append(labels)
-    return np.array(found)
+    """The labels of all rows by a fit to each sample (4, N), side by side; None after Ctrl-C."""
+    numbers = range(first, first + len(samples))
+    with ThreadPoolExecutor(settings.n_jobs) as pool:
+        labels = list(pool.map(lambda rows, number: labels_by(X, rows, settings, number, interrupt), samples, numbers))
+    return None if interrupt.requested else np.array(labels)
 
 
-def labels_by(X: Points, rows: IntArray, settings: Settings, number: int) -> IntArray | None:
-    """The labels of all rows by a fit to some of them, which learns its own prior; None after Ctrl-C."""
+def labels_by(X: Points, rows: IntArray, settings: Settings, number: int, interrupt: Interrupt) -> IntArray:
+    """The labels of all rows by a fit to some of them, which learns its own prior."""
     sample = X[rows]
     prior, hyperprior, cells = settings.prior, settings.hyperprior, None
     if hyperprior is not None:
@@ -142,14 +140,12 @@ def labels_by(X: Points, rows: IntArray, settings: Settings, number: int) -> Int
     elif cells is not None and settings.other_starts:
         first = kmeans_cells(sample, cells, seed=0)
     own = replace(
-        settings, prior=prior, hyperprior=hyperprior, init_clusters=first, other_starts=(), n_chains=1,
+        settings, prior=prior, hyperprior=hyperprior, init_clusters=first, other_starts=(), n_chains=1, n_jobs=1,
         initializer=make_initializer("kmeans"), seed=(settings.seed + 1 + number) % 2**31,
         truth=None, progress=None, checkpoint=None,
         weights=None if settings.weights is None else settings.weights[rows],
     )  # fmt: skip
-    result = NativeBackend().fit(sample, own)
-    if result.interrupted:
-        return None
+    result = NativeBackend().fit(sample, own, interrupt)
     shift = (result.partition_prior or own.partition_prior).shift
     scores = log_scores(result.prior or prior, sample, result.labels, shift, at=X, weights=own.weights)
     return np.asarray(scores.argmax(axis=0), dtype=np.int32)

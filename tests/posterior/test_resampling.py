@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, islice
 
 import numpy as np
@@ -132,9 +131,10 @@ def test_no_samples_without_a_refined_search(options):
 def test_ctrl_c_keeps_the_search(monkeypatch):
     fit = NativeBackend.fit
 
-    def interrupted(self, X, settings):
-        result = fit(self, X, settings)
-        return replace(result, interrupted=True) if len(X) == 135 else result
+    def interrupted(self, X, settings, outer=None):
+        if len(X) == 135:
+            outer.requested = True
+        return fit(self, X, settings, outer)
 
     monkeypatch.setattr(NativeBackend, "fit", interrupted)
     model = DPMM(random_state=0, covariance_type="full")
