@@ -105,11 +105,13 @@ class Chain:
         state, problem, exact = self.state, self.problem, SplitMergeInfo()
         rng, settings = state.rng, problem.settings
         state.iteration += 1
-        state, _ = sweep.step(next_key(rng), state, problem)
-        state, moves = subclusters.step(next_key(rng), state, problem)
         greedy = problem.is_greedy(state)
+        state, _ = sweep.step(next_key(rng), state, problem)
+        if not greedy and not settings.full_ratio:
+            state, _ = restarts.step(next_key(rng), state, problem)
+        state, moves = subclusters.step(next_key(rng), state, problem)
         if not greedy:
-            if restarts.is_due(state, problem):
+            if settings.full_ratio and state.iteration % restarts.EVERY == 0:
                 state, _ = restarts.step(next_key(rng), state, problem)
             if problem.exact and state.iteration >= state.exact_due:
                 state, exact = exact_moves.step(next_key(rng), state, problem)

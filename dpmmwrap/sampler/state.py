@@ -158,11 +158,13 @@ class State:
         records[:] = self.new_record
         return records
 
-    def begin_subclusters(self, clusters: IntArray, subclusters: Statistics) -> None:
-        """Replace subclusters that led nowhere."""
+    def begin_subclusters(self, clusters: IntArray, subclusters: Statistics, may_split: bool = False) -> None:
+        """Replace subclusters that led nowhere; with `may_split` they are as old as those they replace."""
         self.replace(clusters, subclusters)
         fresh = self.new_records(len(clusters))
         fresh["born_at"] = self.records["born_at"][clusters]
+        if may_split:
+            fresh["subclusters_born_at"] = self.records["subclusters_born_at"][clusters]
         fresh["failed_restarts"] = self.records["failed_restarts"][clusters] + 1
         self.records[clusters] = fresh
 

@@ -354,7 +354,8 @@ def test_subclusters_that_have_settled_begin_anew(restart_after: int | None, sta
 
 @pytest.mark.parametrize(("ratio", "restarts"), [("jain-neal", False), ("reference", True)])
 def test_by_the_reference_ratio_restarts_do_not_wait_for_each_other(ratio: str, restarts: bool) -> None:
-    """By the whole ratio a restart waits for the twentieth iteration, which this search does not reach."""
+    """By the whole ratio a restart waits for the twentieth iteration, which this search does not reach. By the
+    reference's, the wait does not grow with each start that led nowhere."""
     X = np.random.default_rng(0).normal(size=(1000, 2)).astype(np.float32)
     calls = []
 
@@ -363,10 +364,29 @@ def test_by_the_reference_ratio_restarts_do_not_wait_for_each_other(ratio: str, 
         return points[:, 0] > np.median(points[:, 0])
 
     fit(
-        X, initializer=make_initializer(halves), max_iter=19, min_cluster_age=2, restart_after=3,
+        X, initializer=make_initializer(halves), max_iter=19, min_cluster_age=2, restart_after=2,
         acceptance_ratio=ratio, exact_moves=False, prior=NIW(np.zeros(2), 0.1, 5 * np.eye(2), 5.0),
     )  # fmt: skip
-    assert (len(calls) > 1) == restarts
+    assert len(calls) > 3 if restarts else len(calls) == 1, calls
+
+
+def test_by_the_reference_ratio_fresh_starts_are_judged_at_once() -> None:
+    """Sweeps would blur what the start proposes."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(1500, 2)) - 1.2, rng.normal(size=(1500, 2)) + 1.2]).astype(np.float32)
+    calls, ended = [], []
+
+    def start(points: np.ndarray) -> np.ndarray:
+        if len(points) == len(X):
+            calls.append(len(ended) + 1)
+        return np.arange(len(points)) % 2 if len(calls) == 1 else points.sum(axis=1) > 0
+
+    result = fit(
+        X, initializer=make_initializer(start), max_iter=30, min_cluster_age=1, restart_after=1, exact_moves=False,
+        acceptance_ratio="reference", progress=lambda number, happened: ended.append(number),
+    )  # fmt: skip
+    assert len(calls) == 2
+    assert np.flatnonzero(result.trace.splits)[0] + 1 == calls[1]
 
 
 def test_fresh_starts_free_a_blocked_cluster() -> None:

@@ -1,4 +1,9 @@
-"""Restarts: subclusters that lead nowhere begin anew. This is no Markov kernel: it proposes, and splits decide."""
+"""Restarts: subclusters that lead nowhere begin anew. This is no Markov kernel: it proposes, and splits decide.
+
+The whole Hastings ratio needs sublabels that a sweep has drawn, so restarts follow the splits. The other ratios judge
+what the start itself proposes, as the bridge to Julia does: restarts come first, and need not wait. There, no exact
+moves help, and new subclusters are the only way out of a crowd.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +25,12 @@ EVERY = 20
 """By the whole Hastings ratio, subclusters begin anew in every twentieth iteration only, so that one call of a network
 serves several clusters: exact moves split crowds, too."""
 LONGEST_PATIENCE = 16
-"""The wait for a fresh start doubles with each that led nowhere, up to this factor."""
+"""By the whole Hastings ratio, the wait for a fresh start doubles with each that led nowhere, up to this factor."""
 
 
 class RestartInfo(NamedTuple):
     restarted: IntArray
     """The clusters whose subclusters began anew."""
-
-
-def is_due(state: State, problem: Problem) -> bool:
-    """Whether stalled subclusters are looked for in this iteration.
-
-    By the other ratios no exact moves are made, and new subclusters are the only way out of a crowd: then in every one.
-    """
-    return not problem.settings.full_ratio or state.iteration % EVERY == 0
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
@@ -42,19 +39,23 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
     They have stalled when the ratio of their split has not risen for a while: those that are still on their way,
     as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
     """
-    settings, known, counts = problem.settings, state.known, state.counts[problem.outliers :]
+    settings = problem.settings
+    if not settings.full_ratio:
+        problem.data.update_posteriors(state)
+    known, counts = state.known, state.counts[problem.outliers :]
     log_proposals = state.records["proposal_log_prob"] * float(settings.full_ratio)
     prior, clusters = state.partition_prior.for_moves(counts), int(np.count_nonzero(counts))
     ratios = split_ratios(prior, clusters, known.sides, known.log_marginal, log_proposals)
     patience = (float(settings.restart_after or np.inf), float(EVERY))
+    longest = LONGEST_PATIENCE if settings.full_ratio else 1
     stalled = find_stalled(
-        state.records, ratios, known.sides, state.iteration, patience, LONGEST_PATIENCE, settings.min_cluster_age
+        state.records, ratios, known.sides, state.iteration, patience, longest, settings.min_cluster_age
     )
     stalled[: problem.outliers] = False
     which = stalled.nonzero()[0]
     if len(which):
         fresh = start_subclusters(state, problem, which, np.zeros(len(which), bool), generator(key))
-        state.begin_subclusters(which, fresh)
+        state.begin_subclusters(which, fresh, may_split=not settings.full_ratio)
         problem.data.update_posteriors(state)
     return state, RestartInfo(which)
 
