@@ -25,6 +25,7 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.density import Density, density_of
+from dpmmwrap.posterior.predictor import Predictor
 from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Assignment(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Mixture(MixtureRows):
+class Mixture(MixtureRows, Predictor):
     """Clusters by their posterior distributions; labels run from 0, an outlier component carries -1.
 
     What `DPMM.mixture_` is and what `load` reads: all that is needed to label new rows.
@@ -301,43 +302,37 @@ class Mixture(MixtureRows):
             return self.averaged.score_samples(points)
         return log_sum(self._log_densities(points))
 
-    def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row; -1 for outliers, and for rows without any value.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit; of a table they are found by name.
-
-        Returns
-        -------
-        ndarray of int32, shape (n,)
-            A label for each row.
-        """
+    def _labels(self, points: Any) -> IntArray:
         likely = self._log_densities if self.averaged is None else self._probabilities
-        labels: IntArray = self._by_blocks(
-            X, lambda points, _: self._names[likely(points).argmax(axis=1)], np.int32(-1)
-        )
-        return labels
+        return np.asarray(self._names[likely(points).argmax(axis=1)])
 
-    def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each component for each row, averaged over draws if there are any.
+    @cached_property
+    def _new_cluster(self) -> tuple[Any, float]:
+        """The predictive distribution of a cluster without points, and its log weight."""
+        memory = self.memory
+        if memory is None:
+            raise ValueError("the model does not keep its prior: novelty needs a model that this version has fitted")
+        nothing = nothing_like(take(memory.statistics, slice(0, 1)), 1)
+        weight = memory.log_new(self.counts) - np.log((self.counts + self.size_shift).sum())
+        return memory.prior.posterior(nothing).shifted(-memory.offset), weight + np.log1p(-self.outlier_weight)
 
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit; of a table they are found by name.
+    def _novelty(self, points: Any) -> Float64Array:
+        if isinstance(points, RowsWithGaps):
+            raise ValueError("novelty needs all values of a row where clusters are in a subspace")
+        unseen, weight = self._new_cluster
+        new = unseen.log_predictive(points)[0] + weight
+        return np.asarray(np.exp(new - np.logaddexp(new, log_sum(self._log_densities(points)))))
 
-        Returns
-        -------
-        ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. The outlier component, if any, is the last column. Of a row without any value all that
-            is known are the weights.
-        """
-        found: Float64Array = self._by_blocks(
-            X, lambda points, _: self._probabilities(points), np.exp(self._log_weights)
-        )
-        return found
+    def _ask(self, method: str, X: Any) -> Any:
+        """Answer in blocks of rows."""
+        answers: dict[str, tuple[Callable[[Any], Any], Any]] = {
+            "predict": (self._labels, np.int32(-1)),
+            "predict_proba": (self._probabilities, np.exp(self._log_weights)),
+            "score_samples": (self._score, np.float64(0.0)),
+            "novelty": (self._novelty, np.float64(np.nan)),
+        }
+        answer, fill = answers[method]
+        return self._by_blocks(X, lambda points, _: answer(points), fill, noise=method == "score_samples")
 
     def assign(self, X: Any) -> Assignment:
         """The most probable cluster of each row, and how probable it is.
@@ -382,52 +377,6 @@ class Mixture(MixtureRows):
         found: Float64Array = self._by_blocks(
             X, lambda points, rows: of_each(self._probabilities(points), labels[rows]), np.float64(np.nan)
         )
-        return found
-
-    def score_samples(self, X: Any) -> Float64Array:
-        """Log predictive density of each row, the mean over draws if there are any.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit; of a table they are found by name.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            In nats; 0 of a row without any value, as nothing at all is certain.
-        """
-        found: Float64Array = self._by_blocks(X, lambda points, _: self._score(points), np.float64(0.0), True)
-        return found
-
-    def novelty(self, X: Any) -> Float64Array:
-        """How probably each row belongs to a cluster that was not seen before, by the prior's own weight of one.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit; of a table they are found by name.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            Posterior probabilities, given the clusters of the fit; NaN of a row without any value.
-        """
-        memory = self.memory
-        if memory is None:
-            raise ValueError("the model does not keep its prior: novelty needs a model that this version has fitted")
-        nothing = nothing_like(take(memory.statistics, slice(0, 1)), 1)
-        unseen = memory.prior.posterior(nothing).shifted(-memory.offset)
-        weight = memory.log_new(self.counts) - np.log((self.counts + self.size_shift).sum())
-        weight += np.log1p(-self.outlier_weight)
-
-        def answer(points: Any, _: Any) -> Float64Array:
-            if isinstance(points, RowsWithGaps):
-                raise ValueError("novelty needs all values of a row where clusters are in a subspace")
-            new = unseen.log_predictive(points)[0] + weight
-            return np.asarray(np.exp(new - np.logaddexp(new, log_sum(self._log_densities(points)))))
-
-        found: Float64Array = self._by_blocks(X, answer, np.float64(np.nan))
         return found
 
     def sample(self, n_samples: int, rng: Generator) -> tuple[Any, IntArray]:

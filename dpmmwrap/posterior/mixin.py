@@ -16,6 +16,7 @@ from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.density import Density
 from dpmmwrap.posterior.group_mixin import GroupsMixin, generator
+from dpmmwrap.posterior.predictor import Predictor
 from dpmmwrap.sampler.draws import Draws
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from dpmmwrap.posterior.resampling import Reproducibility
 
 
-class PosteriorMixin(GroupsMixin):
+class PosteriorMixin(GroupsMixin, Predictor):
     """Predictions of a fitted model, and methods that use its draws."""
 
     chain_agreement_: tuple[float, ...]
@@ -33,56 +34,14 @@ class PosteriorMixin(GroupsMixin):
     loss: str
     _log_noise: float
 
-    def predict(self, X: Any) -> IntArray:
-        """The most probable cluster of each row, by `predict_proba`; -1 for outliers, and for rows without any value.
+    def _ask(self, method: str, X: Any) -> Any:
+        check_is_fitted(self)
+        if not is_lazy(X):
+            return getattr(self.mixture_, method)(self._rows(X))
+        from dpmmwrap.backends.dask.lazy import by_blocks
 
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit; of a table they are found by name.
-
-        Returns
-        -------
-        ndarray of int32, shape (n,)
-            A label for each row; of a Dask array or frame a Dask array, of which nothing is computed yet.
-        """
-        labels: IntArray = self._answer("predict", X, np.int32)
-        return labels
-
-    def predict_proba(self, X: Any) -> Float64Array:
-        """The probability of each cluster for each row, by the clusters' posterior predictives.
-
-        Averaged over draws if there are any.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, K) or (n, K + 1)
-            Each row sums to 1. An outlier component is the last column. Of a Dask array or frame a Dask array.
-        """
-        width = self.mixture_.n_clusters + int(self.outlier_weight > 0) if is_lazy(X) else None
-        probabilities: Float64Array = self._answer("predict_proba", X, np.float64, width)
-        return probabilities
-
-    def score_samples(self, X: Any) -> Float64Array:
-        """Log predictive density of each row, of the mean over draws if there are any.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            In nats. Low ones are rows unlike those of the fit. Of a Dask array or frame a Dask array.
-        """
-        densities: Float64Array = self._answer("score_samples", X, np.float64)
-        return densities
+        columns = self.mixture_.n_clusters + int(self.outlier_weight > 0) if method == "predict_proba" else None
+        return by_blocks(self, method, X, np.int32 if method == "predict" else np.float64, columns)
 
     def impute(self, X: Any, n_draws: int | None = None) -> Float64Array:
         """Fill in missing values (NaN) of columns of numbers.
@@ -129,20 +88,11 @@ class PosteriorMixin(GroupsMixin):
         Returns
         -------
         float
-            The mean of `score_samples`, for grid searches and comparisons on rows that were held out. Of a Dask array
-            or frame it is lazy, too.
+            The mean of `score_samples`, for grid searches and comparisons on rows that were held out. With Dask it is
+            lazy, too.
         """
         mean = self.score_samples(X).mean()
         return mean if is_lazy(X) else float(mean)
-
-    def _answer(self, method: str, X: Any, kind: Any, columns: int | None = None) -> Any:
-        """What the mixture says of rows; of Dask's, block by block when it is computed."""
-        check_is_fitted(self)
-        if is_lazy(X):
-            from dpmmwrap.backends.dask.lazy import by_blocks
-
-            return by_blocks(self, method, X, kind, columns)
-        return getattr(self.mixture_, method)(self._rows(X))
 
     def _rows(self, X: Any) -> Any:
         """New rows as the fitted mixture takes them."""

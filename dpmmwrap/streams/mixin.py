@@ -176,23 +176,6 @@ class StreamMixin:
             self.feature_names_in_ = np.array(mixture.input_names, dtype=object)
         return self
 
-    def novelty(self: Any, X: Any) -> Float64Array:
-        """How probably each row belongs to a cluster that was not seen before, by the prior's own weight of one.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or table, shape (n, D)
-            Rows with the columns of the fit.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            Posterior probabilities, given the clusters of the fit.
-        """
-        check_is_fitted(self)
-        found: Float64Array = self.mixture_.novelty(self._rows(X))
-        return found
-
     def current_ids(self: Any, ids: Any) -> IntArray:
         """What clusters of earlier ids are called now: those that others have absorbed by the ids of these.
 
