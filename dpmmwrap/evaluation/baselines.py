@@ -1,4 +1,4 @@
-"""The methods that are compared, by one interface: points, truth, settings and a seed in, a `MethodFit` out."""
+"""The methods that are compared, with one interface: points, truth, settings and a seed in, a `MethodFit` out."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ STARTS = ("random", "kmeans", "splitnet")
 OUR_PRIOR, OWN_PRIOR = "DPGMM (our prior)", "DPGMM (its own prior)"
 SILHOUETTE, BIC = "K-means-silhouette", "GMM-BIC"
 GIVEN_K = ("EM-GMM", "K-means")
-"""Methods that are told the true number of clusters."""
+"""Methods that get the true number of clusters."""
 SCALED = (OWN_PRIOR, "K-means", SILHOUETTE, BIC, "HDBSCAN")
-"""Methods that get columns of variance one, where the settings say so."""
+"""Methods that get columns of variance one if the settings say so."""
 OWN_RULES = (*DEFAULTS, OWN_PRIOR, SILHOUETTE, BIC, "HDBSCAN")
-"""Methods that stop by their own rule, whatever the settings say."""
+"""Methods that always stop by their own rule."""
 SEEDLESS = ("HDBSCAN",)
-"""Methods that do the same with every seed."""
+"""Methods without randomness."""
 PAPER_METHODS: dict[str, Method] = {
     **{name: subclusters(start, "native") for name, start in zip(SUBC, STARTS, strict=True)},
     **{name + JULIA: subclusters(start, "julia") for name, start in zip(SUBC, STARTS, strict=True)},
@@ -40,7 +40,7 @@ PAPER_METHODS: dict[str, Method] = {
     "EM-GMM": rivals.expectation_maximisation,
     "K-means": rivals.kmeans,
 }
-"""The methods that the paper compares, told all that they can be told alike."""
+"""The methods that the paper compares, with the same settings as far as they have them."""
 METHODS: dict[str, Method] = {
     **PAPER_METHODS,
     OWN_PRIOR: rivals.own_prior,
@@ -52,21 +52,26 @@ METHODS: dict[str, Method] = {
 
 
 def find_methods(names: Sequence[str], among: Sequence[str] = tuple(METHODS)) -> list[str]:
-    """The names as they are written here, whatever their case; an InputError for one that there is not.
+    """The methods of these names, in any case; an InputError for an unknown one.
 
-    A name that is not there may be short for those with something in brackets behind it.
+    A name may stand for all methods that add something in brackets to it.
     """
-    found: list[str] = []
+    methods: list[str] = []
     for name in names:
         short = [known for known in among if known.split(" (")[0].lower() == name.lower()]
         full = [known for known in among if known.lower() == name.lower()]
         if not (full or short):
             raise InputError(f"a method should be one of {', '.join(among)}, not {name!r}")
-        found += full or short
-    return list(dict.fromkeys(found))
+        methods += full or short
+    return list(dict.fromkeys(methods))
 
 
-def missing(name: str, dim: int, settings: FitSettings) -> str | None:
+def with_hint(name: str) -> str:
+    """The name of a method in tables and figures."""
+    return f"{name}, given K" if name in GIVEN_K else name
+
+
+def missing(name: str, settings: FitSettings) -> str | None:
     """What keeps a method from running here, in one sentence; None if nothing does."""
     if name.endswith(JULIA):
         from dpmmwrap.backends.julia import setup as julia_setup
@@ -75,8 +80,8 @@ def missing(name: str, dim: int, settings: FitSettings) -> str | None:
         if problem is not None:
             return f"The samplers on Julia are left out: {problem}"
     # A mere folder of that name is a "namespace package" without an origin.
-    found = importlib.util.find_spec("bnpy") if name == "moVB" else None
-    if name == "moVB" and (found is None or found.origin is None):
+    package = importlib.util.find_spec("bnpy") if name == "moVB" else None
+    if name == "moVB" and (package is None or package.origin is None):
         return "moVB is left out: bnpy is not installed (pip install bnpy)"
     network = name.startswith("SubC-SplitNet") or name == "DPMM-splitnet"
     if network and settings.weights is None and weights_file() is None:
@@ -92,7 +97,7 @@ def weights_file() -> Path | None:
 
 
 def prepare(names: Sequence[str]) -> None:
-    """Start Julia if a method needs it: before torch is imported, or Julia may not find its own libraries."""
+    """Start Julia if a method needs it, before torch is imported: later it may load the wrong libraries."""
     if any(name.endswith(JULIA) for name in names):
         from dpmmwrap.backends import Julia
 
@@ -101,7 +106,7 @@ def prepare(names: Sequence[str]) -> None:
 
 @cache
 def warm_up(name: str, dim: int, weights: str | None, counts: bool) -> None:
-    """Compile and load what a method needs, so that the first run is not slower than the others."""
+    """Compile and load what a method needs, so that its first run is as fast as the others."""
     from dpmmwrap.datasets import generate, generate_counts
 
     if counts:
@@ -113,10 +118,10 @@ def warm_up(name: str, dim: int, weights: str | None, counts: bool) -> None:
 
 
 def run_method(name: str, X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """One fit on one thread, with everything compiled and loaded before."""
-    # Counts are multinomial, sparse or not; what others compile is compiled for any dimension.
+    """One fit on one thread, after compiling and loading."""
+    # Sparse counts are multinomial; the other methods compile the same code for any dimension.
     counts = bool(issparse(X)) or name == "DPMM-multinomial"
     warm_up(name, X.shape[1] if name.startswith(("SubC", "DPMM")) and not counts else 2, settings.weights, counts)
-    # Looked for each time, as a method may have loaded libraries.
+    # The pools are looked up each time, as a method may have loaded libraries.
     with find_thread_pools().limit(limits=1):
         return METHODS[name](X, truth, settings, seed)

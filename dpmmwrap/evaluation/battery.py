@@ -1,4 +1,4 @@
-"""The battery: methods as their users meet them, over many sets of other people's data."""
+"""The battery: methods with their default settings, over many data sets."""
 
 from __future__ import annotations
 
@@ -20,34 +20,33 @@ SHORT = {
     "rivals": RIVALS,
     "all": BATTERY_METHODS,
 }
-"""One word for several methods."""
+"""Words that stand for several methods."""
 OF_COUNTS = (OURS, "DPMM-multinomial", "DPMM-random", "DPMM-kmeans", *FIRST_CLUSTERS, "K-means", SILHOUETTE)
 """Methods that take rows of counts in a sparse matrix."""
 
 
-def plan_battery(choice: Comparison, found: Sets) -> Plan:
-    """Every method on every set that it can be used on, a set after the other."""
-    asked = None if choice.methods is None else expanded(choice.methods)
+def plan_battery(choice: Comparison, data: Sets) -> Plan:
+    """Every method on every set that it applies to, one set after the other."""
+    methods = None if choice.methods is None else expanded(choice.methods)
     settings = replace(choice.settings, scale=True, own_rules=True)
-    choice = replace(choice, methods=asked, settings=settings)
-    dims = [entry.dim for entry in found.sets]
-    names, notes = usable(choice, dims, (OURS, *RIVALS), BATTERY_METHODS)
+    choice = replace(choice, methods=methods, settings=settings)
+    names, notes = usable(choice, (OURS, *RIVALS), BATTERY_METHODS)
     runs = [
         run
-        for entry in found.sets
+        for entry in data.sets
         for run in all_runs("battery", TABLE, entry, [name for name in names if applies(name, entry)], choice, {})
     ]
     idle = [name for name in names if not any(run.method == name for run in runs)]
-    return Plan(runs, [*found.notes, *notes, *(f"{name} is left out: it suits none of these sets" for name in idle)])
+    return Plan(runs, [*data.notes, *notes, *(f"{name} is left out: it suits none of these sets" for name in idle)])
 
 
 def expanded(names: Iterable[str]) -> tuple[str, ...]:
-    """With words that are short for several methods spelt out."""
+    """Methods by their names, or by words that stand for several."""
     return tuple(full for name in names for full in SHORT.get(name.lower(), (name,)))
 
 
 def applies(name: str, entry: BatterySet) -> bool:
-    """Whether a method can be used on a set: counts in a sparse matrix are not for all, and not all are counts."""
+    """Whether a method applies to a set: some take no sparse matrix, and the multinomial takes only counts."""
     if entry.sparse:
         return name in OF_COUNTS
     return name != "DPMM-multinomial" or entry.counts

@@ -1,4 +1,4 @@
-"""The folder of a battery: tables, a figure with a dot for each set and method, and the words around them."""
+"""The report of a battery: tables, a figure with a dot for each set and method, and the words around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpmmwrap.describe import plotting
 from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
 from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
 from dpmmwrap.describe.wording import counted
-from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OWN_PRIOR, SCALED, SILHOUETTE
+from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OWN_PRIOR, SCALED, SILHOUETTE, with_hint
 from dpmmwrap.evaluation.battery import OURS
 from dpmmwrap.evaluation.experiments import TABLE, Plan
 from dpmmwrap.evaluation.figures import PAGE_WIDTH, colour_of, save_both
@@ -40,13 +40,13 @@ from dpmmwrap.evaluation.store import Store
 from dpmmwrap.files import write_csv
 
 ABOUT = {
-    OURS: "DPMM with default settings; names behind a hyphen change one of them. Sparse counts are multinomial.",
-    "EM-GMM": "EM-GMM: scikit-learn's GaussianMixture, full covariances, told the number of classes.",
+    OURS: "DPMM: default settings; a word behind a hyphen is a setting that differs. Sparse counts are multinomial.",
+    "EM-GMM": "EM-GMM: scikit-learn's GaussianMixture with full covariances, given the number of classes.",
     OWN_PRIOR: f"{OWN_PRIOR}: scikit-learn's BayesianGaussianMixture with its default prior and stopping rule.",
     BIC: f"{BIC}: scikit-learn's GaussianMixture, full or diagonal, with the best BIC.",
-    "K-means": "K-means: scikit-learn's, told the number of classes; counts as tf-idf.",
+    "K-means": "K-means: scikit-learn's, given the number of classes; counts as tf-idf.",
     SILHOUETTE: f"{SILHOUETTE}: the number of clusters with the highest mean silhouette; counts as tf-idf.",
-    "HDBSCAN": f"HDBSCAN: scikit-learn's, clusters of {LEAST_CLUSTER} points or more; noise counts as one cluster.",
+    "HDBSCAN": f"HDBSCAN: scikit-learn's, clusters of at least {LEAST_CLUSTER} points; noise counts as one cluster.",
 }
 
 
@@ -60,19 +60,19 @@ def report_battery(
     rows = [asdict(entry) for entry in scores]
     write_csv(folder / "sets.csv", {field.name: [row[field.name] for row in rows] for field in fields(Score)})
     write_csv(folder / "means.csv", dict(zip(means.header, zip(*means.lines, strict=True), strict=True)))
-    words = ["Mean over the sets of a battery of each method's ARI, which is the median of its runs on a set."]
+    words = ["Mean ARI of each method over the sets of a battery; the ARI on a set is the median over runs."]
     sections = [about(plan, scores), Section("Batteries", words, means)]
     if plotting.available():
         file = save_both(folder, "battery", battery_figure(scores, ranks))
-        caption = "ARI by set and method, and mean ranks. Hollow dots are told the number of classes."
+        caption = "ARI by set and method, and mean ranks. Methods with hollow dots get the number of classes."
         sections[1].pictures.append(Picture(file, caption))
     behind = [f"Where another method's ARI is furthest above that of {OURS}."]
-    beside = ["Scores from index.csv, on all points of a set and as others have scaled them."]
-    problems = [f"{entry.method} gave up on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
+    beside = ["Scores from index.csv. They are for all points of a set, and may rest on another scaling."]
+    problems = [f"{entry.method} failed on {entry.data}: {entry.problem}." for entry in scores if entry.problem]
     more = [
         Section(f"Where {OURS} is behind", behind, behind_table(scores)),
         Section("Beside published scores", beside, published_table(scores, published)),
-        Section("Sets", ["ARI and, in brackets, the number of clusters found."], sets),
+        Section("Sets", ["ARI and, in brackets, the number of clusters."], sets),
         Section("Sets and methods", [MEASURES, *posterior_words(scores), *problems], long_table(scores)),
     ]
     sections += [section for section in more if section.table is not None]
@@ -82,14 +82,13 @@ def report_battery(
 
 
 MEASURES = (
-    "Medians over runs. The log posterior is that of the method's own model; beside it stands how many nats it is "
-    "below the best one of the same set and model that any run in this folder has reached. Every method runs on one "
-    "thread."
+    "Medians over runs. The log posterior is that of the method's model; the next column is its distance in nats from "
+    "the best one of the same set and model by any run in this folder. Every method runs on one thread."
 )
 
 
 def about(plan: Plan, scores: Sequence[Score]) -> Section:
-    """What was run, on what, and what could not be."""
+    """What was run, on what, and what could not run."""
     methods = methods_in(scores)
     runs = max(entry.runs for entry in scores)
     words = [f"{counted(runs, 'run')} of each method on each set{'' if runs == 1 else '; medians are reported'}."]
@@ -99,35 +98,33 @@ def about(plan: Plan, scores: Sequence[Score]) -> Section:
         words.append(f"{', '.join(scaled)}: columns scaled to variance one. The others get the points as they are.")
     if OWN_PRIOR in methods:
         most = plan.runs[0].settings.upper_bound
-        words.append(f"DPGMM may use up to {most} clusters, and no more than one for {POINTS_PER_COMPONENT} points.")
+        words.append(f"DPGMM may use up to {most} clusters, and at most one per {POINTS_PER_COMPONENT} points.")
     cut = {e.data: f"{e.data} ({e.points:,} of {e.total:,})" for e in scores if e.points < e.total}
     if cut:
-        words.append(f"A random sample, always the same one, of the points of: {', '.join(cut.values())}.")
+        words.append(f"Of some sets a random sample was used, always the same: {', '.join(cut.values())}.")
     return what_was_run(plan, words)
 
 
 def posterior_words(scores: Sequence[Score]) -> list[str]:
-    """How often our default comes close to the best log posterior known."""
+    """How often our default comes close to the best known log posterior."""
     ours = [entry for entry in scores if entry.method == OURS and entry.runs]
     if not ours:
         return []
     close, runs = sum(entry.close for entry in ours), sum(entry.runs for entry in ours)
-    near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best one known"
+    near = f"within {CLOSE_NATS:g} nats or {100 * CLOSE_SHARE:g}% of the best known log posterior"
     return [f"{close} of {counted(runs, 'run')} of {OURS} end {near}."]
 
 
-LINE = 0.2
-"""Inches of a set."""
+LINE, RANK_LINE = 0.2, 0.24
+"""Height in inches of a set, and of a method among the ranks."""
 SPREAD = 0.3
-"""Methods lie a little above one another within the line of a set, or equal ones would hide each other."""
-RANK_LINE = 0.24
-"""Inches of a method among the ranks."""
+"""Vertical spread of the methods of a set, so that equal ones do not hide each other."""
 OUR_MARKERS = "osD^vP*X<>h"
-"""Our variants have one colour, and each a shape of its own."""
+"""Our variants share a colour and differ in shape."""
 
 
 def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
-    """Above, the mean rank of each method; below, ARI by set, the batteries one below the other."""
+    """Above, the mean rank of each method; below, ARI by set, grouped by battery."""
     methods = methods_in(scores)
     sets = list(dict.fromkeys((entry.battery, entry.data) for entry in sorted(scores, key=battery_order(scores))))
     heights = [RANK_LINE * max(len(ranks.by_method), 1) + 0.5, LINE * len(sets) + 0.5]
@@ -135,23 +132,19 @@ def battery_figure(scores: Sequence[Score], ranks: Ranks) -> Any:
         above, below = figure.subplots(2, 1, height_ratios=heights)
         draw_ranks(above, ranks)
         draw_sets(below, scores, sets, methods)
-        marks = [below.plot([], [], label=told(name), **look(name))[0] for name in methods]
+        marks = [below.plot([], [], label=with_hint(name), **look(name))[0] for name in methods]
         figure.legend(handles=marks, loc="outside upper center", ncols=min(4, len(marks)), fontsize=8)
     return figure
 
 
 def battery_order(scores: Sequence[Score]) -> Any:
     """Sets of one battery together, batteries in the order of their first set."""
-    order = {name: place for place, name in enumerate(dict.fromkeys(entry.battery for entry in scores))}
+    order = {name: number for number, name in enumerate(dict.fromkeys(entry.battery for entry in scores))}
     return lambda entry: order[entry.battery]
 
 
-def told(name: str) -> str:
-    return f"{name}, given K" if name in GIVEN_K else name
-
-
 def look(name: str) -> dict[str, Any]:
-    """The dot of a method: ours are blue, those that are told the number of clusters are hollow."""
+    """The dot of a method: ours are blue, those given the number of clusters are hollow."""
     ours = name in DEFAULTS
     colour = colour_of("DPMM") if ours else colour_of(name)
     marker = OUR_MARKERS[list(DEFAULTS).index(name) % len(OUR_MARKERS)] if ours else "o"
@@ -169,11 +162,11 @@ def look(name: str) -> dict[str, Any]:
 def draw_ranks(axes: Any, ranks: Ranks) -> None:
     """The best method on top."""
     ordered = sorted(ranks.by_method.items(), key=lambda item: item[1])
-    for place, (name, rank) in enumerate(ordered):
-        axes.plot([1, rank], [place, place], color=FAINT, linewidth=1, zorder=1)
-        axes.plot(rank, place, **look(name))
-        axes.annotate(f"{rank:.2f}", (rank, place), (7, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_yticks(range(len(ordered)), [told(name) for name, _ in ordered], fontsize=8)
+    for line, (name, rank) in enumerate(ordered):
+        axes.plot([1, rank], [line, line], color=FAINT, linewidth=1, zorder=1)
+        axes.plot(rank, line, **look(name))
+        axes.annotate(f"{rank:.2f}", (rank, line), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(range(len(ordered)), [with_hint(name) for name, _ in ordered], fontsize=8)
     axes.set_ylim(len(ordered) - 0.4, -0.6)
     axes.set_xlim(1, max(len(ordered), 2) + 0.3)
     if ordered:
@@ -183,13 +176,13 @@ def draw_ranks(axes: Any, ranks: Ranks) -> None:
 
 
 def draw_sets(axes: Any, scores: Sequence[Score], sets: Sequence[tuple[str, str]], methods: Sequence[str]) -> None:
-    places = {data: place for place, (_, data) in enumerate(sets)}
+    lines = {data: line for line, (_, data) in enumerate(sets)}
     for name, offset in zip(methods, np.linspace(-SPREAD, SPREAD, len(methods)), strict=True):
         own = [entry for entry in scores if entry.method == name and not math.isnan(entry.ari)]
-        axes.plot([entry.ari for entry in own], [places[entry.data] + offset for entry in own], **look(name))
-    for place in range(1, len(sets)):
-        same = sets[place][0] == sets[place - 1][0]
-        axes.axhline(place - 0.5, color=FAINT if same else INK, linewidth=0.3 if same else 0.6, zorder=1)
+        axes.plot([entry.ari for entry in own], [lines[entry.data] + offset for entry in own], **look(name))
+    for line in range(1, len(sets)):
+        same = sets[line][0] == sets[line - 1][0]
+        axes.axhline(line - 0.5, color=FAINT if same else INK, linewidth=0.3 if same else 0.6, zorder=1)
     lowest = min((entry.ari for entry in scores if not math.isnan(entry.ari)), default=0.0)
     axes.set_xlim(min(-0.03, lowest - 0.03), 1.03)
     axes.set_yticks(range(len(sets)), [data for _, data in sets], fontsize=7)

@@ -1,4 +1,4 @@
-"""The experiments: each a list of runs, every one with the seeds and settings that redo it."""
+"""The experiments: lists of runs, each with the seeds and settings that reproduce it."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Run:
 
     experiment: str
     part: str
-    """A run of the table, or one of many on the same data set whose iterations are drawn."""
+    """A run for the table, or one of several on the same data set whose iterations are drawn."""
     source: Source
     method: str
     number: int
     seed: int
     settings: FitSettings
     weights: str = ""
-    """The fingerprint of SplitNet's weights: other weights, another result."""
+    """The fingerprint of SplitNet's weights, on which the result depends."""
 
     def identity(self) -> dict[str, str | int | float]:
-        """Everything that decides the result; what a method does not look at is left empty."""
+        """All that the result depends on; empty for what the method does not use."""
         settings, sampler = self.settings, self.method.startswith("SubC")
         own_rules = settings.own_rules or self.method in OWN_RULES
         return {
@@ -65,7 +65,7 @@ class Run:
             "method": self.method,
             "run": self.number,
             "seed": self.seed,
-            # Log posteriors are measured by these two, whatever the method.
+            # The log posterior of any method's labels depends on these two.
             "alpha": "" if settings.own_rules else settings.alpha,
             "prior": "" if settings.own_rules else settings.prior,
             "iterations": "" if own_rules else settings.iterations,
@@ -80,7 +80,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measures of a run, by the names of their columns, and what is kept for pictures."""
+    """The measures of a run, by the names of their columns, and arrays for figures."""
 
     measures: dict[str, Any]
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
@@ -103,31 +103,31 @@ MEASURES = (
 
 
 def execute(run: Run) -> Outcome:
-    """Run it, here. A method that gives up on a data set is reported, and the experiment goes on."""
+    """Run it in this process. If a method of others fails, the report says so, and the experiment continues."""
     X, truth = load(run.source)
     try:
         fit = run_method(run.method, X, truth, run.settings, run.seed)
-    # Others' code may raise anything; the paper's samplers should not, whatever the data.
+    # Other libraries may raise anything; the paper's samplers should not fail on any data.
     except Exception as error:
         if run.method.startswith("SubC"):
             raise
-        said = " ".join(str(error).split()) or type(error).__name__
-        return Outcome({**dict.fromkeys(MEASURES, math.nan), "model": "", "problem": said})
+        problem = " ".join(str(error).split()) or type(error).__name__
+        return Outcome({**dict.fromkeys(MEASURES, math.nan), "model": "", "problem": problem})
     if not run.settings.watch:
         return Outcome(measure(fit, truth))
     return Outcome(measure(fit, truth), {**fit.trace, "labels": fit.labels.astype(np.int32)})
 
 
 def measure(fit: MethodFit, truth: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Against the points whose class is known. Noise is no cluster, but its points are compared as one."""
-    found = agreement(truth, fit.labels)
+    """Compare with the points of known class. Noise does not count as a cluster, but is compared as one."""
+    scores = agreement(truth, fit.labels)
     clusters = len(np.unique(fit.labels[fit.labels >= 0]))
     posterior = fit.trace.get("log_posterior")
     return {
         "n_clusters": clusters,
-        "k_error": abs(clusters - found["true_clusters"]),
-        "nmi": found["nmi"],
-        "ari": found["ari"],
+        "k_error": abs(clusters - scores["true_clusters"]),
+        "nmi": scores["nmi"],
+        "ari": scores["ari"],
         "groups_ari": math.nan if fit.groups is None else agreement(truth, fit.groups)["ari"],
         "log_posterior": fit.log_posterior,
         "model": fit.model,
@@ -157,18 +157,18 @@ class Comparison:
     runs: int
     seed: int
     in_processes: bool = False
-    """Whether the runs go to processes of their own."""
+    """Whether runs are executed in other processes."""
 
 
 def usable(
-    choice: Comparison, dims: Sequence[int], default: Sequence[str], among: Sequence[str] = tuple(METHODS)
+    choice: Comparison, default: Sequence[str], among: Sequence[str] = tuple(METHODS)
 ) -> tuple[list[str], list[str]]:
     """The methods that can run here, and a sentence for each that cannot."""
     names = list(default) if choice.methods is None else find_methods(choice.methods, among)
     if not choice.in_processes and julia.is_set_up():
-        # Before SplitNet's weights are looked for, which imports torch.
+        # Before torch is imported, which looking for SplitNet's weights does.
         prepare(names)
-    problems = {name: missing(name, max(dims), choice.settings) for name in names}
+    problems = {name: missing(name, choice.settings) for name in names}
     notes = list(dict.fromkeys(problem for problem in problems.values() if problem is not None))
     names = [name for name in names if problems[name] is None]
     if not names:
@@ -185,7 +185,7 @@ def plan_synthetic(
     spread: float | None,
     qualitative_runs: int,
 ) -> Plan:
-    """The paper's boxplots; and many runs on the first data set of each number of clusters."""
+    """The paper's box plots, and several runs on the first data set of each number of clusters."""
     plan = plan_mixtures("synthetic", choice, list(PAPER_METHODS), [dim], clusters, points, datasets, spread)
     return replace(
         plan, runs=[*plan.runs, *watched_runs(plan, choice, dim, clusters, points, spread, qualitative_runs)]
@@ -195,10 +195,10 @@ def plan_synthetic(
 def watched_runs(
     plan: Plan, choice: Comparison, dim: int, clusters: Sequence[int], points: int, spread: float | None, runs: int
 ) -> Iterator[Run]:
-    """Many runs of the plan's starts on the first data set of each number of clusters, with all of their iterations."""
+    """Several runs of the plan's starts on the first data set of each number of clusters, with all iterations."""
     watched = replace(choice, settings=replace(choice.settings, watch=True), runs=runs)
     starts = [name for name in methods_of(plan) if name in SUBC]
-    # Those on Julia if there are no others: there are two lines of each colour otherwise.
+    # Those on Julia only if there are no others, or each colour would have two lines.
     starts = starts or [name for name in methods_of(plan) if name.startswith("SubC")]
     prints = weight_prints(choice.settings, [dim], starts)
     for count in clusters:
@@ -220,8 +220,8 @@ def plan_mixtures(
     datasets: int,
     spread: float | None,
 ) -> Plan:
-    """Methods on mixtures drawn at random."""
-    names, notes = usable(choice, dims, default)
+    """Methods on random mixtures."""
+    names, notes = usable(choice, default)
     prints = weight_prints(choice.settings, dims, names)
     runs = [
         run
@@ -234,14 +234,14 @@ def plan_mixtures(
 
 
 def plan_data(choice: Comparison, source: FromFile) -> Plan:
-    """The paper's methods and DPGMM with its own prior, many times, on the points of one file.
+    """The paper's methods and DPGMM with its own prior, several times, on the points of one file.
 
-    Methods that depend on units get columns of variance one; principal components have one unit, and stay.
+    Methods that depend on units get columns of variance one, unless these are principal components, which share a unit.
     """
     choice = replace(choice, settings=replace(choice.settings, scale=not source.projected))
-    # Beside one another: DPGMM with either prior.
+    # DPGMM with either prior, side by side.
     default = [name for known in PAPER_METHODS for name in (known, *((OWN_PRIOR,) if known == OUR_PRIOR else ()))]
-    names, notes = usable(choice, [source.dim], default)
+    names, notes = usable(choice, default)
     prints = weight_prints(choice.settings, [source.dim], names)
     return Plan(list(all_runs("data", TABLE, source, names, choice, prints)), notes)
 
@@ -260,13 +260,13 @@ def all_runs(
 
 
 def weight_prints(settings: FitSettings, dims: Sequence[int], names: Sequence[str]) -> dict[int, str]:
-    """For each dimension the fingerprint of the weights that SplitNet uses there."""
+    """For each dimension, the fingerprint of SplitNet's weights."""
     if not any(name.startswith("SubC-SplitNet") for name in names):
         return {}
     if settings.weights:
         from dpmmwrap.splitnet.weights_io import load_weights
 
-        # Refused now if they are not what they should be, not after an hour of other runs.
+        # A wrong file should fail now, not after an hour of other runs.
         load_weights(settings.weights)
     files = {dim: Path(settings.weights) if settings.weights else weights_file() for dim in dims}
     return {dim: fingerprint(path) for dim, path in files.items() if path is not None}

@@ -1,4 +1,4 @@
-"""Pictures of experiments: methods side by side, in the style of `dpmmwrap.describe.plotting`."""
+"""Figures of experiments: methods side by side, in the style of `dpmmwrap.describe.plotting`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, new_figure, nu
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation.baselines import GIVEN_K, JULIA
 from dpmmwrap.evaluation.experiments import Row
-from dpmmwrap.evaluation.fits import numbered
 from dpmmwrap.evaluation.summary import distinct, select, values
 from dpmmwrap.files import write_atomically
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.posterior.matching import without_gaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,11 +46,11 @@ SHOWN = 5_000
 
 
 def save_both(folder: Path, name: str, figure: Figure) -> Path:
-    """As name.png and name.svg; the path of the former."""
+    """Save name.png and name.svg; the path of the former."""
     import matplotlib
 
     save_figure(folder / f"{name}.png", figure)
-    # Fixed ids and no date: the same figure is the same file.
+    # With fixed ids and no date, the same figure is the same file.
     with matplotlib.rc_context({"svg.hashsalt": name}):
         write_atomically(
             folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None})
@@ -59,7 +59,7 @@ def save_both(folder: Path, name: str, figure: Figure) -> Path:
 
 
 def method_legend(figure: Figure, methods: Sequence[str]) -> None:
-    """What each colour stands for, above all panels; samplers on Julia are hatched."""
+    """The legend above all panels; samplers on Julia are hatched."""
     from matplotlib.patches import Patch
 
     marks = [
@@ -80,7 +80,7 @@ MORE_PANELS = {
 
 
 def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Figure:
-    """Measures by method and number of true clusters, one above the other; the clusters found come first."""
+    """Measures by method and number of true clusters, one panel each; the first shows the clusters found."""
     methods = distinct(rows, "method")
     with new_figure(PAGE_WIDTH, 1.0 + 2.4 * len(panels)) as figure:
         axes = figure.subplots(len(panels), 1, sharex=True)
@@ -91,7 +91,7 @@ def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Fig
                 panel.set_ylim(top=1.02)
         for index, count in enumerate(sorted(distinct(rows, "clusters"))):
             axes[0].plot([index - 0.45, index + 0.45], [count, count], color=INK, linestyle="--", linewidth=1, zorder=1)
-        given = " EM-GMM and K-means are given it." if set(methods) & set(GIVEN_K) else ""
+        given = " EM-GMM and K-means get it." if set(methods) & set(GIVEN_K) else ""
         axes[0].set_title(f"Dashes: the truth.{given}", fontsize=9)
         for panel, column in zip(axes, panels, strict=True):
             whole = column in ("n_clusters", "k_error")
@@ -107,7 +107,7 @@ def boxes_figure(rows: Sequence[Row], panels: Mapping[str, str] = PANELS) -> Fig
 
 
 def widen(axes: Axes) -> None:
-    """A panel of numbers of clusters that spans one at least, so that it has ticks at whole numbers."""
+    """Let an axis of numbers of clusters span at least 1, so that it has ticks at whole numbers."""
     low, high = axes.get_ylim()
     if high - low < 1:
         axes.set_ylim((low + high) / 2 - 0.6, (low + high) / 2 + 0.6)
@@ -131,7 +131,7 @@ def log_scale(axes: Axes) -> None:
 
 
 def draw_groups(axes: Axes, rows: Sequence[Row], column: str, without: Sequence[str] = ()) -> None:
-    """A box per method within each group of data sets, and the runs themselves as dots."""
+    """A box per method within each group of data sets, with the runs as dots."""
     groups, methods = sorted(distinct(rows, "clusters")), distinct(rows, "method")
     step = 0.9 / len(methods)
     for index, group in enumerate(groups):
@@ -164,22 +164,22 @@ def draw_box(axes: Axes, numbers: Sequence[float], centre: float, width: float, 
     )
     if method.endswith(JULIA):
         box["boxes"][0].set_hatch("////")
-    # Beside one another, or ten equal runs would look like one.
+    # Side by side, or ten equal runs would look like one.
     spread = np.linspace(-0.25, 0.25, len(numbers)) * width
     axes.scatter(centre + spread, numbers, s=7, color=colour, linewidths=0, zorder=3)
 
 
 def colour_of(method: str) -> str:
-    """The colour of a method, or of the one that it is a variant of."""
+    """The colour of a method; variants share it."""
     return METHOD_COLOURS.get(method) or METHOD_COLOURS.get(method.split(" (", maxsplit=1)[0], INK)
 
 
 Traces = Mapping[str, Sequence[Mapping[str, FloatArray]]]
-"""By method, what each run kept of its iterations."""
+"""By method, the iterations of each run."""
 
 
 def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
-    """K, log posterior, NMI and ARI along the iterations: the median of the runs, and all of them as a band."""
+    """K, log posterior, NMI and ARI against the iterations: the median of the runs, and their range as a band."""
     panels = [("clusters", "n_clusters"), ("log posterior", "log_posterior"), ("NMI", "nmi"), ("ARI", "ari")]
     with new_figure(PAGE_WIDTH, 5.4) as figure:
         grid = figure.subplots(2, 2, sharex=True)
@@ -196,7 +196,7 @@ def iterations_figure(traces: Traces, true_clusters: int) -> Figure:
             number_ticks(axes.yaxis, whole=axes is grid[0, 0])
         for axes in grid[1]:
             axes.set_xlabel("iteration")
-        most = max(len(found) for found in traces.values())
+        most = max(len(runs) for runs in traces.values())
         grid[0, 0].set_title(f"Median and range of {counted(most, 'run')}. Dashes: the truth.", fontsize=9)
         method_legend(figure, list(traces))
     return figure
@@ -206,7 +206,7 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
     iterations = np.arange(1, runs.shape[1] + 1)
     colour = colour_of(method)
     axes.fill_between(iterations, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.2, linewidth=0)
-    # Starts often reach the same: dashes, on top, let the line below be seen.
+    # Starts often reach the same values: dashes on top leave the line below visible.
     dashed = method.startswith("SubC-K-means")
     axes.plot(
         iterations, np.median(runs, axis=0), color=colour, linestyle="--" if dashed else "-", zorder=3 if dashed else 2
@@ -214,16 +214,16 @@ def draw_band(axes: Axes, runs: Float64Array, method: str) -> None:
 
 
 def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int = 0) -> Figure:
-    """The same points in the colours of the truth (or whatever comes first) and of each method.
+    """The same points in the colours of each labelling, the truth first.
 
-    A method's cluster has the colour of the true one with which it has most points in common.
+    A cluster has the colour of the true cluster that it shares most points with.
     """
     rng = np.random.default_rng(seed)
     rows = some_rows(len(X), SHOWN, rng)
     points = np.asarray(X[rows], dtype=np.float64)
     seen = projection(points, standardised=True)
     flat = seen.flat(points)
-    shown = {title: numbered(np.asarray(labels))[rows] for title, labels in labellings.items()}
+    shown = {title: without_gaps(np.asarray(labels))[rows] for title, labels in labellings.items()}
     reference = next(iter(shown.values()))
     palette = spread_colours(means_of(flat, reference))
     columns = 2
@@ -236,21 +236,21 @@ def scatter_figure(X: FloatArray, labellings: Mapping[str, IntArray], seed: int 
             same = {one: palette[other] for one, other in matched(numbers, reference).items()}
             draw_labelled(axes, flat, numbers, same)
             axes.set_title(title, fontsize=9)
-        # Once for all panels, and in two lines: beside each panel the names of components would run into each other.
+        # Once for all panels, in two lines: the names of components are too long for each panel.
         figure.supxlabel(seen.names[0].replace(" (", "\n(", 1), fontsize=9)
         figure.supylabel(seen.names[1].replace(" (", "\n(", 1), fontsize=9)
     return figure
 
 
 def means_of(flat: Float64Array, labels: IntArray) -> Float64Array:
-    """Where each cluster lies; one that is not shown, at the origin."""
+    """The mean of each cluster; the origin for one that is not shown."""
     return np.nan_to_num(middles_of(flat, labels, int(np.max(labels, initial=-1)) + 1)[0])
 
 
 def draw_labelled(
     axes: Axes, flat: Float64Array, labels: IntArray, given: Mapping[int, str] | None = None, size: float = 3.0
 ) -> None:
-    """Points by colour, some clusters with a given one; outliers are grey."""
+    """Points in the colours of their clusters, some of them given; outliers are grey."""
     # The last entry is for -1.
     palette = np.array([*spread_colours(means_of(flat, labels), given), FAINT])
     axes.scatter(flat[:, 0], flat[:, 1], c=palette[labels], s=size, linewidths=0, alpha=0.7, rasterized=True)
@@ -284,8 +284,8 @@ def failure_figure(rows: Sequence[Row]) -> Figure:
 def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: int, name: str) -> None:
     """Mean ± standard deviation over data sets."""
     counts = sorted(distinct(rows, "clusters"))
-    found = [values(select(rows, clusters=count), column) for count in counts]
-    means, deviations = [np.mean(numbers) for numbers in found], [np.std(numbers) for numbers in found]
+    samples = [values(select(rows, clusters=count), column) for count in counts]
+    means, deviations = [np.mean(numbers) for numbers in samples], [np.std(numbers) for numbers in samples]
     axes.errorbar(
         counts,
         means,
@@ -301,7 +301,7 @@ def draw_against_clusters(axes: Axes, rows: Sequence[Row], column: str, number: 
 
 @dataclass(frozen=True)
 class SplitExample:
-    """One cluster of two components, split by the truth and by each method."""
+    """A cluster of two components, and how each method splits it."""
 
     level: str
     X: FloatArray
@@ -310,7 +310,7 @@ class SplitExample:
 
 
 def splits_figure(examples: Sequence[SplitExample]) -> Figure:
-    """A line of panels per example: the truth, and what each start makes of it."""
+    """A row of panels per example: the truth, and the split of each start."""
     columns = len(examples[0].labellings)
     with new_figure(PAGE_WIDTH, 1.9 * len(examples)) as figure:
         grid = figure.subplots(len(examples), columns, squeeze=False, sharex="row", sharey="row")
@@ -319,7 +319,7 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
             seen = projection(points, standardised=True)
             truth = next(iter(example.labellings.values()))
             for axes, (title, labels) in zip(line, example.labellings.items(), strict=True):
-                draw_sides(axes, seen.flat(points), as_in(truth, labels))
+                draw_halves(axes, seen.flat(points), as_in(truth, labels))
                 axes.set_title(title, fontsize=9)
                 axes.set_xticks([])
                 axes.set_yticks([])
@@ -327,19 +327,19 @@ def splits_figure(examples: Sequence[SplitExample]) -> Figure:
     return figure
 
 
-def as_in(truth: IntArray, sides: IntArray) -> IntArray:
-    """Sides 0 and 1, called as the truth calls them."""
-    return 1 - sides if 2 * int((truth == sides).sum()) < len(sides) else sides
+def as_in(truth: IntArray, halves: IntArray) -> IntArray:
+    """Halves 0 and 1, named as in the truth."""
+    return 1 - halves if 2 * int((truth == halves).sum()) < len(halves) else halves
 
 
-def draw_sides(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
-    """The two sides by colour, in random order so that neither covers the other."""
+def draw_halves(axes: Axes, flat: Float64Array, labels: IntArray) -> None:
+    """The two halves by colour, in random order so that neither covers the other."""
     order = np.random.default_rng(0).permutation(len(flat))
     colours = np.array([COLOURS[0], COLOURS[1]])
     axes.scatter(
         flat[order, 0], flat[order, 1], c=colours[labels[order]], s=4, linewidths=0, alpha=0.7, rasterized=True
     )
-    # A few far points would leave the rest a dot.
+    # With a few distant points in view, the others would be a dot.
     low, high = np.percentile(flat, [0.5, 99.5], axis=0)
     margin = 0.15 * (high - low)
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])

@@ -1,4 +1,4 @@
-"""What a method is told and what it tells: settings in, a timed `MethodFit` out; how good it is under the model."""
+"""The settings and the result of a method: `FitSettings` in, a timed `MethodFit` out, with its log posterior."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.partitions import DirichletProcess
+from dpmmwrap.posterior.matching import without_gaps
 from dpmmwrap.sampler.stopping import GREEDY_STEPS
 
 
 def log_posterior(X: Points, labels: IntArray, alpha: float, prior: Prior) -> float:
-    """log p(labels, X) up to a constant, for labels from any method: the sampler's own log posterior."""
+    """log p(labels, X) up to a constant, as the sampler computes it, for the labels of any method."""
     statistics = prior.statistics(X, np.unique(labels, return_inverse=True)[1])
     return DirichletProcess(alpha).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
 
 
 def classes_in(truth: IntArray) -> int:
-    """How many classes the labelled points have."""
+    """The number of classes among the labelled points."""
     return len(np.unique(truth[truth >= 0]))
 
 
 def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
     """The first iteration (from 1) after which all values stay within 1% of the last one.
 
-    The greedy steps at the end of a search rise above all that it has sampled, and do not count.
+    The greedy steps at the end of a search are left out: they rise above everything sampled before.
     """
     values = values[:-GREEDY_STEPS] if len(values) > 2 * GREEDY_STEPS else values
     far = np.abs(values - values[-1]) > share * abs(values[-1])
@@ -40,26 +41,26 @@ def iterations_until_settled(values: Float64Array, share: float = 0.01) -> int:
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What all methods are told alike. Every method runs on one thread, as in the paper."""
+    """Settings that all methods share. Every method runs on one thread, as in the paper."""
 
     alpha: float = 10.0
     iterations: int = 200
     prior: str = "data"
     ratio: str = "auto"
-    """How the SubC samplers accept splits and merges. By "reference", they are as in the reference package, where
-    subclusters never begin anew; "auto" is that on Julia, and the whole Hastings ratio in the built-in sampler."""
+    """How the SubC samplers accept splits and merges: by the whole Hastings ratio ("jain-neal"), or as the reference
+    package ("reference"), which never restarts subclusters. "auto" is the latter on Julia and the former otherwise."""
     init_clusters: int | str = 1
-    """For the SubC samplers: 1 is the paper's setting, "many" begins with small ones, that then merge."""
+    """For the SubC samplers: 1 is the paper's setting, "many" begins with small clusters that then merge."""
     upper_bound: int = 100
-    """On the number of clusters, for DPGMM."""
+    """Largest number of clusters of DPGMM."""
     weights: str | None = None
     """A weights file for SplitNet; None for the shipped ones."""
     watch: bool = False
-    """Keep NMI and ARI of every iteration. Costs time, so not where time is measured."""
+    """Keep NMI and ARI of every iteration. This takes time, so it is off where time is measured."""
     scale: bool = False
-    """Whether methods that depend on units get columns of variance one."""
+    """Whether methods that depend on the units of columns get columns of variance one."""
     own_rules: bool = False
-    """Every method keeps its own prior, concentration and stopping rule; log posteriors compare within a model only."""
+    """Every method keeps its default prior, concentration and stopping rule; log posteriors compare within a model."""
 
     def niw(self, X: Points) -> NIW:
         """The prior of all methods: the reference's, or the one with which a fit with default settings begins."""
@@ -70,32 +71,31 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class MethodFit:
-    """What a method made of a data set."""
+    """The result of a method on a data set."""
 
     labels: IntArray
-    """From 0 without gaps; -1 for noise, where a method knows noise."""
+    """From 0 without gaps; -1 for noise, if the method has such a label."""
     log_posterior: float
-    """Under the settings' prior and concentration, whatever the method itself maximised: so numbers compare.
-
-    Under `own_rules` that of the method's own model, if it has one."""
+    """Under the prior and concentration of the settings, whatever the method itself maximised, so that methods compare;
+    under `own_rules`, that of the method's model if it has one."""
     seconds: float
     cpu_seconds: float
-    """On a busy machine nearer to what the method needs than the clock on the wall."""
+    """Processor time, which depends less than `seconds` on what else the machine does."""
     iterations: int
     trace: dict[str, Float64Array] = field(default_factory=dict)
-    """By name, a value per iteration; empty where the method keeps none."""
+    """By name, a value per iteration; empty if the method keeps none."""
     model: str = ""
-    """Under `own_rules`: log posteriors of the same model compare."""
+    """Under `own_rules`, the model's name: log posteriors of the same model compare."""
     groups: IntArray | None = None
-    """Labels at the suggested cut of a tree of groups, where there is one."""
+    """Labels at the suggested cut of the tree of groups, if there is one."""
 
 
 Method = Callable[[Points, IntArray, FitSettings, int], MethodFit]
-"""Points, truth (-1 where it is not known), settings and a seed in."""
+"""From points, true classes (-1 if unknown), settings and a seed."""
 
 
 class Clock:
-    """The time that passes within this context, on the wall and on the processor."""
+    """Wall-clock and processor time within this context."""
 
     seconds = cpu_seconds = 0.0
 
@@ -117,14 +117,6 @@ def finish(
     trace: dict[str, Float64Array] | None = None,
 ) -> MethodFit:
     """A method's labels, numbered from 0, and their log posterior under the settings' model. O(N D^2)."""
-    numbers = numbered(np.asarray(labels))
+    numbers = without_gaps(np.asarray(labels))
     reached = math.nan if settings.own_rules else log_posterior(X, numbers, settings.alpha, settings.niw(X))
     return MethodFit(numbers, reached, clock.seconds, clock.cpu_seconds, iterations, trace or {})
-
-
-def numbered(labels: IntArray) -> IntArray:
-    """Labels from 0 without gaps; negative ones, which are noise, stay -1."""
-    noise = labels < 0
-    numbers: IntArray = np.full(len(labels), -1, np.int32)
-    numbers[~noise] = np.unique(labels[~noise], return_inverse=True)[1]
-    return numbers

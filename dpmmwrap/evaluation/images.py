@@ -1,4 +1,4 @@
-"""MNIST, Fashion-MNIST and other features: from local files, or from OpenML where there is internet."""
+"""MNIST and Fashion-MNIST, from local files or from OpenML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x
 
 
 def is_images(source: str) -> bool:
-    """Whether it is one of OpenML's image sets by name, an idx file, or Keras' .npz."""
+    """Whether it is the name of one of OpenML's image sets, an idx file, or a .npz file of Keras."""
     return is_openml(source) or is_idx(Path(source)) or is_keras(Path(source))
 
 
@@ -30,7 +30,7 @@ def is_openml(source: str) -> bool:
 
 
 def read_images(source: str) -> Data:
-    """Images as points, with labels where they come with them."""
+    """Images as points, with labels if the source has them."""
     if is_openml(source):
         return fetch_images(source.lower())
     path = Path(source)
@@ -38,7 +38,7 @@ def read_images(source: str) -> Data:
 
 
 def read_truth(path: Path, n: int) -> IntArray:
-    """The labels of a file of their own."""
+    """Labels from a separate file."""
     return check_labels(read_idx(path).astype(np.int64), n, str(path)) if is_idx(path) else read_labels(path, n)
 
 
@@ -48,18 +48,18 @@ def fetch_images(name: str) -> Data:
 
     try:
         table = fetch_openml(OPENML[name], version=1, as_frame=False, parser="liac-arff")
-    # urllib and http raise many kinds of errors; without internet all mean the same.
+    # urllib and http raise many kinds of errors, which all mean that there is no connection.
     except Exception as error:
         raise InputError(
             f"{name} could not be fetched from openml.org ({type(error).__name__}); "
-            "give its files instead: t10k-images-idx3-ubyte.gz with --labels t10k-labels-idx1-ubyte.gz, or a .npz"
+            "use its files instead: t10k-images-idx3-ubyte.gz with --labels t10k-labels-idx1-ubyte.gz, or a .npz"
         ) from error
     X, y = np.asarray(table.data)[-TEST_IMAGES:], np.asarray(table.target)[-TEST_IMAGES:]
     return Data(check_points(X.astype(np.float32) / 255, name), check_labels(y.astype(str), len(X), name))
 
 
 def is_idx(path: Path) -> bool:
-    """MNIST's own format goes by the names train-images-idx3-ubyte, t10k-labels.idx1-ubyte.gz, and so on."""
+    """Whether a file has MNIST's format, by names such as train-images-idx3-ubyte or t10k-labels.idx1-ubyte.gz."""
     return any(mark in path.name for mark in ("idx1", "idx3")) and path.is_file()
 
 
@@ -68,7 +68,7 @@ def read_idx(path: Path) -> np.ndarray[Any, Any]:
     with explained(path):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in IDX_TYPES:
-        raise InputError(f"{path} should be an idx file, but it does not begin like one")
+        raise InputError(f"{path} should be an idx file, but it begins differently")
     axes = content[3]
     start = 4 + 4 * axes
     if len(content) < start:
@@ -77,12 +77,12 @@ def read_idx(path: Path) -> np.ndarray[Any, Any]:
     kind = np.dtype(IDX_TYPES[content[2]])
     expected = kind.itemsize * int(np.prod(shape, dtype=object))
     if len(content) - start != expected:
-        raise InputError(f"{path} should hold {expected:,} bytes of values, but it holds {len(content) - start:,}")
+        raise InputError(f"{path} should have {expected:,} bytes of values, not {len(content) - start:,}")
     return np.frombuffer(content, kind, offset=start).reshape(shape)
 
 
 def is_keras(path: Path) -> bool:
-    """Keras keeps mnist.npz as x_train, y_train, x_test, y_test."""
+    """Whether a file is like Keras' mnist.npz, with x_train, y_train, x_test and y_test."""
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
         return False
     with explained(path), zipfile.ZipFile(path) as archive:

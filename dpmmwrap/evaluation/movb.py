@@ -18,7 +18,7 @@ BATCHES = 10
 
 
 def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tuple[IntArray, int]:
-    """Labels, and how many times it went through the data; it stops by itself when nothing changes any more."""
+    """Labels, and the number of passes over the data until nothing changed."""
     with old_names(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         import bnpy
@@ -51,14 +51,14 @@ def fit(X: Float64Array, prior: NIW, alpha: float, laps: int, seed: int) -> tupl
 
 
 def in_prior_units(X: Float64Array, prior: NIW) -> Float64Array:
-    """The points such that the prior has mean 0 and expected covariance I, which bnpy can be told in words."""
+    """The points in coordinates in which the prior has mean 0 and expected covariance I, as bnpy's options need it."""
     factor = np.linalg.cholesky(prior.mean_covariance()[0])
     return np.ascontiguousarray(np.linalg.solve(factor, (X - prior.mean).T).T)
 
 
 @contextlib.contextmanager
 def old_names() -> Iterator[None]:
-    """While bnpy runs, the names that NumPy and Python have dropped since it was written."""
+    """While bnpy runs, provide names that NumPy and Python have dropped since it was written."""
     dropped: list[tuple[Any, str, Any]] = [
         (np, "float", float),
         (np, "int", int),
@@ -80,5 +80,5 @@ def old_names() -> Iterator[None]:
 
 
 def getargspec(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """The four fields that Python's own had."""
+    """The four fields of the function that Python had."""
     return tuple(inspect.getfullargspec(function)[:4])

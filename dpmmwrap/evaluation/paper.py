@@ -1,4 +1,4 @@
-"""All experiments of the paper in one list of runs: its mixtures, its data sets where they are at hand, its methods."""
+"""The paper's experiments as one list of runs: its methods on its mixtures, and on its data sets if they are there."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ PLANE = 2
 
 @dataclass(frozen=True)
 class PaperSizes:
-    """How much of everything."""
+    """The sizes of the experiments."""
 
     dims: tuple[int, ...] = (2, 3, 5, 10)
     clusters: tuple[int, ...] = (10, 20, 40)
-    """The paper's in the plane; it does not print those of its other dimensions."""
+    """As in the paper's two dimensions; it does not give the numbers for others."""
     points: int = 20_000
     datasets: int = 10
     runs: int = 10
-    """Of each method on each real data set, and of each start on the data sets whose iterations are drawn."""
+    """For each method on each real data set, and for each start on the data sets whose iterations are drawn."""
     iterations: int = 200
     upper_bounds: tuple[int, ...] = (1000, 100)
-    """Of DPGMM: the paper's, and one that takes a tenth of the time."""
+    """Clusters of DPGMM: the paper's number, and one that takes a tenth of the time."""
     max_points: int = 100_000
-    """Of a real data set; larger ones are cut to a random sample."""
+    """Larger real data sets are cut to a random sample."""
 
 
 SMALL = PaperSizes(
@@ -54,12 +54,11 @@ SMALL = PaperSizes(
     upper_bounds=(100,),
     max_points=1_000,
 )
-"""For a few minutes: DPGMM with 1,000 clusters alone would take longer."""
+"""For a few minutes; DPGMM with 1,000 clusters alone would take longer."""
 
 
 def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
-    """The paper's real data sets among the .npz files of a folder, by their names; a sentence for those that are not
-    there."""
+    """The paper's real data sets among the .npz files of a folder, by their names; a sentence about missing ones."""
     paths: dict[str, str] = {}
     for name, path in names_in(str(folder)).items() if folder is not None else ():
         known = paper_set(name)
@@ -74,40 +73,40 @@ def find_paper_sets(folder: Path | None, max_points: int) -> Sets:
                 notes.append(f"{known} is left out: {error}")
     missing = [known for known in PAPER_SETS if known not in paths]
     if missing:
-        where = "no folder is given with --data" if folder is None else f"{folder} holds no .npz file of such a name"
+        where = "there is no --data" if folder is None else f"{folder} has no .npz file with such a name"
         notes.append(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} left out: {where}")
     return Sets(sets, notes)
 
 
 def paper_methods(backend: str) -> list[str]:
-    """The paper's, with its sampler on one backend."""
+    """The methods of the paper, with its sampler on one backend."""
     left_out = SUBC if backend == "julia" else tuple(name + JULIA for name in SUBC)
     return [name for name in PAPER_METHODS if name not in left_out]
 
 
 def on_julia(name: str) -> str:
-    """A method by the name that it has there."""
+    """The name of a method on Julia."""
     return name + JULIA if name.lower() in map(str.lower, SUBC) else name
 
 
-def plan_paper(choice: Comparison, sizes: PaperSizes, found: Sets, backend: str) -> Plan:
-    """Every method on every data set; and many runs of each start on one data set of each number of clusters."""
+def plan_paper(choice: Comparison, sizes: PaperSizes, real: Sets, backend: str) -> Plan:
+    """Every method on every data set, and several runs of each start on one data set of each number of clusters."""
     if backend == "julia" and choice.methods is not None:
         choice = replace(choice, methods=tuple(on_julia(name) for name in choice.methods))
     size = (sizes.dims, sizes.clusters, sizes.points, sizes.datasets)
     plan = plan_mixtures(EXPERIMENT, choice, paper_methods(backend), *size, None)
     several, runs = replace(choice, runs=sizes.runs), plan.runs
-    for entry in found.sets:
+    for entry in real.sets:
         prints = weight_prints(choice.settings, [entry.dim], methods_of(plan))
         runs = [*runs, *all_runs(EXPERIMENT, TABLE, entry, methods_of(plan), several, prints)]
     drawn = watched_runs(
         plan, choice, PLANE, sizes.clusters if PLANE in sizes.dims else (), sizes.points, None, sizes.runs
     )
-    return Plan([*with_bounds(runs, sizes.upper_bounds), *drawn], [*found.notes, *plan.notes])
+    return Plan([*with_bounds(runs, sizes.upper_bounds), *drawn], [*real.notes, *plan.notes])
 
 
 def with_bounds(runs: Sequence[Run], bounds: Sequence[int]) -> Iterator[Run]:
-    """DPGMM once for each upper bound on its clusters."""
+    """The same runs, with one of DPGMM for each upper bound."""
     for run in runs:
         for bound in bounds if run.method == OUR_PRIOR else bounds[:1]:
             yield replace(run, settings=replace(run.settings, upper_bound=bound))

@@ -1,4 +1,4 @@
-"""The report of all experiments of the paper: a section for each dimension and each real data set."""
+"""The report of the paper's experiments: a section for each dimension and each real data set."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sec
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR
 from dpmmwrap.evaluation.experiments import TABLE, Plan, Row
-from dpmmwrap.evaluation.report import MEASURES, about, given_up, qualitative_sections, spreads
+from dpmmwrap.evaluation.report import MEASURES, PAPER_NUMBERS, about, given_up, qualitative_sections, spreads
 from dpmmwrap.evaluation.store import Store
 from dpmmwrap.evaluation.summary import (
     beside_the_paper,
+    best_log_posteriors,
     distinct,
+    key_of,
     method_table,
     paper_rows,
     select,
@@ -25,12 +27,14 @@ from dpmmwrap.evaluation.summary import (
 )
 
 SYNTHETIC = "synthetic"
+DATA_SET = ("data", "dim", "clusters", "data_seed")
+"""The columns that identify a data set."""
 BOXES = (
-    "Each dot is a run; boxes are quartiles. The log posterior is shown as its distance from the best one that any "
-    "method has on the same data set."
+    "Each dot is a run; boxes are quartiles. The log posterior is shown as its distance from the best one of any "
+    "method on the same data set."
 )
 PAPER_TIMES = {"DPGMM": "about 100", "moVB": "about 10", "SubC": "1"}
-"""Running times on mixtures in units of a SubC sampler's, which is all that the paper's text says of its figures."""
+"""Running times on mixtures relative to a SubC sampler: the only ones that the paper's text gives."""
 
 
 def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
@@ -52,15 +56,15 @@ def report_paper(folder: Path, store: Store, plan: Plan, command: str) -> None:
         own = select(mixtures, dim=dim)
         sections.append(part(folder, f"Mixtures in {dim} dimensions", f"boxplots-d{dim}", own))
     if mixtures:
-        said = ["The paper shows its results on mixtures in figures; of their numbers its text has these only."]
-        sections.append(Section("Running times beside the paper", said, times_table(mixtures)))
+        words = ["The paper shows its results on mixtures in figures; its text has only these numbers."]
+        sections.append(Section("Running times beside the paper", words, times_table(mixtures)))
     for data in distinct(real, "data"):
         own = select(real, data=data)
         name = data.lower().replace("-", "")
         size = f"{own[0]['points']:,} points in {own[0]['dim']} dimensions, {own[0]['clusters']} classes."
         sections.append(part(folder, data, f"boxplots-{name}", own, [size]))
-        said = [f"The paper's numbers for {data}, on its own features and with its own prior."]
-        sections.append(Section(f"{data} beside the paper", said, beside_the_paper(own, paper_rows(data))))
+        words = [PAPER_NUMBERS.format(data)]
+        sections.append(Section(f"{data} beside the paper", words, beside_the_paper(own, paper_rows(data))))
     if plotting.available():
         sections += qualitative_sections(folder, store)
     write_sections(folder, "The experiments of the paper", command, sections)
@@ -76,25 +80,18 @@ def part(folder: Path, title: str, name: str, rows: Sequence[Row], words: Sequen
 
 
 def named(row: Row) -> Row:
-    """DPGMM (our prior) is another method with each upper bound."""
+    """With another name of DPGMM (our prior) for each upper bound."""
     return row | {"method": f"DPGMM ({row['upper_bound']})"} if row["method"] == OUR_PRIOR else row
 
 
 def with_distances(rows: Sequence[Row]) -> list[Row]:
-    """With `below_best`: by how much the log posterior is below the best one of the same data set."""
-    best: dict[tuple[object, ...], float] = {}
-    for row in rows:
-        if not math.isnan(row["log_posterior"]):
-            best[data_set(row)] = max(best.get(data_set(row), -math.inf), row["log_posterior"])
-    return [row | {"below_best": best.get(data_set(row), math.nan) - row["log_posterior"]} for row in rows]
-
-
-def data_set(row: Row) -> tuple[object, ...]:
-    return tuple(row[name] for name in ("data", "dim", "clusters", "data_seed"))
+    """With a column `below_best`: how far the log posterior is below the best one on the data set."""
+    best = best_log_posteriors(rows, DATA_SET)
+    return [row | {"below_best": best.get(key_of(row, DATA_SET), math.nan) - row["log_posterior"]} for row in rows]
 
 
 def times_table(rows: Sequence[Row]) -> Table:
-    """Median processor time in units of the first SubC sampler's, here and in the paper."""
+    """Median processor time relative to the first SubC sampler, here and in the paper."""
     methods = distinct(rows, "method")
     medians = {
         name: float(np.median(values(select(rows, method=name), "cpu_seconds") or [math.nan])) for name in methods

@@ -1,4 +1,4 @@
-"""What an experiment's folder says: its figures, its tables, and the words around them."""
+"""The report of an experiment: figures, tables, and the words around them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from dpmmwrap.evaluation.fits import FitSettings
 from dpmmwrap.evaluation.rivals import POINTS_PER_COMPONENT
 from dpmmwrap.evaluation.sources import FromFile, Source, Synthetic, load
 from dpmmwrap.evaluation.store import Store
-from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, select, worst_gap
+from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, select
 
 NO_MATPLOTLIB = "There are no figures, because matplotlib is not installed: pip install 'dpmmwrap[plot]'."
 MEASURES = (
-    "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is computed from each "
-    "method's labels under the same prior and concentration, so that it compares. Every method runs on one thread; "
-    "on a busy machine, CPU seconds tell more than seconds, though they grow somewhat, too. "
-    "The last column counts iterations until the log posterior stays within 1% of where it is before the last, greedy "
-    "steps."
+    "K is the number of clusters found, K-MAE its distance from the truth. The log posterior is that of each method's "
+    "labels under the same prior and concentration. Every method runs on one thread; on a busy machine CPU seconds are "
+    "more reliable than seconds. The last column counts iterations until the log posterior stays within 1% "
+    "of its value before the final greedy steps."
 )
+PAPER_NUMBERS = "The paper's numbers for {}, with its features and its prior."
 
 
 def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> None:
@@ -35,7 +35,7 @@ def report_synthetic(folder: Path, store: Store, plan: Plan, command: str) -> No
     assert isinstance(source, Synthetic)
     sections = [
         about(plan, synthetic_words(source)),
-        table_section(rows, [("clusters", "true clusters")], ["clusters"]),
+        table_section(rows, [("clusters", "true clusters")]),
     ]
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
@@ -53,17 +53,17 @@ def report_data(folder: Path, store: Store, plan: Plan, command: str, paper: str
         f"{source.name}: {source.points:,} points in {source.dim} dimensions{projected}, {source.clusters} classes.",
         *units_words(plan),
     ]
-    sections = [about(plan, words), table_section(rows, [], [])]
+    sections = [about(plan, words), table_section(rows, [])]
     if paper is not None:
-        said = [f"The paper's numbers for {paper}, on its own features and with its own prior."]
-        sections.append(Section("Beside the paper", said, beside_the_paper(rows, paper_rows(paper))))
+        words = [PAPER_NUMBERS.format(paper)]
+        sections.append(Section("Beside the paper", words, beside_the_paper(rows, paper_rows(paper))))
     if plotting.available():
         sections[1].pictures.extend(table_pictures(folder, rows))
     write_sections(folder, f"Methods on {source.name}", command, sections)
 
 
 def what_was_run(plan: Plan, words: list[str]) -> Section:
-    """The first section: what was run, and what could not be."""
+    """The first section: what was run, and what could not run."""
     missing = [] if plotting.available() else [NO_MATPLOTLIB]
     return Section("What was run", [*words, *(f"{note}." for note in plan.notes), *missing])
 
@@ -73,13 +73,13 @@ def about(plan: Plan, words: list[str]) -> Section:
 
 
 def units_words(plan: Plan) -> list[str]:
-    """Which methods get scaled columns; nothing to say where none would."""
+    """Which methods get scaled columns."""
     names = [name for name in dict.fromkeys(run.method for run in plan.runs) if name in SCALED]
     if not names:
         return []
     if plan.runs[0].settings.scale:
         return [f"{' and '.join(names)} get columns of variance one; the others get the points as they are."]
-    return ["All methods get the principal components as they are, which have one unit."]
+    return ["All methods get the principal components as they are, since these share a unit."]
 
 
 def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
@@ -92,7 +92,7 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
     accepted = {
         "auto": "",
         "jain-neal": ", and accept splits by the whole Hastings ratio",
-        "reference": ", and accept splits as the reference package, where subclusters never begin anew",
+        "reference": ", and accept splits as the reference package, which never restarts subclusters",
     }
     words.append(f"the SubC samplers begin with {first}{accepted[settings.ratio]}.")
     methods = {run.method for run in runs}
@@ -100,11 +100,11 @@ def settings_words(settings: FitSettings, runs: Sequence[Run]) -> str:
         bounds = dict.fromkeys(run.settings.upper_bound for run in runs if run.method in (OUR_PRIOR, OWN_PRIOR))
         words.append(f"DPGMM may use up to {' or '.join(f'{bound:,}' for bound in bounds)} clusters.")
     if OUR_PRIOR in methods:
-        words.append(f"{OUR_PRIOR} has our prior and concentration, and does all iterations.")
+        words.append(f"{OUR_PRIOR} has our prior and concentration, and runs for all iterations.")
     if OWN_PRIOR in methods:
         words.append(
-            f"{OWN_PRIOR} has scikit-learn's defaults, and stops when scikit-learn stops; it may use "
-            f"one cluster for {POINTS_PER_COMPONENT} points at most."
+            f"{OWN_PRIOR} has scikit-learn's defaults and stopping rule; it may use at most one cluster per "
+            f"{POINTS_PER_COMPONENT} points."
         )
     return " ".join(words)
 
@@ -122,21 +122,13 @@ def spreads(rows: Sequence[Row]) -> str:
     return ", ".join(f"s = {spread:g} in D = {dim}" for dim, spread in sorted(found.items()))
 
 
-def table_section(rows: Sequence[Row], groups: list[tuple[str, str]], columns: list[str]) -> Section:
+def table_section(rows: Sequence[Row], groups: list[tuple[str, str]]) -> Section:
     words = ["Mean ± standard deviation over runs.", MEASURES]
-    worst = worst_gap(rows, "SubC-SplitNet", columns) if columns else None
-    if worst is not None:
-        where = ", ".join(f"{heading} {worst.group[column]}" for column, heading in groups)
-        words.append(
-            f"SubC-SplitNet does worst against the others at {where}: its NMI is {abs(worst.nmi):.3f} "
-            f"{'below' if worst.nmi < 0 else 'above'} that of {worst.other}, "
-            f"over the {worst.runs} data sets and seeds that both have."
-        )
     return Section("Results", [*words, *given_up(rows)], method_table(rows, groups))
 
 
 def given_up(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each run that a method gave up."""
+    """A sentence for each run in which a method failed."""
     return [f"{row['method']}, seed {row['seed']}: {row['problem']}." for row in rows if row["problem"]]
 
 
@@ -150,7 +142,7 @@ def table_pictures(folder: Path, rows: Sequence[Row]) -> list[Picture]:
 
 
 def qualitative_sections(folder: Path, store: Store) -> list[Section]:
-    """For each number of clusters, many runs on one data set along their iterations, and the first run as a picture."""
+    """For each number of clusters, the iterations of several runs on one data set, and a picture of the first run."""
     kept = store.arrays(QUALITATIVE)
     rows = store.finished(QUALITATIVE)
     sections = []
@@ -170,7 +162,7 @@ def qualitative_sections(folder: Path, store: Store) -> list[Section]:
             firsts = {name: traces[name][0]["labels"] for name in names}
             picture = scatter(folder, clusters, source, firsts, select(rows, clusters=clusters))
             pictures.append(picture)
-        sections.append(Section(f"One data set with {clusters} clusters, many runs", pictures=pictures))
+        sections.append(Section(f"Several runs on one data set with {clusters} clusters", pictures=pictures))
     return sections
 
 

@@ -1,6 +1,6 @@
-"""Methods of others: scikit-learn's, and bnpy's variational Bayes.
+"""Other methods: scikit-learn's, and bnpy's variational Bayes.
 
-Those that depend on units get columns of variance one where the settings say so; rows of counts become tf-idf.
+Those that depend on units get columns of variance one if the settings say so; rows of counts become tf-idf.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 KMEANS_STARTS = 10
 SEARCH_STARTS = 3
-"""Starts of k-means for each number of clusters, where many numbers are tried."""
+"""Starts of k-means if many numbers of clusters are compared."""
 MOST_CLUSTERS = 100
 PATIENCE = 5
-"""Numbers of components without a better BIC after which no more are tried."""
+"""The search ends after this many numbers of components without a better BIC."""
 SILHOUETTE_SAMPLE = 3_000
-"""Points that a silhouette is computed from: it takes their square."""
+"""Points that a silhouette is computed from; the time is quadratic in it."""
 LEAST_CLUSTER = 10
-"""Points of HDBSCAN's smallest cluster."""
+"""The smallest cluster of HDBSCAN."""
 DPGMM_ITERATIONS = 1_000
-"""At most: by then its own stopping rule has ended it."""
+"""A limit that its stopping rule does not reach."""
 POINTS_PER_COMPONENT = 20
-"""DPGMM with its own prior begins with at most one component for this number of points: with as many components as
-points it stays where k-means begins it."""
+"""DPGMM with its own prior begins with at most one component per this many points: with as many components as points it
+does not leave its start from k-means."""
 
 
 def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
@@ -56,7 +56,7 @@ def given_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) ->
 
 
 def own_prior(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-    """scikit-learn's Dirichlet process mixture with its own default prior, until its own stopping rule ends it."""
+    """scikit-learn's Dirichlet process mixture with its default prior and stopping rule."""
     from sklearn.mixture import BayesianGaussianMixture
 
     components = max(min(settings.upper_bound, len(X) // POINTS_PER_COMPONENT), 2)
@@ -83,14 +83,14 @@ def kmeans(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> Meth
 
 
 def timed(model: Any, X: Points, points: Any, settings: FitSettings) -> MethodFit:
-    """Fit one of scikit-learn's estimators. In double precision: in single its covariances may fail to factorise."""
+    """Fit one of scikit-learn's estimators, in double precision: in single precision a covariance may not factorise."""
     with quiet(), Clock() as clock:
         labels = model.fit_predict(points)
     return finish(X, labels, settings, clock, int(getattr(model, "n_iter_", 1)))
 
 
 class Clustering(NamedTuple):
-    """A clustering with some number of clusters, and how good its criterion finds it."""
+    """A clustering and the value of its criterion; larger is better."""
 
     labels: IntArray
     value: float
@@ -103,14 +103,14 @@ def kmeans_silhouette(X: Points, truth: IntArray, settings: FitSettings, seed: i
 
     points = in_one_unit(X, settings)
     n = points.shape[0]
-    tried: list[Clustering] = []
+    candidates: list[Clustering] = []
     with quiet(), Clock() as clock:
         for count in cluster_grid(min(MOST_CLUSTERS, n - 1)):
             labels = KMeans(count, n_init=SEARCH_STARTS, random_state=seed).fit_predict(points)
-            # The same sample each time, and with fewer clusters than points.
+            # The sample is the same each time.
             value = silhouette_score(points, labels, sample_size=min(n, SILHOUETTE_SAMPLE), random_state=seed)
-            tried.append(Clustering(labels, float(value)))
-    return finish(X, best(tried).labels, settings, clock, len(tried))
+            candidates.append(Clustering(labels, float(value)))
+    return finish(X, best(candidates).labels, settings, clock, len(candidates))
 
 
 def cluster_grid(most: int) -> Iterator[int]:
@@ -124,46 +124,45 @@ def cluster_grid(most: int) -> Iterator[int]:
 def bayesian_information(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """Gaussian mixtures by EM, full and diagonal, with the number of components that has the best BIC."""
     points = in_one_unit(X, settings)
-    tried: list[Clustering] = []
+    candidates: list[Clustering] = []
     with quiet(), Clock() as clock:
         for kind in ("full", "diag"):
-            tried += by_information(points, kind, seed)
-    return finish(X, best(tried).labels, settings, clock, len(tried))
+            candidates += by_information(points, kind, seed)
+    return finish(X, best(candidates).labels, settings, clock, len(candidates))
 
 
 def by_information(points: Float64Array, kind: str, seed: int) -> list[Clustering]:
-    """Ever more components, until several numbers in a row have brought no better BIC."""
+    """More and more components, until several numbers in a row bring no better BIC."""
     from sklearn.mixture import GaussianMixture
 
-    tried: list[Clustering] = []
+    candidates: list[Clustering] = []
     highest, since = -math.inf, 0
     for count in range(1, min(MOST_CLUSTERS, len(points) - 1) + 1):
         model = GaussianMixture(count, covariance_type=kind, random_state=seed)
         try:
             labels = model.fit_predict(points)
         except ValueError:
-            # A component has shrunk to a point: with more of them that only comes sooner.
+            # A component has collapsed to a point; with more components that is only more likely.
             break
-        # Of criteria that are compared here, more is better.
-        tried.append(Clustering(labels, -float(model.bic(points))))
-        since = 0 if tried[-1].value > highest else since + 1
-        highest = max(highest, tried[-1].value)
+        candidates.append(Clustering(labels, -float(model.bic(points))))
+        since = 0 if candidates[-1].value > highest else since + 1
+        highest = max(highest, candidates[-1].value)
         if since == PATIENCE:
             break
-    return tried
+    return candidates
 
 
-def best(tried: list[Clustering]) -> Clustering:
-    if not tried:
-        raise ValueError("no number of clusters could be tried")
-    return max(tried, key=lambda entry: entry.value)
+def best(candidates: list[Clustering]) -> Clustering:
+    if not candidates:
+        raise ValueError("every number of clusters failed")
+    return max(candidates, key=lambda entry: entry.value)
 
 
 def density_tree(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
     """scikit-learn's HDBSCAN; points of no cluster are noise, labelled -1."""
     from sklearn.cluster import HDBSCAN
 
-    # copy=False is the default until scikit-learn 1.10, and a warning.
+    # Without copy, scikit-learn before 1.10 warns.
     model = HDBSCAN(min_cluster_size=min(LEAST_CLUSTER, len(X)), copy=False)
     return timed(model, X, in_one_unit(X, settings), settings)
 
@@ -193,7 +192,7 @@ def in_one_unit(X: Points, settings: FitSettings) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without what scikit-learn warns of: that it has not converged, or that points repeat."""
+    """Without scikit-learn's warnings about convergence and repeated points."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

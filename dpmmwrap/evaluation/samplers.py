@@ -1,4 +1,4 @@
-"""Our own methods: the SubC sampler with the paper's settings, and `DPMM` as users meet it."""
+"""The methods of this package: the SubC sampler with the paper's settings, and `DPMM` with its defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from dpmmwrap.backends import Julia, Native
 from dpmmwrap.estimator import DPMM
-from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish, numbered
+from dpmmwrap.evaluation.fits import Clock, FitSettings, Method, MethodFit, finish
 from dpmmwrap.families.base import Points
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.numerics.arrays import IntArray
@@ -35,14 +35,14 @@ FIRST_CLUSTERS: dict[str, dict[str, Any]] = {
     "DPMM-from-truth": {"init_clusters": TRUTH},
 }
 DEFAULTS: dict[str, dict[str, Any]] = {"DPMM": {}, **FAMILIES, **STARTS, **FIRST_CLUSTERS}
-"""By name, what differs from a fit with default settings."""
+"""By name, the settings that differ from the defaults."""
 
 
 def subclusters(start: str, backend: str) -> Method:
     """The SubC sampler with one of the three starts."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
-        # Loads torch where it is needed, before the clock runs; Julia has been started before that (`prepare`).
+        # Loads torch if it is needed, before the clock runs; `prepare` has started Julia before that.
         model = make_sampler(start, backend, settings, settings.niw(X), seed)
         clock = timed_fit(model, X, truth if settings.watch else None)
         names = ("n_clusters", "log_posterior", "seconds", *(("nmi",) if settings.watch else ()))
@@ -55,12 +55,12 @@ def subclusters(start: str, backend: str) -> Method:
 
 
 def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, seed: int) -> Any:
-    """One chain with the prior that all methods are told: it is not learned, so that log posteriors compare."""
+    """One chain with the prior of all methods, which is not learned, so that log posteriors compare."""
     from dpmmwrap.starts import make_initializer
 
     options = {"weights": settings.weights} if start == "splitnet" else {}
     ratio = settings.ratio
-    # On Julia it is the reference that the paper's table is about.
+    # The paper's table is about the reference package, which runs on Julia.
     if ratio == "reference" or (ratio == "auto" and backend == "julia"):
         accepted: dict[str, Any] = {"ratio": "reference", "restart_after": None}
     else:
@@ -85,7 +85,7 @@ def make_sampler(start: str, backend: str, settings: FitSettings, prior: NIW, se
 
 def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
     with Clock() as clock, warnings.catch_warnings():
-        # What a fit notes is for those who look at that fit; here hundreds come, and their numbers are the result.
+        # Hundreds of fits would print their notes.
         warnings.simplefilter("ignore", UserWarning)
         model.fit(X, truth=truth)
     if model.interrupted_:
@@ -94,7 +94,7 @@ def timed_fit(model: Any, X: Points, truth: IntArray | None = None) -> Clock:
 
 
 def by_default(changed: Mapping[str, Any]) -> Method:
-    """The built-in sampler with default settings but for these; counts in a sparse matrix are multinomial."""
+    """The built-in sampler with default settings but these; counts in a sparse matrix are multinomial."""
 
     def fit(X: Points, truth: IntArray, settings: FitSettings, seed: int) -> MethodFit:
         options = dict(changed)
@@ -107,15 +107,8 @@ def by_default(changed: Mapping[str, Any]) -> Method:
         done = finish(X, model.labels_, settings, clock, int(model.n_iter_))
         if not settings.own_rules:
             return done
-        # Default priors come from the points alone, so that the family tells the model.
+        # Default priors depend on the points alone, so the family identifies the model.
         family, reached = str(model.mixture_.family), float(model.log_posterior_)
-        return replace(done, log_posterior=reached, model=family, groups=suggested_groups(model))
+        return replace(done, log_posterior=reached, model=family, groups=model.groups_)
 
     return fit
-
-
-def suggested_groups(model: Any) -> IntArray | None:
-    """Each point's group at the suggested cut of the tree of groups; None where a model has no such tree."""
-    if not hasattr(model, "groups"):
-        return None
-    return numbered(np.asarray(model.groups().of_points(model.labels_)))

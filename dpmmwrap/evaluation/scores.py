@@ -1,4 +1,4 @@
-"""What the methods of a battery came to: medians over seeds, gaps to the best log posterior, ranks; their tables."""
+"""The scores of a battery's methods: medians over seeds, gaps to the best log posterior, ranks; their tables."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpmmwrap.describe.report.sections import Table
-from dpmmwrap.evaluation.baselines import GIVEN_K
+from dpmmwrap.evaluation.baselines import GIVEN_K, with_hint
 from dpmmwrap.evaluation.battery import OURS
 from dpmmwrap.evaluation.experiments import Row
 from dpmmwrap.evaluation.sets import PUBLISHED, Published
-from dpmmwrap.evaluation.summary import distinct, select, values
+from dpmmwrap.evaluation.summary import Best, best_log_posteriors, distinct, key_of, select, values
 
 MEDIANS = ("n_clusters", "nmi", "ari", "groups_ari", "log_posterior", "seconds")
 CLOSE_NATS, CLOSE_SHARE = 10.0, 0.001
-"""A log posterior that is as near to the best one, in nats or as a share of it, counts as the same."""
+"""Log posteriors within this many nats, or this share, of the best one count as equal to it."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a method came to on a set: medians over its seeds, not a number where there is none."""
+    """The results of a method on a set: medians over its seeds, NaN if there are none."""
 
     data: str
     battery: str
@@ -40,7 +40,7 @@ class Score:
     """At the suggested cut of the tree of groups."""
     log_posterior: float
     gap: float
-    """How far the log posterior is below the best one known of the same model, of any run in the folder."""
+    """How far the log posterior is below the best one of the same model, by any run in the folder."""
     close: int
     """Runs whose log posterior is close to the best one."""
     seconds: float
@@ -48,8 +48,8 @@ class Score:
 
 
 def scores_of(rows: Sequence[Row], kept: Sequence[Row], groups: Mapping[str, Sequence[str]]) -> list[Score]:
-    """A score per set and method, in the order of the rows; `kept` are all rows that know a log posterior."""
-    best = best_known(kept)
+    """A score per set and method, in the order of the rows; `kept` are all rows of the folder."""
+    best = best_log_posteriors([row for row in kept if row["model"]], MODEL)
     return [
         score(select(rows, data=data, method=method), battery_of(data, groups), best)
         for data in distinct(rows, "data")
@@ -58,33 +58,20 @@ def scores_of(rows: Sequence[Row], kept: Sequence[Row], groups: Mapping[str, Seq
 
 
 def battery_of(name: str, groups: Mapping[str, Sequence[str]]) -> str:
-    """The first group with a pattern that the name matches; else what stands before its first underscore."""
+    """The first group with a pattern that the name matches; else the part of the name before its first underscore."""
     for group, patterns in groups.items():
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             return group
     return name.split("_", maxsplit=1)[0]
 
 
-Best = dict[tuple[object, ...], float]
-
-
-def best_known(rows: Iterable[Row]) -> Best:
-    """The best log posterior of each set and model."""
-    best: Best = {}
-    for row in rows:
-        if row["model"] and not math.isnan(row["log_posterior"]):
-            best[model_key(row)] = max(row["log_posterior"], best.get(model_key(row), -math.inf))
-    return best
-
-
-def model_key(row: Row) -> tuple[object, ...]:
-    """The points and the model: where both are the same, log posteriors compare."""
-    return row["data"], row["fingerprint"], row["points"], row["model"]
+MODEL = ("data", "fingerprint", "points", "model")
+"""Rows that agree in these columns have comparable log posteriors."""
 
 
 def score(rows: Sequence[Row], battery: str, best: Best) -> Score:
     first = rows[0]
-    found = [(row["log_posterior"], best[model_key(row)]) for row in rows if model_key(row) in best]
+    pairs = [(row["log_posterior"], best[key_of(row, MODEL)]) for row in rows if key_of(row, MODEL) in best]
     problems = [row["problem"] for row in rows if row["problem"]]
     return Score(
         data=first["data"],
@@ -96,8 +83,8 @@ def score(rows: Sequence[Row], battery: str, best: Best) -> Score:
         method=first["method"],
         runs=len(values(rows, "ari")),
         **{name: median(values(rows, name)) for name in MEDIANS},
-        gap=median([highest - reached for reached, highest in found]),
-        close=sum(highest - reached <= max(CLOSE_NATS, CLOSE_SHARE * abs(highest)) for reached, highest in found),
+        gap=median([highest - reached for reached, highest in pairs]),
+        close=sum(highest - reached <= max(CLOSE_NATS, CLOSE_SHARE * abs(highest)) for reached, highest in pairs),
         problem=problems[0] if problems else "",
     )
 
@@ -108,17 +95,17 @@ def median(numbers: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Each method's mean rank by ARI (1 is best, ties share theirs) over the sets that all of them have."""
+    """Each method's mean rank by ARI (1 is best; ties share a rank) over the sets that all of them ran on."""
 
     by_method: dict[str, float]
     sets: int
 
 
 def mean_ranks(scores: Sequence[Score]) -> Ranks:
-    """For methods that have at least half of the sets: one for counts alone has no rank among the others."""
+    """For methods with results on at least half of the sets: a method for counts only has no rank."""
     from scipy.stats import rankdata
 
-    # Rounded, or ties would be decided by the last bit.
+    # Rounded, so that the last bit does not break ties.
     aris = {(entry.data, entry.method): round(entry.ari, 6) for entry in scores if not math.isnan(entry.ari)}
     sets = list(dict.fromkeys(entry.data for entry in scores))
     methods = [
@@ -136,7 +123,7 @@ def mean_ranks(scores: Sequence[Score]) -> Ranks:
 NONE = "–"
 GROUPS = "at groups"
 BEHIND, CLEARLY = 15, 0.02
-"""Sets in the table of those where our default is furthest behind, and the least difference that counts."""
+"""Rows of the table of sets where our default is furthest behind, and the smallest difference that counts."""
 
 
 def methods_in(scores: Iterable[Score]) -> list[str]:
@@ -147,17 +134,17 @@ Measure = Callable[[Score], float]
 
 
 def columns_of(scores: Sequence[Score]) -> list[tuple[str, str, Measure]]:
-    """The columns of a table of ARIs: heading, method, measure. Methods with groups have a second one."""
-    found: list[tuple[str, str, Measure]] = []
+    """The columns of a table of ARIs: heading, method, measure. Methods with groups have two columns."""
+    columns: list[tuple[str, str, Measure]] = []
     for name in methods_in(scores):
-        found.append((f"{name}, given K" if name in GIVEN_K else name, name, lambda entry: entry.ari))
+        columns.append((with_hint(name), name, lambda entry: entry.ari))
         if any(entry.method == name and not math.isnan(entry.groups_ari) for entry in scores):
-            found.append((f"{name}, {GROUPS}", name, lambda entry: entry.groups_ari))
-    return found
+            columns.append((f"{name}, {GROUPS}", name, lambda entry: entry.groups_ari))
+    return columns
 
 
 def means_table(scores: Sequence[Score], ranks: Ranks) -> Table:
-    """Mean ARI of each battery and method; in brackets the number of sets, where it is not all of them; mean ranks."""
+    """Mean ARI of each battery and method, with the number of sets in brackets if some are missing; mean ranks."""
     columns = columns_of(scores)
     lines = []
     for battery in (*dict.fromkeys(entry.battery for entry in scores), None):
@@ -168,7 +155,7 @@ def means_table(scores: Sequence[Score], ranks: Ranks) -> Table:
         ]
         lines.append([battery or "all", str(count), *means])
     if ranks.by_method:
-        # A rank is by ARI without groups.
+        # Ranks compare ARIs without groups.
         shown = [ranks.by_method.get(name) if GROUPS not in heading else None for heading, name, _ in columns]
         lines.append(["mean rank", str(ranks.sets), *(NONE if rank is None else f"{rank:.2f}" for rank in shown)])
     return Table(["battery", "sets", *(heading for heading, _, _ in columns)], lines)
@@ -183,7 +170,7 @@ def mean_of(numbers: Sequence[float], count: int) -> str:
 
 
 def sets_table(scores: Sequence[Score]) -> Table:
-    """A line per set: ARI and, in brackets, clusters found by each method."""
+    """A line per set: the ARI of each method and, in brackets, its number of clusters."""
     columns = columns_of(scores)
     lines = []
     for data in dict.fromkeys(entry.data for entry in scores):
@@ -197,12 +184,12 @@ def sets_table(scores: Sequence[Score]) -> Table:
 def with_clusters(entry: Score | None, heading: str, measure: Measure) -> str:
     if entry is None or math.isnan(measure(entry)):
         return NONE
-    found = "" if entry.method in GIVEN_K or GROUPS in heading else f" ({entry.n_clusters:g})"
-    return f"{measure(entry):.2f}{found}"
+    clusters = "" if entry.method in GIVEN_K or GROUPS in heading else f" ({entry.n_clusters:g})"
+    return f"{measure(entry):.2f}{clusters}"
 
 
 def long_table(scores: Sequence[Score]) -> Table:
-    """A line per set and method, with everything that was measured."""
+    """A line per set and method, with all measures."""
     grouped = any(not math.isnan(entry.groups_ari) for entry in scores)
     header = ["set", "method", "runs", "K", "classes", "NMI", "ARI", *(["ARI at groups"] if grouped else [])]
     header += ["log posterior", "below the best", "seconds"]
@@ -224,17 +211,17 @@ def number(value: float, form: str) -> str:
 
 def behind_table(scores: Sequence[Score]) -> Table | None:
     """The sets where another method's ARI is furthest above that of our default; None if there are none."""
-    found = []
+    pairs = []
     for data in dict.fromkeys(entry.data for entry in scores):
         own = [entry for entry in scores if entry.data == data and not math.isnan(entry.ari)]
         ours = next((entry for entry in own if entry.method == OURS), None)
         best = max(own, key=lambda entry: entry.ari, default=None)
         if ours is not None and best is not None and best.ari > ours.ari + CLEARLY:
-            found.append((ours, best))
-    found.sort(key=lambda pair: pair[0].ari - pair[1].ari)
+            pairs.append((ours, best))
+    pairs.sort(key=lambda pair: pair[0].ari - pair[1].ari)
     lines = [
         [ours.data, str(ours.classes), f"{ours.n_clusters:g}", f"{ours.ari:.2f}", best.method, f"{best.ari:.2f}"]
-        for ours, best in found[:BEHIND]
+        for ours, best in pairs[:BEHIND]
     ]
     return Table(["set", "classes", f"K, {OURS}", f"ARI, {OURS}", "method", "its ARI"], lines) if lines else None
 
@@ -246,11 +233,11 @@ def published_table(scores: Sequence[Score], published: Published) -> Table | No
         return None
     names = list(dict.fromkeys(name for data in sets for name in published[data]))
     here = [name for name in methods_in(scores) if name == OURS or name in GIVEN_K]
-    found = {(entry.data, entry.method): entry.ari for entry in scores}
+    aris = {(entry.data, entry.method): entry.ari for entry in scores}
     lines = [
         [
             data,
-            *(number(found.get((data, name), math.nan), ".2f") for name in here),
+            *(number(aris.get((data, name), math.nan), ".2f") for name in here),
             *(published[data].get(name) or NONE for name in names),
         ]
         for data in sets

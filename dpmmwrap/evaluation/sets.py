@@ -1,4 +1,4 @@
-"""The sets of a battery: .npz files of a folder, and those that scikit-learn ships."""
+"""The sets of a battery: .npz files in a folder, and sets that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpmmwrap.files import InputError, SparseInstead, check_labels, read_arrays,
 from dpmmwrap.numerics.arrays import IntArray
 
 SHIPPED = "scikit-learn"
-"""In place of a folder: the sets that scikit-learn ships."""
+"""Instead of a folder: the sets that come with scikit-learn."""
 SHIPPED_SETS = {
     "breast-cancer": "load_breast_cancer",
     "digits": "load_digits",
@@ -27,12 +27,12 @@ SHIPPED_SETS = {
 }
 INDEX = "index.csv"
 PUBLISHED = "published "
-"""Columns of index.csv whose names begin so are scores."""
+"""Columns of index.csv whose names begin like this are scores."""
 SOURCE_COLUMNS = (
     *("data", "dim", "clusters", "points", "total", "fingerprint"),
     *("spread", "data_seed", "file", "labels", "components"),
 )
-"""What the results say of the points of a run: the same columns for all kinds, so that one table can hold them all."""
+"""What the results say about the points of a run: the same columns for all sources, so that they fit into one table."""
 
 
 def in_columns(**known: str | int | float) -> dict[str, str | int | float]:
@@ -47,16 +47,16 @@ class BatterySet:
     name: str
     path: str
     fingerprint: str
-    """From the file's contents: another file of that name is another set, the same file elsewhere is not."""
+    """From the contents of the file, so that it identifies the set wherever the file is."""
     dim: int
     clusters: int
     points: int
     total: int
-    """Points in the file; more than `points` if only a sample of them is used."""
+    """Points in the file; more than `points` if a sample is used."""
     max_points: int
     sparse: bool
     counts: bool
-    """Whether all values are whole and none is negative."""
+    """Whether all values are whole and not negative."""
 
     def identity(self) -> dict[str, str | int | float]:
         return in_columns(
@@ -70,7 +70,7 @@ class BatterySet:
 
 
 class RawSet(NamedTuple):
-    """The points of a set (dense, or a CSR matrix), the class of each (-1: not known), and how many there were."""
+    """The points of a set (dense, or a CSR matrix), the class of each (-1 if unknown), and the rows in the file."""
 
     X: Any
     y: IntArray
@@ -78,14 +78,14 @@ class RawSet(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The sets of a battery, and a sentence for each file that could not be used."""
+    """The sets of a battery, and a sentence for each file that cannot be used."""
 
     sets: list[BatterySet]
     notes: list[str]
 
 
 def find_sets(folders: Sequence[str], patterns: Sequence[str], max_points: int) -> Sets:
-    """The sets of some folders whose names match one of the patterns; all of them without patterns."""
+    """The sets in some folders whose names match one of the patterns; all if there are none."""
     paths = {path: name for folder in folders for name, path in names_in(folder).items()}
     wanted = [
         path for path, name in paths.items() if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)
@@ -111,18 +111,18 @@ def names_in(folder: str) -> dict[str, str]:
     if folder == SHIPPED and not Path(folder).exists():
         return {f"sklearn_{name}": f"{SHIPPED}:{name}" for name in SHIPPED_SETS}
     if not Path(folder).is_dir():
-        came = "it is a file" if Path(folder).exists() else "there is none of that name"
-        raise InputError(f"{folder} should be a folder of .npz files, but {came}")
-    found = {path.stem: str(path) for path in sorted(Path(folder).glob("*.npz"))}
-    if not found:
-        raise InputError(f"{folder} should be a folder of .npz files, but it holds none")
-    return found
+        problem = "it is a file" if Path(folder).exists() else "it does not exist"
+        raise InputError(f"{folder} should be a folder of .npz files, but {problem}")
+    paths = {path.stem: str(path) for path in sorted(Path(folder).glob("*.npz"))}
+    if not paths:
+        raise InputError(f"{folder} should be a folder of .npz files, but has none")
+    return paths
 
 
 def open_set(name: str, path: str, max_points: int) -> BatterySet:
-    """Read a set once, to find out what is wrong with it before anything runs."""
+    """Read a set once, so that problems show before anything runs."""
     X, y, total = read_set(path, max_points)
-    # What scikit-learn ships does not change.
+    # The sets in scikit-learn do not change.
     mark = path if path.startswith(f"{SHIPPED}:") else fingerprint(Path(path))
     sparse = bool(issparse(X))
     values = X.data if sparse else X
@@ -136,14 +136,14 @@ def fingerprint(path: Path) -> str:
 
 
 def read_set(path: str, max_points: int) -> RawSet:
-    """The points and classes of a set, or of a random sample of `max_points`: always the same one."""
-    found = read_shipped(path) if path.startswith(f"{SHIPPED}:") else read_npz(path)
-    if found.total > max_points:
-        rows = np.sort(np.random.default_rng(0).choice(found.total, max_points, replace=False))
-        found = found._replace(X=found.X[rows], y=found.y[rows])
-    if classes_in(found.y) < 2:
-        raise InputError(f"y in {path} should tell at least two classes apart, but all are alike")
-    return found
+    """The points and classes of a set, or of a random sample of `max_points`, which is always the same."""
+    raw = read_shipped(path) if path.startswith(f"{SHIPPED}:") else read_npz(path)
+    if raw.total > max_points:
+        rows = np.sort(np.random.default_rng(0).choice(raw.total, max_points, replace=False))
+        raw = raw._replace(X=raw.X[rows], y=raw.y[rows])
+    if classes_in(raw.y) < 2:
+        raise InputError(f"y in {path} should have at least two classes, but all are alike")
+    return raw
 
 
 def read_npz(path: str) -> RawSet:
@@ -157,7 +157,7 @@ def read_npz(path: str) -> RawSet:
 
 
 def classes(raw: np.ndarray[Any, Any], n: int, path: str) -> IntArray:
-    """Classes as numbers from 0. Where there are two others, a label of -1 says that the class is not known."""
+    """Classes as numbers from 0. If there are two others, a label of -1 stands for an unknown class."""
     y = check_labels(raw, n, f"y in {path}")
     unknown = raw.dtype.kind in "fi" and raw.min() == -1 and y.max() > 1
     return y - np.int32(1) if unknown else y
@@ -171,12 +171,12 @@ def read_shipped(path: str) -> RawSet:
 
 
 Published = dict[str, dict[str, str]]
-"""By set and by what was measured, a published score as it is written."""
+"""Published scores as they are written, by set and by measure."""
 
 
 def read_published(folders: Sequence[str]) -> Published:
-    """The scores in each folder's index.csv, if there is one: a column `name`, and columns that begin "published "."""
-    found: Published = {}
+    """The scores in each folder's index.csv, if there is one: its columns that begin with "published ", by `name`."""
+    published: Published = {}
     for folder in folders:
         path = Path(folder) / INDEX
         if not path.is_file():
@@ -189,5 +189,5 @@ def read_published(folders: Sequence[str]) -> Published:
         for row in rows:
             scores = {key: row[key] or "" for key in row if key and key.startswith(PUBLISHED)}
             if row.get("name") and any(scores.values()):
-                found[row["name"]] = scores
-    return found
+                published[row["name"]] = scores
+    return published

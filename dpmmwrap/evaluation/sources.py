@@ -1,4 +1,4 @@
-"""Where the points of a run come from: a mixture drawn by its seed, or a file. Small enough to send to a process."""
+"""Where the points of a run come from: a random mixture, or a file. Sources are small, to send them to processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IMAGE_COMPONENTS = 20
 """Principal components of images, as in the paper."""
 
 SPREADS = ((5, 10.0), (3, 20.0), (1, 50.0))
-"""From this dimension on, the variance of the means that makes 40 clusters crowded."""
+"""By dimension, the variance of the means that makes 40 clusters overlap."""
 
 
 def default_spread(dim: int) -> float:
@@ -42,7 +42,7 @@ def default_spread(dim: int) -> float:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """`dpmmwrap generate` with these numbers draws the same data set."""
+    """A random mixture, as `dpmmwrap generate` with these numbers."""
 
     dim: int
     clusters: int
@@ -58,16 +58,16 @@ class Reading(NamedTuple):
     """How files are read."""
 
     paths: tuple[str, ...]
-    """Files or patterns; or one set of images."""
+    """Files or patterns, or one set of images."""
     labels: str | None = None
     """A file of true labels."""
     selection: Selection = Selection()
     skip_missing: bool = False
     scale: bool = False
     components: int | None = None
-    """Principal components to project on where there are more features, 0 for never; None: for images only."""
+    """Principal components to project on if there are more features; 0 for none, None for images only."""
     categorical: tuple[str, ...] = ()
-    """Columns of which each level becomes a column of zeros and ones: all methods but ours know numbers only."""
+    """Columns whose levels become columns of zeros and ones, since other methods take only numbers."""
 
     @property
     def images(self) -> bool:
@@ -81,7 +81,7 @@ class Reading(NamedTuple):
         return self.components
 
     def fingerprint(self) -> str:
-        """A fingerprint of the files' contents, and of what else decides about the points."""
+        """A fingerprint of the files' contents and of the settings that change the points."""
         files = [] if self.images else files_of(self.paths)
         prints = [fingerprint(path) for path in files]
         if self.images:
@@ -89,8 +89,8 @@ class Reading(NamedTuple):
         if self.labels is not None:
             prints.append(fingerprint(Path(self.labels)))
         if self._replace(paths=(), labels=None, components=None) != Reading(()):
-            asked = repr((self.selection, self.skip_missing, self.scale, *self.categorical))
-            prints.append(hashlib.sha256(asked.encode()).hexdigest()[:12])
+            settings = repr((self.selection, self.skip_missing, self.scale, *self.categorical))
+            prints.append(hashlib.sha256(settings.encode()).hexdigest()[:12])
         return "-".join(prints)
 
 
@@ -101,12 +101,12 @@ class FromFile:
     name: str
     reading: Reading
     fingerprint: str
-    """From the files' contents, so that results of another file of that name are not taken for this one's."""
+    """From the contents of the files, so that results of another file with this name are not reused."""
     dim: int
     clusters: int
     points: int
     projected: bool = False
-    """Whether the points are principal components, which all have one unit."""
+    """Whether the points are principal components, which share a unit."""
 
     def identity(self) -> dict[str, str | int | float]:
         return in_columns(
@@ -125,7 +125,7 @@ Source = Synthetic | FromFile | BatterySet
 
 
 class SourceFile(NamedTuple):
-    """A source, and what is to be said of it."""
+    """A source, and what to say about it."""
 
     source: FromFile
     data: Data
@@ -134,7 +134,7 @@ class SourceFile(NamedTuple):
 
 
 def open_file(reading: Reading, name: str) -> SourceFile:
-    """Read a file once, to find out what is wrong with it before anything runs."""
+    """Read a file once, so that problems show before anything runs."""
     data, truth, skipped = read_labelled(reading)
     X = prepared(data.X, reading)
     clusters = int(truth.max()) + 1
@@ -144,7 +144,7 @@ def open_file(reading: Reading, name: str) -> SourceFile:
 
 
 class LabelledRows(NamedTuple):
-    """Points, the true label of each from 0 without gaps, and how many rows were left out."""
+    """Points, the true label of each from 0 without gaps, and the number of rows left out."""
 
     data: Data
     truth: IntArray
@@ -157,43 +157,41 @@ def read_labelled(reading: Reading) -> LabelledRows:
     if reading.labels is not None:
         data = replace(data, y=read_truth(Path(reading.labels), len(data)))
     if data.y is None:
-        raise InputError(
-            f"{where} comes without true labels: give them with --labels COLUMN or FILE, or as y in a .npz file"
-        )
+        raise InputError(f"{where} has no true labels: add them with --labels COLUMN or FILE, or as y in a .npz file")
     if reading.labels is not None or reading.selection.labels is not None:
         check_classes(data.y, f"--labels {reading.labels or reading.selection.labels}")
     complete = data.complete() if reading.skip_missing else data.y >= 0
     if not reading.skip_missing and not complete.all():
         row = int(complete.argmin()) + 1
-        raise MissingValues(f"{where} should hold a label for each row, but row {row} has none")
+        raise MissingValues(f"{where} should have a label in each row, but row {row} has none")
     kept = data if complete.all() else data.only(complete)
-    # Again from 0: all rows of a class may have been left out.
+    # Renumbered, as all rows of a class may have been left out.
     classes, truth = np.unique(data.y[complete], return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"the true labels of {where} should tell at least two clusters apart, but all are alike")
+        raise InputError(f"the true labels of {where} should have at least two classes, but all are alike")
     return LabelledRows(kept, truth.astype(np.int32), len(data) - len(kept))
 
 
 def read_rows(reading: Reading) -> Data:
     if reading.images:
         if reading.selection.narrows or reading.categorical:
-            raise InputError(f"{reading.paths[0]} holds images, which have no columns to choose from")
+            raise InputError(f"{reading.paths[0]} has images, which have no columns to choose from")
         return read_images(reading.paths[0])
     if not reading.categorical:
         return read_data(reading.paths, gaps=reading.skip_missing, wanted=reading.selection)
     table = read_data(reading.paths, kind="table", words=reading.categorical, wanted=reading.selection)
     if not (reading.skip_missing or table.complete().all()):
-        raise MissingValues(f"{source_of(files_of(reading.paths))} should hold every value, but some are missing")
+        raise MissingValues(f"{source_of(files_of(reading.paths))} should have all values, but some are missing")
     return with_indicators(table, reading)
 
 
 def with_indicators(table: Data, reading: Reading) -> Data:
-    """The columns of a table as numbers: a categorical one becomes a column of zeros and ones for each level."""
+    """The columns of a table as numbers: each level of a categorical one becomes a column of zeros and ones."""
     source = source_of(files_of(reading.paths))
     chosen = find_columns(reading.categorical, tuple(table.X), source)
     words = [name for name, column in table.X.items() if column.dtype.kind == "U" and name not in chosen]
     if words:
-        raise WordsInstead(f"{source} should hold numbers, but its column {words[0]!r} holds words", words)
+        raise WordsInstead(f"{source} should have numbers, but its column {words[0]!r} has words", words)
     columns: dict[str, Any] = {}
     for name, column in table.X.items():
         if name not in chosen:
@@ -202,13 +200,13 @@ def with_indicators(table: Data, reading: Reading) -> Data:
         gaps = gaps_in(column)
         for level in np.unique(column[~gaps]):
             columns[f"{name}={level}"] = np.where(gaps, np.nan, column == level)
-    note = f"each level of {', '.join(chosen)} is a column of zeros and ones, as the methods compare numbers"
+    note = f"each level of {', '.join(chosen)} is a column of zeros and ones, as all methods get numbers"
     X = np.column_stack([*columns.values()]).astype(np.float32)
     return replace(table, X=X, names=tuple(columns), notes=(*table.notes, note))
 
 
 def prepared(X: Any, reading: Reading) -> Any:
-    """Standardised, or principal components, where that is asked for and there are more features."""
+    """Points as they are compared: standardised or projected if the reading says so."""
     components = reading.most_features if X.shape[1] > reading.most_features else 0
     if not (reading.scale or components):
         return np.ascontiguousarray(X, dtype=np.float32)
@@ -217,12 +215,12 @@ def prepared(X: Any, reading: Reading) -> Any:
 
 @lru_cache(maxsize=2)
 def load(source: Source) -> tuple[Any, IntArray]:
-    """Points and truth; the last ones are kept, because runs on the same data set follow one another."""
+    """Points and truth. The last ones are cached, as runs on the same data set follow one another."""
     if isinstance(source, Synthetic):
         data = generate(source.dim, source.clusters, source.points, source.spread, source.data_seed)
         return data.X, data.y
     if isinstance(source, BatterySet):
-        found = read_set(source.path, source.max_points)
-        return found.X, found.y
+        raw = read_set(source.path, source.max_points)
+        return raw.X, raw.y
     rows, truth, _ = read_labelled(source.reading)
     return prepared(rows.X, source.reading), truth

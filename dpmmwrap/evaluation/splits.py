@@ -1,4 +1,4 @@
-"""How well each start splits a cluster: the paper's easy, medium and hard test sets, as a table and as a report."""
+"""How well each start splits a cluster, on the paper's easy, medium and hard test sets: a table and a report."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from dpmmwrap.splitnet.synthesis import LEVELS, TEST_CONCENTRATION, draw_test_se
 from dpmmwrap.starts import Initializer, SplitCriterion, make_initializer
 
 Splitter = Callable[[Float32Array], Sequence[UInt8Array] | Sequence[Float64Array]]
-"""Sets (count, n, D) in, 0/1 labels of each out, or the probability of 1."""
+"""From sets (count, n, D) to the 0/1 labels of each, or the probabilities of 1."""
 
 
 @dataclass(frozen=True)
 class SplitResult:
-    """What a method came to on the sets of one level."""
+    """The results of a method on the sets of one level."""
 
     method: str
     level: str
     ari: float
     positive: float
-    """Share of splits with a positive log Hastings ratio."""
+    """The share of splits with a positive log Hastings ratio."""
     milliseconds: float
-    """Per set; not a number for the oracle, which is given the truth."""
+    """Per set; NaN for the oracle, which gets the truth."""
     calibration: float = float("nan")
-    """The expected calibration error, for methods that give probabilities."""
+    """The expected calibration error of methods that give probabilities."""
 
 
 class Reliability(NamedTuple):
-    """For points in bins of probability: their share, the mean probability, and how often it came true."""
+    """For points in bins of probability: their share, the mean probability, and the observed frequency."""
 
     shares: Float64Array
-    said: Float64Array
-    came_true: Float64Array
+    probability: Float64Array
+    frequency: Float64Array
 
 
 CALIBRATION_BINS = 10
@@ -54,13 +54,13 @@ CALIBRATION_BINS = 10
 
 NETWORK_ALONE, START = "SplitNet, network alone", "SplitNet start"
 PARTS: dict[str, dict[str, object]] = {"without EM": {"refine": 0}, "without the network": {"network": False}}
-"""SplitNet's start without some of its parts. 2-means is always among its candidates."""
+"""SplitNet's start without one of its parts. 2-means is always among its candidates."""
 
 
 def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[str, Splitter]:
     """The methods by name, in the order of the table."""
     options: dict[str, object] = {"weights": weights}
-    found = {
+    methods = {
         "random": by_start(make_initializer("random"), seed),
         "2-means": by_start(make_initializer("kmeans"), seed),
         "EM, 2 Gaussians": by_expectation_maximisation,
@@ -68,8 +68,8 @@ def splitters(dim: int, seed: int, weights: Path | None, parts: bool) -> dict[st
         START: by_start(make_initializer("splitnet", **options), seed),
     }
     for name, changed in PARTS.items() if parts else ():
-        found[f"{START} {name}"] = by_start(make_initializer("splitnet", **{**options, **changed}), seed)
-    return found
+        methods[f"{START} {name}"] = by_start(make_initializer("splitnet", **{**options, **changed}), seed)
+    return methods
 
 
 def by_start(start: Initializer, seed: int) -> Splitter:
@@ -85,7 +85,7 @@ def by_start(start: Initializer, seed: int) -> Splitter:
 
 
 def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
-    """scikit-learn's mixture of two Gaussians, begun by k-means."""
+    """scikit-learn's mixture of two Gaussians, from a start by k-means."""
     return [
         GaussianMixture(2, random_state=0, reg_covar=1e-6).fit_predict(X.astype(np.float64)).astype(np.uint8)
         for X in sets
@@ -93,7 +93,7 @@ def by_expectation_maximisation(sets: Float32Array) -> list[UInt8Array]:
 
 
 def by_network(dim: int, weights: Path | None) -> Splitter:
-    """The first proposal of the network for all points of a set, as probabilities: no EM, no other candidates."""
+    """The network's first proposal for all points of a set, as probabilities, without EM and other candidates."""
     from dpmmwrap.splitnet.network import SplitNet
 
     network = SplitNet.load(dim if weights is None else weights)
@@ -110,7 +110,8 @@ def compare_splits(
         mixtures, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets, n)
         points = X.astype(np.float32)
         for name, split in methods.items():
-            split(points[:1])  # compiled and loaded before the clock runs
+            # Compile and load before the clock runs.
+            split(points[:1])
             begun = time.perf_counter()
             labels = np.stack(split(points))
             milliseconds = 1000 * (time.perf_counter() - begun) / sets
@@ -120,30 +121,29 @@ def compare_splits(
     return rows
 
 
-def judge(method: str, level: str, X: Float64Array, truth: IntArray, found: Any, milliseconds: float) -> SplitResult:
-    """By labels 0 or 1, or by probabilities, which are also compared with how often they come true."""
-    labels = (found > 0.5).astype(np.int64)
+def judge(method: str, level: str, X: Float64Array, truth: IntArray, split: Any, milliseconds: float) -> SplitResult:
+    """Judge labels 0 and 1, or probabilities, which are also checked for calibration."""
+    labels = (split > 0.5).astype(np.int64)
     agreement = np.mean([adjusted_rand_score(y, z) for y, z in zip(truth, labels, strict=True)])
     positive = (split_log_hastings(X, labels, TEST_CONCENTRATION) > 0).mean()
-    error = calibration_error(found, truth) if np.issubdtype(found.dtype, np.floating) else float("nan")
+    error = calibration_error(split, truth) if np.issubdtype(split.dtype, np.floating) else float("nan")
     return SplitResult(method, level, float(agreement), float(positive), milliseconds, error)
 
 
-def reliability(found: FloatArray, truth: IntArray) -> Reliability:
-    """How often probabilities (sets, n) of side 1 come true, by tenths; a set's sides are named as fits it best."""
-    turned = ((found > 0.5) == (truth == 1)).mean(axis=1) < 0.5
-    probabilities = np.where(turned[:, None], 1 - found, found).ravel()
+def reliability(split: FloatArray, truth: IntArray) -> Reliability:
+    """The probabilities (sets, n) of half 1 in ten bins. In each set, the halves are named as they fit the truth best."""
+    turned = ((split > 0.5) == (truth == 1)).mean(axis=1) < 0.5
+    probabilities = np.where(turned[:, None], 1 - split, split).ravel()
     bins = np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
     counts = np.bincount(bins, minlength=CALIBRATION_BINS)
     sums = [np.bincount(bins, x, CALIBRATION_BINS) for x in (probabilities, (truth == 1).ravel().astype(np.float64))]
-    said, came_true = (total / np.maximum(counts, 1) for total in sums)
-    return Reliability(counts / counts.sum(), said, came_true)
+    return Reliability(counts / counts.sum(), *(total / np.maximum(counts, 1) for total in sums))
 
 
-def calibration_error(found: FloatArray, truth: IntArray) -> float:
-    """The expected calibration error: the mean over points of how far what was said is from what came true."""
-    bins = reliability(found, truth)
-    return float((bins.shares * np.abs(bins.said - bins.came_true)).sum())
+def calibration_error(split: FloatArray, truth: IntArray) -> float:
+    """The expected calibration error: the mean distance between probability and frequency."""
+    bins = reliability(split, truth)
+    return float((bins.shares * np.abs(bins.probability - bins.frequency)).sum())
 
 
 def levels_table(rows: Sequence[SplitResult], title: str = "method") -> Table:
@@ -152,19 +152,19 @@ def levels_table(rows: Sequence[SplitResult], title: str = "method") -> Table:
     header = [title, *(f"{level}: {measure}" for level in LEVELS for measure in ("ARI", "H > 1", "ms"))]
     lines = []
     for method in dict.fromkeys(row.method for row in rows):
-        found = [cells[method, level] for level in LEVELS]
-        each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", told(row.milliseconds, ".1f")) for row in found]
-        error = told(float(np.mean([row.calibration for row in found])), ".3f")
+        levels = [cells[method, level] for level in LEVELS]
+        each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", number(row.milliseconds, ".1f")) for row in levels]
+        error = number(float(np.mean([row.calibration for row in levels])), ".3f")
         lines.append([method, *(cell for three in each for cell in three), error])
     return Table([*header, "calibration error"], lines)
 
 
-def told(value: float, form: str) -> str:
+def number(value: float, form: str) -> str:
     return "" if np.isnan(value) else format(value, form)
 
 
 EXAMPLES = 2
-"""Sets of each level in the figure: the first ones of the table's."""
+"""The first sets of each level are in the figure."""
 SHOWN = {"2-means": "2-means", START: "SplitNet start"}
 
 
@@ -176,9 +176,9 @@ def write_splits(
     same = {"dim": dim, "sets": sets, "seed": seed, "weights": "shipped" if weights is None else str(weights)}
     write_csv(folder / "results.csv", {name: [value] * len(results) for name, value in same.items()} | columns)
     words = [
-        f"{sets} sets of each of the paper's levels, in {dim} dimensions: pairs of Gaussians. "
+        f"{sets} pairs of Gaussians of each of the paper's levels, in {dim} dimensions. "
         "ARI is against the truth; H > 1 is the share of splits that the sampler would accept at once; "
-        "milliseconds are per set; the calibration error says how far probabilities are from how often they come true. "
+        "milliseconds are per set; the calibration error is the mean distance of probabilities from frequencies. "
         "The oracle knows the true parameters."
     ]
     section = Section("Results", words, levels_table(results))
@@ -192,17 +192,15 @@ def write_splits(
 
 def draw_examples(dim: int, sets: int, seed: int, weights: Path | None) -> list[SplitExample]:
     """The first sets of each level, drawn as `compare_splits` draws them."""
-    from sklearn.metrics import adjusted_rand_score
-
     methods = splitters(dim, seed, weights, parts=False)
     examples = []
     for number, level in enumerate(LEVELS):
         _, X, truth = draw_test_sets(np.random.default_rng((seed, dim, number)), dim, level, sets)
         few = X[: min(EXAMPLES, sets)]
-        found = {title: methods[name](few.astype(np.float32)) for name, title in SHOWN.items()}
+        splits = {title: methods[name](few.astype(np.float32)) for name, title in SHOWN.items()}
         for i, points in enumerate(few):
             labellings = {"truth": truth[i]}
-            for title, labels in found.items():
+            for title, labels in splits.items():
                 labellings[f"{title}: ARI {adjusted_rand_score(truth[i], labels[i]):.2f}"] = labels[i]
             examples.append(SplitExample(level, points, labellings))
     return examples

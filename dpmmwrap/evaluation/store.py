@@ -1,5 +1,5 @@
-"""The folder of an experiment: results.csv with a row per run, the iterations of those that are drawn; doing what is
-not done yet."""
+"""The folder of an experiment: results.csv with a row per run, the iterations of runs that are drawn; running what is
+missing."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Key = tuple[str, ...]
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Refuse a folder that another process works in: each would overwrite the other's rows.
+    """Refuse a folder that another process writes to: each would overwrite the other's rows.
 
-    The lock ends with the process, however that ends. Windows has no such locks, and goes without.
+    The lock ends with the process, even if that crashes. There is no lock on Windows.
     """
     try:
         import fcntl
@@ -44,14 +44,14 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise InputError(f"another dpmmwrap evaluate is writing to {folder}; give another --out") from error
+            raise InputError(f"another dpmmwrap evaluate is writing to {folder}; use another --out") from error
         yield
 
 
 class Store:
-    """Keeps every finished run; the same runs asked for again are found here and not done twice.
+    """Keeps every finished run, so that no run is repeated.
 
-    Rows of other runs (more data sets, other settings) stay in the file after those of this experiment.
+    Rows of other runs (more data sets, other settings) stay in the file, after those of this experiment.
     """
 
     def __init__(self, folder: Path, runs: Sequence[Run]) -> None:
@@ -67,14 +67,14 @@ class Store:
         return kept and (not run.settings.watch or self.arrays_path(run).exists())
 
     def waiting(self) -> list[Run]:
-        """What is not done yet; and what our own methods gave up on, which may have been mended since."""
+        """Runs that are missing, and those in which our methods failed: a later version may succeed."""
         return [run for run in self.runs if run not in self or (run.method in DEFAULTS and self.problem(run))]
 
     def problem(self, run: Run) -> str:
         return self.rows[key(run.identity())]["problem"]
 
     def add(self, run: Run, outcome: Outcome) -> None:
-        """The arrays first: a row says that all of its run is there."""
+        """Write the arrays first: a row means that its run is complete."""
         if outcome.arrays:
             self.arrays_path(run).parent.mkdir(exist_ok=True)
             write_npz(self.arrays_path(run), outcome.arrays, compressed=True)
@@ -83,7 +83,7 @@ class Store:
         self.write()
 
     def write(self) -> None:
-        """In the order of the plan, whichever run was finished first."""
+        """Write all rows in the order of the plan."""
         order = {key(run.identity()): number for number, run in enumerate(self.runs)}
         rows = sorted(self.rows.items(), key=lambda item: order.get(item[0], len(order)))
         text = io.StringIO()
@@ -93,16 +93,16 @@ class Store:
         write_atomically(self.folder / RESULTS, lambda file: file.write(text.getvalue().encode()))
 
     def finished(self, part: str) -> list[Row]:
-        """The rows of this experiment's finished runs, numbers as numbers."""
+        """The rows of this experiment's finished runs."""
         runs = [run for run in self.runs if run.part == part and run in self]
         return [numbers(self.rows[key(run.identity())]) for run in runs]
 
     def kept(self) -> list[Row]:
-        """All rows of the folder, those of other runs, too."""
+        """All rows of the folder, including those of other runs."""
         return [numbers(row) for row in self.rows.values()]
 
     def arrays(self, part: str) -> list[tuple[Run, dict[str, np.ndarray[Any, Any]]]]:
-        """What was kept for pictures."""
+        """The arrays for figures."""
         names = ("n_clusters", "log_posterior", "seconds", "labels")
         return [
             (run, read_arrays(self.arrays_path(run), required=names, optional=("nmi", "ari")))
@@ -112,13 +112,13 @@ class Store:
 
     def arrays_path(self, run: Run) -> Path:
         identity = run.identity()
-        mark = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:8]
-        words = f"d{run.source.dim}-k{run.source.clusters}-{run.method}-{run.number}-{mark}"
-        return self.folder / "runs" / (words.lower() + ".npz")
+        digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:8]
+        name = f"d{run.source.dim}-k{run.source.clusters}-{run.method}-{run.number}-{digest}"
+        return self.folder / "runs" / f"{name.lower()}.npz"
 
 
 def key(row: dict[str, Any]) -> Key:
-    """What identifies a run, as it is written in the file."""
+    """The columns that identify a run, as written in the file."""
     return tuple(written(value) for name, value in row.items() if name not in MEASURES)
 
 
@@ -127,7 +127,7 @@ def written(value: Any) -> str:
 
 
 def numbers(row: dict[str, str]) -> Row:
-    """Fields that look like numbers as numbers; nothing where a measure was not a number."""
+    """A row with numbers instead of their texts; NaN for empty measures."""
     return {name: value if name in WORDS else number(value, name in MEASURES) for name, value in row.items()}
 
 
@@ -143,13 +143,13 @@ def read_results(path: Path, columns: list[str]) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
             rows = list(table)
-            found = list(table.fieldnames or [])
+            names = list(table.fieldnames or [])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    if found != columns:
-        raise InputError(f"{path} holds another experiment; give another folder with --out")
+    if names != columns:
+        raise InputError(f"{path} is of another experiment; use another folder with --out")
     if any(None in row or None in row.values() for row in rows):
-        raise InputError(f"{path} is damaged: a row has too few or too many fields; remove it, or give another --out")
+        raise InputError(f"{path} is damaged: a row has too few or too many fields; remove it, or use another --out")
     return rows
 
 
@@ -157,7 +157,7 @@ Finished = Callable[[Run, Outcome], None]
 
 
 def run_all(store: Store, jobs: int, finished: Finished) -> None:
-    """Do what is not done yet. Each run is kept as soon as it is finished, so Ctrl-C loses only the current ones."""
+    """Run what is missing. Each run is kept as soon as it is finished, so Ctrl-C loses only the current ones."""
     waiting = store.waiting()
     if not waiting:
         return
@@ -174,7 +174,7 @@ def here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
 
 
 def in_processes(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
-    """In order of completion. Fresh processes, because the threads of numba, torch and Julia do not survive a fork."""
+    """In order of completion. Processes are spawned, because threads of numba, torch and Julia do not survive a fork."""
     others = set(active_children())
     methods = list(dict.fromkeys(run.method for run in runs))
     executor = ProcessPoolExecutor(jobs, get_context("spawn"), begin_worker, (methods,))
@@ -191,6 +191,6 @@ def in_processes(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]
 
 
 def begin_worker(methods: list[str]) -> None:
-    # A terminal sends Ctrl-C to all processes; the first one decides what becomes of the others.
+    # A terminal sends Ctrl-C to all processes; the main one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare(methods)

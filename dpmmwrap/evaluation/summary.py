@@ -1,11 +1,10 @@
-"""The rows of an experiment in a few numbers: mean ± standard deviation over runs, and the paper's beside them."""
+"""Summaries of an experiment's rows: mean ± standard deviation over runs, beside the paper's numbers."""
 
 from __future__ import annotations
 
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -32,13 +31,29 @@ def select(rows: Sequence[Row], **wanted: object) -> list[Row]:
 
 
 def values(rows: Sequence[Row], column: str) -> list[float]:
-    """The numbers of a column; runs that gave none are left out."""
+    """The numbers of a column, without NaN."""
     return [float(row[column]) for row in rows if not math.isnan(row[column])]
 
 
 def distinct(rows: Sequence[Row], column: str) -> list[Any]:
     """The values of a column in the order of their first row."""
     return list(dict.fromkeys(row[column] for row in rows))
+
+
+Best = dict[tuple[object, ...], float]
+
+
+def key_of(row: Row, columns: Sequence[str]) -> tuple[object, ...]:
+    return tuple(row[column] for column in columns)
+
+
+def best_log_posteriors(rows: Sequence[Row], columns: Sequence[str]) -> Best:
+    """The best log posterior among the rows that agree in some columns."""
+    best: Best = {}
+    for row in rows:
+        if not math.isnan(row["log_posterior"]):
+            best[key_of(row, columns)] = max(row["log_posterior"], best.get(key_of(row, columns), -math.inf))
+    return best
 
 
 def mean_and_deviation(numbers: Sequence[float], digits: int) -> str:
@@ -57,44 +72,10 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Tabl
         for method in distinct(same, "method"):
             own = select(same, method=method)
             finished = len(values(own, "nmi"))
-            told = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
-            cells = [told.get(name) or mean_and_deviation(values(own, name), digits) for _, name, digits in COLUMNS]
+            given = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
+            cells = [given.get(name) or mean_and_deviation(values(own, name), digits) for _, name, digits in COLUMNS]
             lines.append([*map(str, group), method, str(finished), *cells])
     return Table([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
-
-
-@dataclass(frozen=True)
-class NmiGap:
-    """By how much a method's NMI differs from another's, on average over the runs that both have."""
-
-    group: dict[str, object]
-    other: str
-    nmi: float
-    runs: int
-
-
-def worst_gap(rows: Sequence[Row], method: str, columns: Sequence[str]) -> NmiGap | None:
-    """The group (by these columns) where a method falls furthest behind another one that is not given K."""
-    gaps = []
-    for group in sorted({tuple(row[column] for column in columns) for row in rows}):
-        where = dict(zip(columns, group, strict=True))
-        same = select(rows, **where)
-        for other in distinct(same, "method"):
-            if other not in (method, *GIVEN_K):
-                gaps.append(gap(select(same, method=method), select(same, method=other), where, other))
-    known = [found for found in gaps if found.runs]
-    return min(known, key=lambda found: found.nmi) if known else None
-
-
-def gap(ours: Sequence[Row], theirs: Sequence[Row], where: dict[str, object], other: str) -> NmiGap:
-    """Over common data sets and seeds only: an unfinished method may so far have met the easy ones."""
-    found = {(row["data_seed"], row["seed"]): float(row["nmi"]) for row in theirs if not math.isnan(row["nmi"])}
-    differences = [
-        float(row["nmi"]) - found[row["data_seed"], row["seed"]]
-        for row in ours
-        if (row["data_seed"], row["seed"]) in found
-    ]
-    return NmiGap(where, other, float(np.mean(differences)) if differences else math.nan, len(differences))
 
 
 PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
@@ -109,28 +90,28 @@ def paper_rows(data: str) -> PaperRow:
 
 
 def paper_set(name: str) -> str | None:
-    """Which of the paper's data sets a file's name speaks of, if any."""
+    """The paper's data set that the name of a file suggests, if any."""
     plain = name.lower().replace("-", "").replace("_", "")
-    marks = (("fashion", "FMNIST"), ("fmnist", "FMNIST"), ("mnist", "MNIST"), ("cifar10", "CIFAR10"))
-    more = (("cifar20", "CIFAR20"), ("stl10", "STL-10"))
-    # CIFAR-100's 20 superclasses are the paper's CIFAR20; its 100 classes are none of the paper's sets.
-    if "cifar100" in plain:
-        return None
-    return next((found for mark, found in (*marks, *more) if mark in plain), None)
+    # CIFAR-100's 20 superclasses are the paper's CIFAR20; the paper does not use its 100 classes.
+    marks = {
+        "cifar100": None, "fashion": "FMNIST", "fmnist": "FMNIST", "mnist": "MNIST", "cifar10": "CIFAR10",
+        "cifar20": "CIFAR20", "stl10": "STL-10",
+    }  # fmt: skip
+    return next((data for mark, data in marks.items() if mark in plain), None)
 
 
 def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> Table:
-    """Ours and the paper's K-MAE, NMI and ARI, a line per method of either."""
+    """K-MAE, NMI and ARI here and in the paper, with a line for each method of either."""
     measures = (("K-MAE", "k_error"), ("NMI", "nmi"), ("ARI", "ari"))
     header = ["method"]
     for heading, _ in measures:
         header += [f"{heading}, here", f"{heading}, paper"]
     here = distinct(rows, "method")
-    others = [name for name in paper if all(found.split(" (")[0] != name for found in here)]
+    others = [name for name in paper if all(method.split(" (")[0] != name for method in here)]
     lines = []
     for name in (*here, *others):
         own = select(rows, method=name)
-        # A sampler on Julia, or DPGMM with any prior, stands beside the paper's number for the same method.
+        # Samplers on Julia, and DPGMM with either prior, are compared with the paper's number for the method.
         printed = paper.get(name.split(" (")[0], ("–",) * 3)
         line = [name]
         for (_, column), theirs in zip(measures, printed, strict=True):

@@ -1,8 +1,4 @@
-"""The built-in sampler, watched: the ARI of every iteration, beside what the trace has anyway.
-
-A trace holds no ARI because nobody but the figures of an experiment wants one; so the chain is watched from here
-instead of carrying it through every fit.
-"""
+"""The built-in sampler with the ARI of every iteration, which only the figures of experiments use."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ class NativeWithAri(Native):
 
 
 class AriRunner:
-    """The native backend, with `ari` filled by the fit; needs the truth."""
+    """The native backend; a fit with the truth appends the ARI of each iteration to `ari`."""
 
     def __init__(self, ari: list[float]) -> None:
         self.ari = ari
@@ -40,7 +36,7 @@ class AriRunner:
     def fit(self, X: Float32Array, settings: Settings) -> Result:
         truth = settings.truth
         if truth is None:
-            raise ValueError("a watched fit needs the true labels")
+            raise ValueError("the ARI of iterations needs the true labels")
         settings.bind(X, settings.full_ratio)
         chain = Chain(X, settings)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,21 +15,26 @@ from dpmmwrap.numerics.cells import has_missing, is_remote
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.partitions.base import log_joint_with_outliers
 from dpmmwrap.posterior.averaging import AveragedMixture
-from dpmmwrap.posterior.matching import confidence, count_clusters, largest_first, order_by_size, renumbered
+from dpmmwrap.posterior.diagnostics import Diagnostic, diagnose, disagreement
+from dpmmwrap.posterior.matching import (
+    confidence,
+    count_clusters,
+    largest_first,
+    order_by_size,
+    renumbered,
+    without_gaps,
+)
+from dpmmwrap.posterior.representative import representative
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, Resampling
+from dpmmwrap.posterior.singletons import join_singletons
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
-
-if TYPE_CHECKING:
-    from dpmmwrap.posterior.diagnostics import Diagnostic
 
 LOSSES = ("vi", "binder")
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
 """Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
-
-
-SETTLE = 20
-"""Times that labels are looked for given what is observed, at most."""
+ROUNDS = 20
+"""Limit of the search for labels of rows with missing values."""
 
 
 class Answer(NamedTuple):
@@ -56,82 +61,104 @@ def answer_of(
 ) -> Answer:
     """The partition that represents the draws, or fits to samples of the rows, best; without either, the best of the
     search. The largest cluster comes first."""
-    outliers = (settings.outlier_weight, settings.outlier_prior)
-    draws, prior = result.draws, result.prior or settings.prior
-    partition_prior = result.partition_prior or settings.partition_prior
-    best, statistics = best_of_search(result, settings.outlier_prior is not None)
-    if prior.correlated and statistics is None and has_missing(X):
-        best = largest_first(labels_of_observed(X, best, prior, partition_prior, settings))
+    prior, partition_prior = result.prior or settings.prior, result.partition_prior or settings.partition_prior
+    draws = result.draws
+    if draws is not None and draws.labels is not None:
+        return answer_of_draws(result, draws, X, settings, loss, columns)
+    answer = answer_of_search(result, X, settings, columns, prior, partition_prior)
+    if draws is not None:
+        diagnostics, doubts = diagnosed(draws)
+        partition_prior = mean_of_draws(draws, partition_prior)
+        return answer._replace(partition_prior=partition_prior, diagnostics=diagnostics, doubts=doubts)
+    if resampling.labels is not None:
+        labels = labels_of_samples(resampling.labels, loss, settings.seed, answer.mixture.n_clusters)
+        if labels is not None:
+            points = X.everything() if is_remote(X) else X
+            answer = answer_of_labels(points, labels, settings, columns, prior, partition_prior)
+            labels = X.in_chunks(labels, result.labels) if is_remote(X) else labels
+            return answer._replace(labels=labels, doubts=(reproduced(resampling, len(X)),))
+    return answer
 
-    def mixture_of_search() -> Mixture:
-        if statistics is not None:
-            own = Mixture.from_statistics(statistics, prior, *outliers, columns)
-        else:
-            own = Mixture.from_labels(X, best, prior, *outliers, columns, settings.weights)
-        return replace(own, size_shift=partition_prior.shift)
 
-    if draws is None and resampling.labels is not None:
-        most = count_clusters(best) if statistics is None else len(statistics.counts)
-        represented = labels_of_samples(resampling.labels, loss, settings.seed, most)
-        if represented is not None:
-            return answer_of_samples(result, X, settings, columns, represented, reproduced(resampling, len(X)))
-    if draws is None:
-        mixture = mixture_of_search()
-        log_posterior = float(result.log_posterior)
-        if best is not None and prior.correlated and statistics is None and has_missing(X):
-            log_posterior = log_posterior_of(X, best, settings, partition_prior, prior)
-        if np.isnan(log_posterior):
-            log_posterior = float(result.trace.log_posterior[-1])
-        return Answer(best, mixture, log_posterior, partition_prior, prior)
-    from dpmmwrap.posterior.diagnostics import diagnose, disagreement
+def answer_of_search(
+    result: Result, X: Points, settings: Settings, columns: Columns | None, prior: Prior, process: PartitionPrior
+) -> Answer:
+    """The best labels of the search. If points and labels are on other machines, so are the labels of the answer."""
+    log_posterior = float(result.log_posterior)
+    if np.isnan(log_posterior):
+        log_posterior = float(result.trace.log_posterior[-1])
+    statistics: Any = result.statistics
+    if statistics is not None:
+        labels, statistics = remote_labels(result.labels, statistics, settings.outlier_prior is not None)
+        outliers = (settings.outlier_weight, settings.outlier_prior)
+        mixture = Mixture.from_statistics(statistics, prior, *outliers, columns)
+        return Answer(labels, replace(mixture, size_shift=process.shift), log_posterior, process, prior)
+    labels = largest_first(result.labels)
+    if prior.correlated and has_missing(X):
+        labels = largest_first(labels_of_observed(X, labels, prior, process, settings))
+        log_posterior = log_posterior_of(X, labels, settings, process, prior)
+    return Answer(labels, mixture_of(X, labels, prior, process, settings, columns), log_posterior, process, prior)
 
-    partition_prior, diagnostics = mean_of_draws(draws, partition_prior), diagnose(draws)
-    doubt = disagreement(diagnostics, draws.n_chains)
-    doubts = () if doubt is None else (doubt,)
-    if draws.labels is None:
-        found = float(result.log_posterior)
-        return Answer(best, mixture_of_search(), found, partition_prior, prior, None, diagnostics, doubts)
-    from dpmmwrap.posterior.representative import representative
-    from dpmmwrap.posterior.singletons import join_singletons
 
-    best = representative(draws.kept_labels, loss, settings.seed).labels  # type: ignore[arg-type]
-    joined, rows = join_singletons(draws.kept_labels, best)
+def answer_of_draws(
+    result: Result, draws: Draws, X: Points, settings: Settings, loss: str, columns: Columns | None
+) -> Answer:
+    """The partition that represents the draws, and the mean over them of what the mixture predicts."""
+    process = mean_of_draws(draws, result.partition_prior or settings.partition_prior)
+    kept = draws.kept_labels
+    joined, count = join_singletons(kept, representative(kept, loss, settings.seed).labels)  # type: ignore[arg-type]
     labels = largest_first(joined)
-    if rows:
-        which = "1 row that is in no cluster" if rows == 1 else f"{rows:,} rows that are in no cluster"
-        doubts = (*doubts, f"{which} in most draws joined the most probable one: confidence_ shows how unsure that is")
-    shifts = partition_prior.shift if draws.discount is None else -draws.discount.ravel()
-    averaged = AveragedMixture.of(X, draws.kept_labels, labels, result.draw_priors, *outliers, shifts, settings.weights)
-    prior = best_prior(X, labels, settings, prior)
+    answer = answer_of_labels(X, labels, settings, columns, result.prior or settings.prior, process)
+    outliers = (settings.outlier_weight, settings.outlier_prior)
+    shifts = process.shift if draws.discount is None else -draws.discount.ravel()
+    averaged = AveragedMixture.of(X, kept, labels, result.draw_priors, *outliers, shifts, settings.weights)
+    diagnostics, doubts = diagnosed(draws)
+    if count:
+        which = "1 row that is in no cluster" if count == 1 else f"{count:,} rows that are in no cluster"
+        doubts += (f"{which} in most draws joined the most probable one: confidence_ shows how unsure that is",)
+    return answer._replace(
+        mixture=replace(answer.mixture, averaged=averaged),
+        confidence=confidence(kept, labels),
+        diagnostics=diagnostics,
+        doubts=doubts,
+    )
+
+
+def diagnosed(draws: Draws) -> tuple[list[Diagnostic], tuple[str, ...]]:
+    """Diagnostics of the draws, and what they say against them."""
+    diagnostics = diagnose(draws)
+    doubt = disagreement(diagnostics, draws.n_chains)
+    return diagnostics, () if doubt is None else (doubt,)
+
+
+def answer_of_labels(
+    X: Points, labels: IntArray, settings: Settings, columns: Columns | None, near: Prior, process: PartitionPrior
+) -> Answer:
+    """Given labels, with the prior that is most probable for them."""
+    prior = best_prior(X, labels, settings, near)
+    mixture = mixture_of(X, labels, prior, process, settings, columns)
+    return Answer(labels, mixture, log_posterior_of(X, labels, settings, process, prior), process, prior)
+
+
+def mixture_of(
+    X: Points,
+    labels: IntArray,
+    prior: Prior,
+    process: PartitionPrior,
+    settings: Settings,
+    columns: Columns | None = None,
+) -> Mixture:
+    """The mixture that a clustering implies, with weights by the prior over partitions."""
+    outliers = (settings.outlier_weight, settings.outlier_prior)
     mixture = Mixture.from_labels(X, labels, prior, *outliers, columns, settings.weights)
-    mixture = replace(mixture, averaged=averaged, size_shift=partition_prior.shift)
-    log_posterior = log_posterior_of(X, labels, settings, partition_prior, prior)
-    sure = confidence(draws.kept_labels, labels)
-    return Answer(labels, mixture, log_posterior, partition_prior, prior, sure, diagnostics, doubts)
+    return replace(mixture, size_shift=process.shift)
 
 
 def labels_of_samples(samples: IntArray, loss: str, seed: int, most: int) -> IntArray | None:
     """The partition that represents fits to samples of the rows. None if it has more clusters than all rows give: then
-    boundaries have only added up that are elsewhere in each fit."""
-    from dpmmwrap.posterior.representative import representative
-
+    it only collects the boundaries of several fits, each of which puts them elsewhere."""
     labels = representative(samples, loss, seed).labels  # type: ignore[arg-type]
     return labels if count_clusters(labels) <= most else None
-
-
-def answer_of_samples(
-    result: Result, X: Points, settings: Settings, columns: Columns | None, labels: Any, doubt: str
-) -> Answer:
-    """The partition that represents fits to samples of the rows, with the prior that is most probable for it."""
-    points = X.everything() if is_remote(X) else X
-    partition_prior = result.partition_prior or settings.partition_prior
-    prior = best_prior(points, labels, settings, result.prior or settings.prior)
-    mixture = Mixture.from_labels(points, labels, prior, columns=columns, sample_weight=settings.weights)
-    mixture = replace(mixture, size_shift=partition_prior.shift)
-    log_posterior = log_posterior_of(points, labels, settings, partition_prior, prior)
-    if is_remote(X):
-        labels = X.in_chunks(labels, result.labels)
-    return Answer(labels, mixture, log_posterior, partition_prior, prior, doubts=(doubt,))
 
 
 def reproduced(resampling: Resampling, rows: int) -> str:
@@ -145,33 +172,24 @@ def reproduced(resampling: Resampling, rows: int) -> str:
     )
 
 
-def best_of_search(result: Result, outliers: bool) -> tuple[Any, Statistics]:
-    """The best labels of the search, the largest cluster first, and their statistics if points and labels are on other
-    machines."""
-    statistics: Any = result.statistics
-    if statistics is None:
-        return largest_first(result.labels), None
+def remote_labels(labels: Any, statistics: Statistics, outliers: bool) -> tuple[Any, Statistics]:
+    """Labels on other machines, the largest cluster first, and the clusters' statistics in the same order."""
     count = len(statistics.counts) - int(outliers)
     order = order_by_size(statistics.counts[:count])
-    labels: Any = result.labels
     ordered = labels.map_blocks(renumbered, order, dtype=labels.dtype)
     return ordered, take(statistics, np.append(order, np.arange(count, len(statistics.counts))))
 
 
 def labels_of_observed(
-    X: Points, labels: IntArray, prior: Prior, partition_prior: PartitionPrior, settings: Settings
+    X: Points, labels: IntArray, prior: Prior, process: PartitionPrior, settings: Settings
 ) -> IntArray:
-    """The most probable label of each row given what is observed of it, and of all rows given these. A search ends with
-    labels that are most probable given drawn values where some are missing."""
-    outliers = (settings.outlier_weight, settings.outlier_prior)
-    for _ in range(SETTLE):
-        own = replace(Mixture.from_labels(X, labels, prior, *outliers), size_shift=partition_prior.shift)
-        found = own.predict(X)
-        kept, numbers = np.unique(found[found >= 0], return_inverse=True)
-        if not len(kept) or np.array_equal(found, labels):
+    """The most probable label of each row given its observed values, repeated until nothing changes. If values are
+    missing, a search ends with labels that are most probable given values that it has drawn."""
+    for _ in range(ROUNDS):
+        predicted = mixture_of(X, labels, prior, process, settings).predict(X)
+        if predicted.max() < 0 or np.array_equal(predicted, labels):
             break
-        labels = np.full(len(found), -1, np.int32)
-        labels[found >= 0] = numbers
+        labels = without_gaps(predicted)
     return labels
 
 
@@ -192,28 +210,26 @@ def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> 
     return prior
 
 
-def mean_of_draws(draws: Draws, partition_prior: PartitionPrior) -> PartitionPrior:
+def mean_of_draws(draws: Draws, process: PartitionPrior) -> PartitionPrior:
     """The prior over partitions with the means of its parameters."""
     drawn = [draws.alpha] if draws.discount is None else [draws.alpha, draws.discount]
-    return partition_prior.at(tuple(float(values.mean()) for values in drawn))
+    return process.at(tuple(float(values.mean()) for values in drawn))
 
 
-def log_posterior_of(
-    X: Points, labels: IntArray, settings: Settings, partition_prior: PartitionPrior, prior: Prior
-) -> float:
+def log_posterior_of(X: Points, labels: IntArray, settings: Settings, process: PartitionPrior, prior: Prior) -> float:
     """log p(labels, parameters of both priors, X), up to a constant, of any labels."""
     outliers = int(settings.outlier_weight > 0)
-    count = int(labels.max(initial=-1)) + 1 + outliers
-    statistics = prior.statistics(X, labels + np.int32(outliers), count, settings.weights)
-    whole, log_missing = prior.posterior(statistics).filled(X, labels + np.int32(outliers), settings.seed)
+    numbers, count = labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers
+    statistics = prior.statistics(X, numbers, count, settings.weights)
+    whole, log_missing = prior.posterior(statistics).filled(X, numbers, settings.seed)
     if whole is not X:
-        statistics = prior.statistics(whole, labels + np.int32(outliers), count)
+        statistics = prior.statistics(whole, numbers, count)
     log_marginal = prior.log_marginal_likelihood(statistics)
     if settings.outlier_prior is not None:
         log_marginal[:1] = settings.outlier_prior.log_marginal_likelihood(take(statistics, slice(0, 1)))
-    of_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
-    found = log_joint_with_outliers(partition_prior, statistics.counts, log_marginal, settings.outlier_weight)
-    return float(of_prior + found - log_missing)
+    log_prior = 0.0 if settings.hyperprior is None else settings.hyperprior.log_density(prior)
+    log_joint = log_joint_with_outliers(process, statistics.counts, log_marginal, settings.outlier_weight)
+    return float(log_prior + log_joint - log_missing)
 
 
 def sample_of(points: Points) -> Points:

@@ -2,9 +2,9 @@
 
 If the model is right, points that were left out are as probable as points that the model itself draws. Here a fifth of
 the rows is left out at a time, the clusters' posteriors are computed from the rest, and the log densities of the rows
-left out are compared with those of drawn points by the test of Kolmogorov and Smirnov. Labels are drawn once more from
+left out are compared with those of drawn points by the test of Kolmogorov and Smirnov. Labels are first drawn from
 each row's probabilities: the most probable ones would make clusters that overlap look narrower than they are. For the
-same reason a learned prior is taken where it makes these clusters most probable.
+same reason, a learned prior is moved to where it makes these clusters most probable.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scipy.stats import ks_2samp
 
 from dpmmwrap.families.base import LearnedPrior, Prior
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.numerics.arrays import FloatArray, IntArray
+from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.categorical_draws import draw_columns
-from dpmmwrap.posterior.matching import numbered
+from dpmmwrap.posterior.matching import without_gaps
 
 LEVEL = 0.05
-"""The share of data sets that follow the model for which the check says that they do not."""
+"""The probability that the check refutes data that follow the model."""
 FOLDS = 5
 DRAWN = 20_000
-"""Points that are drawn, of which each fold has its share: chance among them is then small beside that of the rows."""
+"""Points that are drawn in all folds together: enough that most of the randomness is in the rows."""
 
 
 class FitCheck(NamedTuple):
@@ -58,8 +58,8 @@ class FitCheck(NamedTuple):
 
 
 def can_check(family: Prior, outlier_weight: float, weights: FloatArray | None) -> bool:
-    """Whether points drawn from a mixture compare with any row: the totals of rows of counts are not modelled,
-    rows with weights are not drawn one by one, and nobody knows which rows are outliers."""
+    """Whether rows compare with points drawn from the mixture. Not rows of counts, whose totals are not modelled;
+    not rows with weights, which stand for several; and not with an outlier component, as the outliers are unknown."""
     return bool(family.input == "numbers" and family.covariances) and not outlier_weight and weights is None
 
 
@@ -78,19 +78,14 @@ def fit_check(
         mixture = Mixture.from_labels(points[fold != number], without_gaps(labels[fold != number]), prior)
         left_out.append(mixture.score_samples(rows))
         drawn.append(mixture.score_samples(draw_like(mixture, rows, DRAWN // FOLDS, rng)))
-    found = ks_2samp(np.concatenate(left_out), np.concatenate(drawn), method="asymp")
-    return FitCheck(float(found.pvalue), float(found.statistic))
+    test = ks_2samp(np.concatenate(left_out), np.concatenate(drawn), method="asymp")
+    return FitCheck(float(test.pvalue), float(test.statistic))
 
 
 def draw_like(mixture: Mixture, rows: FloatArray, count: int, rng: Generator) -> FloatArray:
-    """New points, with values missing where they are in some of these rows."""
-    found: FloatArray = mixture.sample(count, rng)[0]
+    """New points, with the gaps of randomly chosen rows."""
+    points: FloatArray = mixture.sample(count, rng)[0]
     missing = np.isnan(rows)
     if missing.any():
-        found[missing[rng.integers(len(rows), size=count)]] = np.nan
-    return found
-
-
-def without_gaps(labels: IntArray) -> IntArray:
-    """The same clusters by numbers from 0."""
-    return numbered(labels)[0].astype(np.int32)
+        points[missing[rng.integers(len(rows), size=count)]] = np.nan
+    return points

@@ -16,7 +16,7 @@ MANY_LABELS = 1000
 
 
 def contingency_table(labels: IntArray, reference: IntArray) -> IntArray:
-    """How many points have each pair of labels (K + 1, K_reference + 1), the outliers in the last row and column.
+    """The number of points with each pair of labels (K + 1, K_reference + 1); outliers are in the last row and column.
     O(N)."""
     labels, reference = checked_labels(labels), checked_labels(reference)
     if len(labels) != len(reference):
@@ -98,18 +98,21 @@ def check_draws(draws: Any, points: int | None = None) -> None:
 def small_labels(draw: Any) -> IntArray:
     """One draw's labels, renumbered without gaps if large ones would make tables large."""
     labels = checked_labels(draw)
-    if n_labels(labels) <= MANY_LABELS:
-        return labels
-    numbers, found = numbered(labels)
-    return np.asarray(numbers - int(found[0] < 0), np.int32)
+    return labels if n_labels(labels) <= MANY_LABELS else without_gaps(labels)
+
+
+def without_gaps(labels: IntArray) -> IntArray:
+    """The same clusters, numbered from 0 without gaps; outliers stay -1. O(N)."""
+    numbers, names = numbered(labels)
+    return np.asarray(numbers - int(names[0] < 0), np.int32)
 
 
 def numbered(labels: IntArray) -> tuple[IntArray, IntArray]:
     """Labels from 0 without gaps, outliers first, and the original label of each. O(N)."""
     labels = checked_labels(labels)
     if labels.max() > 2 * len(labels):
-        found, numbers = np.unique(labels, return_inverse=True)
-        return numbers, found
+        names, numbers = np.unique(labels, return_inverse=True)
+        return numbers, names
     occurs = np.zeros(labels.max() + 2, bool)
     occurs[labels + 1] = True
     return (np.cumsum(occurs) - 1)[labels + 1], np.flatnonzero(occurs) - 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmmwrap.numerics.arrays import IntArray
+from dpmmwrap.posterior.matching import without_gaps
 
 
 def join_singletons(draws: IntArray, labels: IntArray) -> tuple[IntArray, int]:
@@ -35,5 +36,4 @@ def join_singletons(draws: IntArray, labels: IntArray) -> tuple[IntArray, int]:
             shares = np.bincount(labels[inside], together[inside])[others] / sizes[others]
             joined[row] = others[shares.argmax()]
             count += 1
-    joined[inside] = np.unique(joined[inside], return_inverse=True)[1]
-    return joined, count
+    return without_gaps(joined), count

@@ -116,7 +116,7 @@ def test_what_is_left_out_is_said(run, sets: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ([], "Missing argument 'DIR...'"),
-        (["none"], "none should be a folder of .npz files, but there is none of that name"),
+        (["none"], "none should be a folder of .npz files, but it does not exist"),
         (["sets", "--methods", "dbscan"], "a method should be one of DPMM, DPMM-full"),
         (["sets", "--sets", "x*"], "no set in sets matches x*"),
         (["sets", "--group", "easy"], "'easy' should be NAME=PATTERN"),

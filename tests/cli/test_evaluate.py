@@ -100,7 +100,7 @@ def test_the_paper_from_end_to_end(run, tmp_path: Path) -> None:
     # Without the real data set nothing is run either, and its rows stay in the folder.
     less = run(*arguments)
     assert less.code == 0 and "run 1/" not in less.err
-    assert "STL-10 are left out: no folder is given with --data" in less.err
+    assert "STL-10 are left out: there is no --data" in less.err
     assert len(rows_of(tmp_path / "out")) == len(rows)
     assert "MNIST beside the paper" not in (tmp_path / "out" / "report.md").read_text()
 
@@ -176,7 +176,7 @@ def test_data_in_units_of_their_own(run, tmp_path: Path) -> None:
         (["synthetic", "--init-clusters", "few"], "'few' is not a valid integer range"),
         (["synthetic", "--weights", "none.safetensors", "--methods", "SubC-SplitNet"], "none.safetensors"),
         (["synthetic", "--ratio", "printed"], "'printed' is not one of 'auto', 'jain-neal', 'reference'"),
-        (["paper", "--data", "none"], "none should be a folder of .npz files, but there is none of that name"),
+        (["paper", "--data", "none"], "none should be a folder of .npz files, but it does not exist"),
         (["paper", "--upper-bounds", "many"], "Invalid value for '--upper-bounds'"),
         (["paper", "--dims", ""], "Invalid value for '--dims'"),
         (["data", "none.npy"], "none.npy should be a file, but there is none of that name"),

@@ -19,7 +19,7 @@ from dpmmwrap.files import InputError
 
 QUICK = FitSettings(iterations=40, upper_bound=8)
 # The multinomial one is for counts.
-HERE = [name for name in METHODS if missing(name, 2, QUICK) is None and name != "DPMM-multinomial"]
+HERE = [name for name in METHODS if missing(name, QUICK) is None and name != "DPMM-multinomial"]
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +108,11 @@ def test_names_are_found_whatever_their_case() -> None:
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "weights_file", lambda: None)
-    assert "no SplitNet weights" in str(missing("SubC-SplitNet", 2, QUICK))
-    assert missing("SubC-SplitNet", 2, FitSettings(weights="mine.safetensors")) is None
+    assert "no SplitNet weights" in str(missing("SubC-SplitNet", QUICK))
+    assert missing("SubC-SplitNet", FitSettings(weights="mine.safetensors")) is None
     monkeypatch.setattr(baselines.importlib.util, "find_spec", lambda name: None)
-    assert "bnpy is not installed" in str(missing("moVB", 2, QUICK))
-    assert missing("K-means", 2, QUICK) is None
+    assert "bnpy is not installed" in str(missing("moVB", QUICK))
+    assert missing("K-means", QUICK) is None
 
 
 def test_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from dpmmwrap.evaluation.paper import PaperSizes, on_julia, paper_methods, plan_
 from dpmmwrap.evaluation.sets import Sets
 from dpmmwrap.evaluation.sources import Synthetic, load
 from dpmmwrap.evaluation.store import Store, locked, run_all
-from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set, worst_gap
+from dpmmwrap.evaluation.summary import beside_the_paper, method_table, paper_rows, paper_set
 from dpmmwrap.files import InputError
 
 QUICK = Comparison(("SubC-K-means", "K-means"), FitSettings(iterations=10), 2, 5)
@@ -195,27 +195,6 @@ def test_tables_hold_mean_and_deviation() -> None:
     assert table.lines[0][:5] == ["10", "K-means", "1", "given", "–"]
     assert table.lines[1][:3] == ["20", "SubC-Random", "2"]
     assert "0.600 ± 0.100" in table.lines[1]
-
-
-def test_the_worst_place_is_found_among_those_that_are_not_given_k() -> None:
-    rows = [
-        *(row("SubC-SplitNet", 10, 0.9), row("DPGMM", 10, 0.95), row("K-means", 10, 1.0)),
-        *(row("SubC-SplitNet", 40, 0.7), row("DPGMM", 40, 0.6), row("SubC-Random", 40, 0.1), row("K-means", 40, 1.0)),
-    ]
-    worst = worst_gap(rows, "SubC-SplitNet", ["clusters"])
-    assert worst is not None
-    assert (worst.group, worst.other, worst.runs) == ({"clusters": 10}, "DPGMM", 1)
-    assert worst.nmi == pytest.approx(-0.05)
-    assert worst_gap(rows[:1], "SubC-SplitNet", ["clusters"]) is None
-
-
-def test_only_common_runs_are_compared() -> None:
-    rows = [row("SubC-SplitNet", 10, nmi, data_seed=seed) for seed, nmi in enumerate((0.9, 0.3, 0.2))]
-    rows += [row("DPGMM", 10, 0.8, data_seed=0), row("DPGMM", 10, float("nan"), data_seed=1)]
-    worst = worst_gap(rows, "SubC-SplitNet", ["clusters"])
-    assert worst is not None
-    assert worst.runs == 1
-    assert worst.nmi == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def test_idx_files(tmp_path: Path, images: np.ndarray, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"PNG and so on", "does not begin like one"),
-        (b"", "does not begin like one"),
+        (b"PNG and so on", "it begins differently"),
+        (b"", "it begins differently"),
         (struct.pack(">HBB", 0, 8, 3), "ends before their lengths"),
-        (struct.pack(">HBB2I", 0, 8, 2, 3, 4) + b"12345", "should hold 12 bytes of values, but it holds 5"),
+        (struct.pack(">HBB2I", 0, 8, 2, 3, 4) + b"12345", "should have 12 bytes of values, not 5"),
         (struct.pack(">HBB4I", 0, 14, 4, *[2**32 - 1] * 4), "bytes of values, but it holds 0"),
     ],
 )
@@ -113,7 +113,7 @@ def test_rows_with_gaps_are_left_out(tmp_path: Path) -> None:
 
 def test_labels_are_needed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(5))
-    with pytest.raises(InputError, match="comes without true labels"):
+    with pytest.raises(InputError, match="has no true labels"):
         open_file(Reading((str(tmp_path / "x.npy"),)), "x")
     np.savez(tmp_path / "x.npz", X=np.eye(5), y=np.zeros(5))
     with pytest.raises(InputError, match="at least two clusters"):

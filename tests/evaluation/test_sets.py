@@ -100,9 +100,9 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"should be a folder of \.npz files, but it holds none"):
+    with pytest.raises(InputError, match=r"should be a folder of \.npz files, but has none"):
         names_in(str(tmp_path))
-    with pytest.raises(InputError, match="but there is none of that name"):
+    with pytest.raises(InputError, match="but it does not exist"):
         names_in(str(tmp_path / "none"))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="but it is a file"):

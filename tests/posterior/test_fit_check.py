@@ -9,7 +9,8 @@ from dpmmwrap import DPMM, NIG, NIW
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.numerics.categorical_draws import draw_columns
-from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, draw_like, fit_check, without_gaps
+from dpmmwrap.posterior.fit_check import LEVEL, FitCheck, draw_like, fit_check
+from dpmmwrap.posterior.matching import without_gaps
 
 MEANS = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 4.0]])
 PRIOR = NIW(np.zeros(2), 0.01, np.eye(2), 3.0)

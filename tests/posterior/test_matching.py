@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from sklearn.metrics.cluster import contingency_matrix
 
-from dpmmwrap.posterior.matching import confidence, contingency_table, count_clusters, match, match_table, numbered
+from dpmmwrap.posterior.matching import (
+    confidence,
+    contingency_table,
+    count_clusters,
+    match,
+    match_table,
+    numbered,
+    without_gaps,
+)
 
 
 def test_table_is_scikit_learns() -> None:
@@ -125,3 +133,8 @@ def test_what_cannot_be_draws_is_refused(draws: np.ndarray, message: str) -> Non
 def test_labels_of_other_points_are_refused() -> None:
     with pytest.raises(ValueError, match="the same points"):
         match(np.zeros(4, int), np.zeros(5, int))
+
+
+def test_outliers_stay_outliers_without_gaps() -> None:
+    np.testing.assert_array_equal(without_gaps(np.array([4, -1, 4, 9, -1])), [0, -1, 0, 1, -1])
+    np.testing.assert_array_equal(without_gaps(np.array([7, 900, 7])), [0, 1, 0])
