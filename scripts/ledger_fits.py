@@ -24,7 +24,7 @@ from sklearn.metrics import normalized_mutual_info_score
 import dpmmwrap
 from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation.fits import classes_in
-from dpmmwrap.evaluation.samplers import TRUTH, suggested_groups, timed_fit
+from dpmmwrap.evaluation.samplers import TRUTH, timed_fit
 from dpmmwrap.families import compiled_tasks
 from dpmmwrap.numerics import compiling
 
@@ -78,7 +78,7 @@ def measured(fit: Fit) -> Record:
         options["family"] = "multinomial"
     model = DPMM(**options, backend=Native(n_jobs=1), random_state=fit.seed)
     clock = timed_fit(model, X)
-    labels, groups, known = np.asarray(model.labels_), suggested_groups(model), y >= 0
+    labels, groups, known = np.asarray(model.labels_), model.groups_, y >= 0
     return {
         "rows": X.shape[0],
         "dim": X.shape[1],
@@ -87,7 +87,7 @@ def measured(fit: Fit) -> Record:
         "clusters": int(model.n_clusters_),
         "ari": ari(y, labels),
         "nmi": float(normalized_mutual_info_score(y[known], labels[known])),
-        "groups_ari": math.nan if groups is None else ari(y, np.asarray(groups)),
+        "groups_ari": ari(y, groups),
         "oracle": oracle,
         "log_evidence": float(model.log_evidence_),
         "log_posterior": float(model.log_posterior_),

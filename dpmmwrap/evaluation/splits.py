@@ -131,7 +131,7 @@ def judge(method: str, level: str, X: Float64Array, truth: IntArray, split: Any,
 
 
 def reliability(split: FloatArray, truth: IntArray) -> Reliability:
-    """The probabilities (sets, n) of half 1 in ten bins. In each set, the halves are named as they fit the truth best."""
+    """The probabilities (sets, n) of half 1 in ten bins. The halves of a set are named as they fit the truth best."""
     turned = ((split > 0.5) == (truth == 1)).mean(axis=1) < 0.5
     probabilities = np.where(turned[:, None], 1 - split, split).ravel()
     bins = np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)

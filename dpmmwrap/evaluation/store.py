@@ -174,7 +174,7 @@ def here(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
 
 
 def in_processes(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Outcome]]:
-    """In order of completion. Processes are spawned, because threads of numba, torch and Julia do not survive a fork."""
+    """In order of completion. Processes are spawned: threads of numba, torch and Julia do not survive a fork."""
     others = set(active_children())
     methods = list(dict.fromkeys(run.method for run in runs))
     executor = ProcessPoolExecutor(jobs, get_context("spawn"), begin_worker, (methods,))

@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,12 +14,11 @@ from dpmmwrap.evaluation.battery import OURS, RIVALS, plan_battery
 from dpmmwrap.evaluation.battery_report import battery_figure
 from dpmmwrap.evaluation.experiments import TABLE, Comparison, execute
 from dpmmwrap.evaluation.fits import Clock, FitSettings, MethodFit
-from dpmmwrap.evaluation.samplers import FAMILIES, suggested_groups
+from dpmmwrap.evaluation.samplers import FAMILIES
 from dpmmwrap.evaluation.scores import mean_ranks, scores_of
 from dpmmwrap.evaluation.sets import BatterySet, Sets
 from dpmmwrap.evaluation.store import Store, run_all
 from dpmmwrap.files import InputError
-from dpmmwrap.posterior.groups import group_components
 
 DENSE = BatterySet("g_dense", "dense.npz", "d", 2, 3, 90, 90, 1000, sparse=False, counts=False)
 TEXT = BatterySet("t_text", "text.npz", "t", 30, 3, 90, 90, 1000, sparse=True, counts=True)
@@ -86,14 +84,6 @@ def test_ours_has_the_defaults_of_the_estimator(monkeypatch: pytest.MonkeyPatch)
 def test_a_method_that_suits_no_set_is_named() -> None:
     plan = plan_battery(replace(CHOICE, methods=("DPMM", "HDBSCAN")), Sets([TEXT], []))
     assert plan.notes == ["HDBSCAN is left out: it suits none of these sets"]
-
-
-def test_groups_where_a_model_has_them() -> None:
-    assert suggested_groups(SimpleNamespace()) is None
-    # Points of the first two components could be of either; those of the third are apart.
-    tau = np.array([[0.5, 0.5, 0.0], [0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
-    model = SimpleNamespace(labels_=np.array([0, 0, 1, 2]), groups=lambda: group_components(tau))
-    np.testing.assert_array_equal(suggested_groups(model), [0, 0, 0, 1])
 
 
 def test_measures_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_crowding_keeps_the_space() -> None:
 
 def test_methods_that_cannot_run_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        experiments, "missing", lambda name, dim, settings: f"{name} lacks it" if name[0] == "S" else None
+        experiments, "missing", lambda name, settings: f"{name} lacks it" if name[0] == "S" else None
     )
     plan = small_plan()
     assert plan.notes == ["SubC-K-means lacks it"]
@@ -138,7 +138,7 @@ def test_a_lost_trace_is_made_again(tmp_path: Path) -> None:
 def test_folders_of_other_experiments_are_refused(tmp_path: Path) -> None:
     plan = small_plan(datasets=1)
     (tmp_path / "results.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="holds another experiment; give another folder with --out"):
+    with pytest.raises(InputError, match="is of another experiment; use another folder with --out"):
         Store(tmp_path, plan.runs)
     (tmp_path / "results.csv").unlink()
     run_all(Store(tmp_path, plan.runs[:1]), 1, ignore)

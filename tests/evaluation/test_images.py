@@ -43,7 +43,7 @@ def test_idx_files(tmp_path: Path, images: np.ndarray, packed: bool) -> None:
         (b"", "it begins differently"),
         (struct.pack(">HBB", 0, 8, 3), "ends before their lengths"),
         (struct.pack(">HBB2I", 0, 8, 2, 3, 4) + b"12345", "should have 12 bytes of values, not 5"),
-        (struct.pack(">HBB4I", 0, 14, 4, *[2**32 - 1] * 4), "bytes of values, but it holds 0"),
+        (struct.pack(">HBB4I", 0, 14, 4, *[2**32 - 1] * 4), "bytes of values, not 0"),
     ],
 )
 def test_damaged_idx_files(tmp_path: Path, content: bytes, said: str) -> None:

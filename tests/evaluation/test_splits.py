@@ -17,7 +17,7 @@ def test_what_comes_true_as_often_as_was_said_is_calibrated(said: np.ndarray) ->
     assert calibration_error(said, truth) < 0.01
     bins = reliability(said, truth)
     np.testing.assert_allclose(bins.shares.sum(), 1.0)
-    np.testing.assert_allclose(bins.said, bins.came_true, atol=0.05)
+    np.testing.assert_allclose(bins.probability, bins.frequency, atol=0.05)
 
 
 def test_too_sure_is_not_calibrated(said: np.ndarray) -> None:
