@@ -19,7 +19,7 @@ def choose_device(device: str) -> torch.device:
     if chosen.type not in ("cpu", "cuda"):
         raise ValueError(f"device should be auto, cpu or cuda, not {device!r}")
     if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device cuda was asked for, but there is no CUDA device")
+        raise ValueError("device is cuda, but there is no CUDA device")
     return chosen
 
 

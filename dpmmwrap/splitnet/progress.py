@@ -37,24 +37,24 @@ def beside_shipped(
 ) -> str:
     """How far a network is from the shipped one, on the same sets, and what more time would bring by the latter's card.
 
-    `seen` are the training sets that it has seen in so many minutes.
+    `seen` is the number of training sets in these minutes.
     """
     name = min((name for name in shipped if name.startswith(COMPARED)), key=lambda name: own[name] - shipped[name])
     here, there = own[name], shipped[name]
     kind, dim = name.split()
-    told = f"ARI {here:.2f} on {kind} pairs in {dim} dimensions after {minutes:.0f} min"
-    told += f"; the shipped network has {there:.2f}"
+    text = f"ARI {here:.2f} on {kind} pairs in {dim} dimensions after {minutes:.0f} min"
+    text += f"; the shipped network has {there:.2f}"
     if here >= there:
-        return told
+        return text
     known = [(row["step"], row[f"ari_{name}"]) for row in card["curve"] if f"ari_{name}" in row]
     per_set = minutes / max(1, seen)
     whole = f"which learned from {card['steps_done'] * card['batch']:,} sets of all dimensions"
-    told += f", {whole} (here {length(card['steps_done'] * card['batch'] * per_set)})"
+    text += f", {whole} (here {length(card['steps_done'] * card['batch'] * per_set)})"
     half = next((step for step, value in known if value >= (here + there) / 2), None)
     if half is None:
-        return told
+        return text
     return (
-        f"{told}; it was half-way from here after {half * card['batch']:,} ({length(half * card['batch'] * per_set)})"
+        f"{text}; it was half-way from here after {half * card['batch']:,} ({length(half * card['batch'] * per_set)})"
     )
 
 

@@ -50,7 +50,7 @@ class SplitNetStart:
 
     Parameters
     ----------
-    weights : a weights file of one's own; None for the shipped ones.
+    weights : a weights file; None for the shipped weights.
     device : "auto" (CUDA if there is one), "cpu" or "cuda".
     context : points of a cluster that are looked at.
     network : whether the network proposes splits; without it, there is 2-means and EM.
@@ -76,7 +76,7 @@ class SplitNetStart:
             raise ValueError(f"refine should not be negative, but is {refine}")
         self.device = choose_device(device)
         self.context, self.refine, self.with_network = context, refine, network
-        # Asked for by name, so refused at once if it is not what it should be.
+        # The user names this file, so an error in it is raised at once.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = self.own_network if network else None
         self.loading_seconds = 0.0
@@ -169,7 +169,7 @@ class SplitNetStart:
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
     def _context(self, members: list[IntArray], rng: Generator) -> SplitContext:
-        """Points of each cluster in a frame of its own, with a view of them for candidates."""
+        """Points of each cluster in its frame, with a view of them for candidates."""
         X, present, sizes = self._gathered(members, self.context, rng)
         observed = ~X.isnan() & present[:, :, None] if self.missing else None
         model = make_subcluster_model(self.prior, X, present, observed)

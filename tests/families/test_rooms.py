@@ -22,7 +22,7 @@ CLASSES = {"CategoricalDirichlet"} | {
 EXCEPTIONS = {
     "__init__.py": "the public names",
     "backends/julia/__init__.py": "Julia's sampler has two families, and each goes by other arguments",
-    "backends/julia/placing.py": "where points are put for Julia's normal-inverse-Wishart prior",
+    "backends/julia/rescaling.py": "where points are put for Julia's normal-inverse-Wishart prior",
     "cli/generate.py": "kinds of data to generate, not families",
     "evaluation/": "experiments of the paper, which are about normal-inverse-Wishart priors; names of samplers",
     "splitnet/": "the network's subcluster models are those of Gaussian clusters",

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from dpmmwrap.backends.choosing import Needs, refused_by_julia
 from dpmmwrap.backends.julia import setup as julia_setup
 from dpmmwrap.backends.julia import workers as julia_workers
-from dpmmwrap.backends.julia.placing import Placing, placing_of
+from dpmmwrap.backends.julia.rescaling import Rescaling, rescaling_of
 from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
@@ -35,9 +35,9 @@ from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts.random import RandomStart
 
 MOST_COUNTED = 1 << 24
-"""The package counts points, and adds up counts, in float32, which knows no odd number beyond this."""
+"""The package counts points, and sums counts, in float32, which has no odd numbers beyond this."""
 GO_ON, STOP, GIVE_UP, SETTLE = 0, 1, 2, 3
-"""What a callback may write into the chain's control word; the bridge knows the same numbers."""
+"""What a callback may write into the chain's control word; chain.jl has the same numbers."""
 
 
 class JuliaError(RuntimeError):
@@ -45,12 +45,13 @@ class JuliaError(RuntimeError):
 
 
 def is_set_up() -> bool:
-    """Whether the Julia backend can run here, found out without starting Julia."""
+    """Whether the Julia backend can run here; does not start Julia."""
     return julia_setup.missing() is None
 
 
 class JuliaBackend:
-    """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia; `tell` hears what is waited for."""
+    """DPMMSubClusters.jl, with our starts of subclusters. Making one starts Julia; `tell` gets a few words about
+    each wait."""
 
     def __init__(
         self, tell: Callable[[str], None] | None = None, workers: int = 0, machines: Path | None = None
@@ -124,8 +125,8 @@ def load_bridge() -> Any:
     # Julia's garbage collector stops the other threads by signals.
     threads = os.environ.get("PYTHON_JULIACALL_THREADS", os.environ.get("JULIA_NUM_THREADS", "1"))
     os.environ.setdefault("PYTHON_JULIACALL_HANDLE_SIGNALS", "no" if threads == "1" else "yes")
-    # What is still compiled while packages are loaded runs once: optimising it takes longer than running it. The
-    # sampler itself is compiled beforehand, with all optimisation, unless nothing is to be kept that is compiled.
+    # Code that is compiled while packages load runs once: optimising it takes longer than running it. The sampler
+    # itself is compiled beforehand, with all optimisation, unless compiled code is not to be kept.
     if os.environ.get("PYTHON_JULIACALL_COMPILED_MODULES") != "no":
         os.environ.setdefault("PYTHON_JULIACALL_OPTIMIZE", "1")
     with warnings.catch_warnings():
@@ -138,7 +139,7 @@ def load_bridge() -> Any:
 
 
 def prepare() -> None:
-    """Start Julia, which compiles what is not compiled yet, and see that a fit works."""
+    """Start Julia, which compiles the rest, and check that a fit works."""
     from dpmmwrap.starts import make_initializer
 
     X = np.random.default_rng(0).standard_normal((200, 2)).astype(np.float32)
@@ -147,7 +148,7 @@ def prepare() -> None:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Julia's errors as ours: the message in one line, without Julia's own stack."""
+    """Raise Julia's errors as ours: the message in one line, without Julia's stack."""
     import juliacall
 
     try:
@@ -160,17 +161,17 @@ def translated() -> Iterator[None]:
 
 
 def run(bridge: Any, X: Float32Array, settings: Settings, workers: int) -> Result:
-    """One fit, with the worker processes that are there."""
-    placing = placing_of(X, settings.prior)
-    placed = placing.points(X)
+    """One fit, on the present worker processes."""
+    rescaling = rescaling_of(X, settings.prior)
+    rescaled = rescaling.points(X)
     truth = None if settings.truth is None else integers(bridge, settings.truth + 1)
-    # Julia reads the points where they lie: rows of D numbers here are columns of a D×N matrix there.
-    points = bridge.points(placed.ctypes.data, placed.shape[1], placed.shape[0])
+    # Julia reads the points in place: rows of D numbers here are columns of a D×N matrix there.
+    points = bridge.points(rescaled.ctypes.data, rescaled.shape[1], rescaled.shape[0])
     labels = integers(bridge, first_labels(settings, len(X)))
-    chain = bridge.Chain(julia_settings(bridge, settings, placing), points, labels, truth)
+    chain = bridge.Chain(julia_settings(bridge, settings, rescaling), points, labels, truth)
     try:
         with Interrupt() as interrupt:
-            callbacks = Callbacks(chain, settings, interrupt, placing.log_volume(len(X)))
+            callbacks = Callbacks(chain, settings, interrupt, rescaling.log_volume(len(X)))
             start = None if tosses_itself(settings, workers) else callbacks.start
             outcome = call(bridge.fit, chain, start, callbacks.report)
         if callbacks.error is not None:
@@ -190,8 +191,8 @@ def run(bridge: Any, X: Float32Array, settings: Settings, workers: int) -> Resul
 
 
 def tosses_itself(settings: Settings, workers: int) -> bool:
-    """Whether the package tosses its coin for random starts: workers do, and the plain reference, which never restarts,
-    so that it does what it always does, label for label."""
+    """Whether the package itself makes the random starts: workers do, and so does the plain reference, which never
+    restarts, so that it equals the package label for label."""
     plain = not settings.full_ratio and settings.restart_after is None
     return isinstance(settings.initializer, RandomStart) and (workers > 0 or plain)
 
@@ -204,17 +205,17 @@ def call(function: Any, *arguments: Any) -> Any:
 
 @functools.cache
 def with_lock() -> Any:
-    """Makes a Julia function of a Python callable; kept, because Julia would compile each new one afresh."""
+    """Makes a Julia function of a Python callable; cached, because Julia would compile each new one."""
     import juliacall
 
     return juliacall.PythonCall.seval("f -> (arguments...) -> GIL.@lock f(arguments...)")
 
 
-def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
+def julia_settings(bridge: Any, settings: Settings, rescaling: Rescaling) -> Any:
     process: Any = settings.partition_prior
     named = {
         "α": process.now,
-        "prior": julia_prior(bridge, placing.prior(settings.prior)),
+        "prior": julia_prior(bridge, rescaling.prior(settings.prior)),
         "iterations": settings.max_iter,
         "burnout": settings.min_cluster_age,
         "seed": settings.seed,
@@ -227,7 +228,7 @@ def julia_settings(bridge: Any, settings: Settings, placing: Placing) -> Any:
     if settings.max_clusters is not None:
         named["max_clusters"] = settings.max_clusters
     if settings.outlier_prior is not None:
-        named["outlier_prior"] = julia_prior(bridge, placing.prior(settings.outlier_prior))
+        named["outlier_prior"] = julia_prior(bridge, rescaling.prior(settings.outlier_prior))
     return bridge.Settings(**named)
 
 
@@ -241,19 +242,19 @@ def julia_prior(bridge: Any, prior: Prior) -> Any:
 
 
 def doubles(bridge: Any, numbers: Any) -> Any:
-    """Numbers as an array of Julia's own; a matrix has to be symmetric."""
+    """Numbers copied into a Julia array; a matrix has to be symmetric."""
     numbers = np.ascontiguousarray(numbers, dtype=np.float64)
     return bridge.doubles(numbers.ctypes.data, *numbers.shape)
 
 
 def integers(bridge: Any, numbers: Any) -> Any:
-    """Whole numbers as a vector of Julia's own."""
+    """Integers copied into a Julia vector."""
     numbers = np.ascontiguousarray(numbers, dtype=np.int64)
     return bridge.integers(numbers.ctypes.data, len(numbers))
 
 
 def first_labels(settings: Settings, count: int) -> IntArray:
-    """Labels to begin with, from 1 without gaps."""
+    """Initial labels, from 1 without gaps."""
     if isinstance(settings.init_clusters, (int, np.integer)):
         labels: IntArray = generator(settings).integers(0, int(settings.init_clusters), count)
     else:
@@ -273,7 +274,7 @@ class Callbacks:
     """
 
     def __init__(self, chain: Any, settings: Settings, interrupt: Interrupt, log_volume: float = 0.0) -> None:
-        """`log_volume` goes from the log density of the data that Julia sees to that of those that came."""
+        """`log_volume` is added to Julia's log posteriors, which are of rescaled data."""
         self.settings, self.log_volume = settings, log_volume
         self.interrupt = interrupt
         self.rng = generator(settings)

@@ -1,4 +1,4 @@
-"""What there is of Julia here, found without starting it, and the command that mends what is missing."""
+"""Which parts of Julia are installed, without starting it, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ PACKAGE_VERSION = "0.1.13"
 """Of DPMMSubClusters.jl; juliapkg.json and the bridge's Project.toml pin the same."""
 LEAST_JULIA = (1, 10)
 SETUP = "dpmmwrap julia setup"
-OFFLINE = "PYTHON_JULIAPKG_OFFLINE"
 BRING = (
     "without a network it has to come in a depot: bring the folder ~/.julia of a machine with a network and the same "
     f"Julia, set JULIA_DEPOT_PATH to it, and run {SETUP} again"
@@ -26,7 +25,7 @@ BRING = (
 
 @dataclass(frozen=True)
 class Installation:
-    """What there is; None for what there is not."""
+    """The installed parts; None for a missing one."""
 
     juliacall: str | None = None
     executable: Path | None = None
@@ -35,13 +34,13 @@ class Installation:
     pythoncall: str | None = None
     dpmmsubclusters: str | None = None
     given: bool = False
-    """The user has named Julia and project (PYTHON_JULIACALL_EXE and _PROJECT): they are left as they are."""
+    """The user names Julia and the project (PYTHON_JULIACALL_EXE and _PROJECT): they are not changed."""
     offline: bool = False
-    """Nothing may be fetched (PYTHON_JULIAPKG_OFFLINE)."""
+    """No network (PYTHON_JULIAPKG_OFFLINE)."""
 
     @property
     def missing(self) -> str | None:
-        """What keeps the Julia backend from running, and how to mend it; None if nothing does."""
+        """Why the Julia backend cannot run, and how to mend it; None if it can."""
         if self.juliacall is None:
             return "juliacall, which comes with dpmmwrap, is not installed: pip install juliacall"
         if self.executable is None or self.project is None:
@@ -61,7 +60,7 @@ class Installation:
         return None
 
     def _mend(self, script: str) -> str:
-        """`setup` where the project is ours; for a Julia of the user's own, what they can do themselves."""
+        """`setup` if the project is ours; a command for the user if it is theirs."""
         if not self.given:
             return BRING if self.offline and script else SETUP
         if not script:
@@ -70,7 +69,7 @@ class Installation:
 
 
 def missing() -> str | None:
-    """What keeps the Julia backend from running here; None if nothing does."""
+    """Why the Julia backend cannot run here; None if it can."""
     try:
         return find().missing
     except ValueError as problem:
@@ -78,7 +77,7 @@ def missing() -> str | None:
 
 
 def wanted_packages(juliacall: str) -> dict[str, str]:
-    """The packages that a project needs, by version: PythonCall is juliacall's other half."""
+    """The packages that a project needs, by version: PythonCall is the Julia half of juliacall."""
     return {"PythonCall": juliacall, "DPMMSubClusters": PACKAGE_VERSION}
 
 
@@ -111,7 +110,7 @@ def option(name: str) -> str | None:
 
 
 def from_juliapkg() -> tuple[Path, Path] | None:
-    """The Julia and the project that juliapkg has set up, if it has and they serve this version of ours."""
+    """The Julia and the project that juliapkg has set up for this version of dpmmwrap, if any."""
     import juliapkg.deps
     import juliapkg.state
 
@@ -137,7 +136,7 @@ def described(juliacall: str, executable: Path, project: Path, *, given: bool) -
 
 
 def is_offline() -> bool:
-    """Whether juliapkg has been told that there is no network."""
+    """Whether juliapkg is set to work without a network."""
     import juliapkg.state
 
     return bool(juliapkg.state.STATE["offline"])
@@ -175,7 +174,7 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def ask_version(executable: Path) -> str | None:
-    """What the Julia itself says; None if it does not run."""
+    """The version that Julia reports; None if it does not run."""
     try:
         said = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -185,23 +184,23 @@ def ask_version(executable: Path) -> str | None:
 
 
 def depots() -> list[Path]:
-    """The folders in which Julia looks for registries and packages, as far as they are known without asking it."""
+    """The folders in which Julia looks for registries and packages, as far as known without starting it."""
     given = [folder for folder in os.environ.get("JULIA_DEPOT_PATH", "").split(os.pathsep) if folder]
     return [Path(folder) for folder in given] or [Path.home() / ".julia"]
 
 
 def lacking_in_depots(names: list[str]) -> list[str]:
-    """What an installation from depots alone would not find there: a registry, or packages of these names."""
+    """What the depots lack for an installation without a network: a registry, or packages of these names."""
     there = depots()
     lacking = [] if any(any((depot / "registries").glob("*")) for depot in there) else ["a registry"]
     return lacking + [name for name in names if not any((depot / "packages" / name).is_dir() for depot in there)]
 
 
 def bridge_folder() -> Path:
-    """Where DPMMWrapBridge lies: inside an installed wheel, or beside the package in a checkout."""
+    """The folder of DPMMWrapBridge: inside an installed wheel, or beside the package in a checkout."""
     package = Path(__file__).resolve().parents[2]
     places = (package / "_julia" / "DPMMWrapBridge", package.parent / "julia" / "DPMMWrapBridge")
     for place in places:
         if (place / "Project.toml").is_file():
             return place
-    raise FileNotFoundError(f"DPMMWrapBridge should lie in {places[0]}; dpmmwrap is not installed as a whole")
+    raise FileNotFoundError(f"DPMMWrapBridge should be in {places[0]}; the installation of dpmmwrap is incomplete")

@@ -1,4 +1,4 @@
-"""Worker processes of Julia: which ones are asked for, starting them, keeping them for several fits."""
+"""Worker processes of Julia: reading where they run, starting them, keeping them for several fits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDERS = ("exename", "dir", "depot", "project", "bridge", "ssh_config")
 
 
 class Machine(NamedTuple):
-    """Where workers are to run; what is empty is as on this machine."""
+    """A machine that runs workers; empty settings are as on this machine."""
 
     host: str
     processes: int = 1
@@ -39,7 +39,7 @@ class Machine(NamedTuple):
 
 
 class Team(NamedTuple):
-    """The workers that are asked for."""
+    """The workers of a fit."""
 
     here: int = 0
     machines: tuple[Machine, ...] = ()
@@ -54,7 +54,7 @@ def team_of(workers: int, machines: Path | None) -> Team:
 
 
 def read_machines(path: Path) -> list[Machine]:
-    """The machines of a file, one `user@host*n` per line, with settings of its own behind it:
+    """The machines in a file, one `user@host*n` per line, followed by its settings:
     `exename=/opt/julia/bin/julia dir=/scratch OMP_NUM_THREADS=1`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -121,9 +121,9 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
 
     team = team_of(workers, None if machines is None else Path(machines))
     if not team.size:
-        raise ValueError("julia_workers should be told how many workers to start, on this machine or on others")
+        raise ValueError("julia_workers needs a number of workers, or a file of machines")
     if _kept:
-        raise ValueError(f"{_kept[0].size} workers of Julia are kept already; two teams at once cannot be")
+        raise ValueError(f"{_kept[0].size} workers of Julia are running already; stop them before you start others")
     bridge = start_julia()
     with started(bridge, team):
         _kept.append(team)
@@ -135,11 +135,11 @@ def julia_workers(workers: int = 0, machines: str | Path | None = None) -> Itera
 
 @contextmanager
 def for_a_fit(bridge: Any, team: Team, points: int, tell: Callable[[str], None] | None = None) -> Iterator[int]:
-    """The workers of a fit of so many points: those that are kept, or new ones for its time. How many they are."""
+    """Yields the number of workers of a fit: those that are kept, or new ones that stop after it."""
     if _kept:
         kept = _kept[0]
         if team.size and team != kept:
-            raise ValueError(f"{kept.size} workers of Julia are kept, so that a fit cannot have {team.size} others")
+            raise ValueError(f"{kept.size} workers of Julia are kept, so a fit cannot start {team.size} others")
         check_enough(points, kept.size)
         yield kept.size
         return
@@ -154,14 +154,14 @@ def for_a_fit(bridge: Any, team: Team, points: int, tell: Callable[[str], None] 
 
 
 def check_enough(points: int, workers: int) -> None:
-    """Each worker needs a point; said before any is started."""
+    """Each worker needs a point; checked before any starts."""
     if points < workers:
         raise ValueError(f"{workers} workers need at least as many points, but there are {points}")
 
 
 @contextmanager
 def started(bridge: Any, team: Team) -> Iterator[None]:
-    """Workers for the time of a block."""
+    """Start workers, and stop them after the block."""
     from dpmmwrap.backends.julia import translated
 
     with translated():
@@ -174,5 +174,5 @@ def started(bridge: Any, team: Team) -> Iterator[None]:
 
 
 def described(machine: Machine) -> dict[str, Any]:
-    """A machine in the bridge's words."""
+    """The arguments of the bridge's `Machine`."""
     return machine._asdict() | {"environment": list(machine.environment)}

@@ -25,7 +25,7 @@ from dpmmwrap.backends import Julia
 from dpmmwrap.backends import julia as backend
 from dpmmwrap.backends.julia import Callbacks, JuliaBackend, JuliaError
 from dpmmwrap.backends.julia import setup as julia_setup
-from dpmmwrap.backends.julia.placing import placing_of
+from dpmmwrap.backends.julia.rescaling import rescaling_of
 from dpmmwrap.datasets import generate
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
@@ -95,7 +95,7 @@ def chain_for(bridge: Any, X: np.ndarray, **changes: Any) -> Any:
     settings = settings_for(X, **changes)
     points = bridge.points(X.ctypes.data, X.shape[1], X.shape[0])
     labels = backend.first_labels(settings, len(X))
-    own = backend.julia_settings(bridge, settings, placing_of(X, settings.prior))
+    own = backend.julia_settings(bridge, settings, rescaling_of(X, settings.prior))
     return bridge.Chain(own, points, labels, None)
 
 
@@ -585,9 +585,9 @@ def test_workers_are_kept_between_fits(data: tuple[np.ndarray, np.ndarray]) -> N
             assert (model.backend_, model.backend_reason_) == ("julia", reason)
             assert normalized_mutual_info_score(truth, model.labels_) > 0.95
             assert list(processes()) == numbers
-        with pytest.raises(ValueError, match="2 workers of Julia are kept, so that a fit cannot have 3 others"):
+        with pytest.raises(ValueError, match="2 workers of Julia are kept, so a fit cannot start 3 others"):
             fit(X, workers=3)
-        with pytest.raises(ValueError, match="kept already"), dpmmwrap.julia_workers(2):
+        with pytest.raises(ValueError, match="are running already"), dpmmwrap.julia_workers(2):
             pass
     assert juliacall.Main.seval("Distributed.nprocs()") == 1
     with pytest.raises(ValueError, match="4 workers need at least as many points, but there are 3"):

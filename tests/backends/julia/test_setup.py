@@ -344,7 +344,7 @@ def test_no_machines(tmp_path: Path) -> None:
 
 
 def test_a_team_of_nobody_is_refused_before_julia_is_started(project: Path) -> None:
-    with pytest.raises(ValueError, match="should be told how many workers"), dpmmwrap.julia_workers():
+    with pytest.raises(ValueError, match="needs a number of workers"), dpmmwrap.julia_workers():
         pass
     assert not julia_workers.are_kept()
 

@@ -1,5 +1,5 @@
-"""Data on their way into Julia: near the origin and of a moderate size. The package works with sums of squares and in
-single precision, and far from the origin both lose the clusters."""
+"""Data are centred and scaled for Julia if they need it: the package sums squares in single precision, which loses
+clusters far from the origin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array
 
 CHUNK = 1 << 16
 NEAR = 4.0
-"""Data whose mean is no more than so many deviations from zero are left where they are."""
+"""Data are centred if their mean is more than this many deviations from zero."""
 MODERATE = 2.0**10
-"""So are features whose deviation is no more than so many times larger or smaller than 1."""
+"""Features are scaled if their deviation is more than this many times larger or smaller than 1."""
 
 
-class Placing(NamedTuple):
-    """How data were moved: x became (x - offset) * factor, feature by feature. Factors are powers of two, which round
-    nothing."""
+class Rescaling(NamedTuple):
+    """x becomes (x - offset) * factor, feature by feature. Factors are powers of two, so that nothing is rounded."""
 
     offset: Float64Array
     factor: Float64Array
@@ -30,17 +29,17 @@ class Placing(NamedTuple):
         return not self.offset.any() and bool((self.factor == 1).all())
 
     def points(self, X: Float32Array) -> Float32Array:
-        """The data where Julia is to see them; the very same array if they are there already."""
+        """The rescaled data; the very same array if nothing changes."""
         if self.is_identity:
             return X
-        moved = np.empty_like(X)
+        rescaled = np.empty_like(X)
         for begin in range(0, len(X), CHUNK):
             rows = X[begin : begin + CHUNK].astype(np.float64)
-            moved[begin : begin + CHUNK] = (rows - self.offset) * self.factor
-        return moved
+            rescaled[begin : begin + CHUNK] = (rows - self.offset) * self.factor
+        return rescaled
 
     def prior(self, prior: Prior) -> Prior:
-        """The same prior over data that were moved."""
+        """The same prior, over rescaled data."""
         if self.is_identity or not isinstance(prior, NIW):
             return prior
         return NIW(
@@ -51,16 +50,16 @@ class Placing(NamedTuple):
         )
 
     def log_volume(self, points: int) -> float:
-        """What is to be added to the log density of so many moved points for that of the points as they came."""
+        """The log density of the original points minus that of the rescaled ones."""
         return float(points * np.log(self.factor).sum())
 
 
-def placing_of(X: Float32Array, prior: Prior) -> Placing:
-    """Where Gaussian data are to go; counts stay."""
+def rescaling_of(X: Float32Array, prior: Prior) -> Rescaling:
+    """For Gaussian data; counts stay as they are."""
     dim = X.shape[1]
     offset, factor = np.zeros(dim), np.ones(dim)
     if not isinstance(prior, NIW):
-        return Placing(offset, factor)
+        return Rescaling(offset, factor)
     mean = X.mean(axis=0, dtype=np.float64)
     deviation = np.sqrt(variances(X, mean))
     far = np.abs(mean) > NEAR * deviation
@@ -68,7 +67,7 @@ def placing_of(X: Float32Array, prior: Prior) -> Placing:
         offset = np.where(far, mean, 0.0)
     extreme = (deviation > MODERATE) | (deviation < 1 / MODERATE) & (deviation > 0)
     factor[extreme] = np.exp2(-np.round(np.log2(deviation[extreme])))
-    return Placing(offset, factor)
+    return Rescaling(offset, factor)
 
 
 def variances(X: Float32Array, mean: Float64Array) -> Float64Array:
