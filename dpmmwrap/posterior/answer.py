@@ -114,8 +114,8 @@ def answer_of_draws(
     averaged = AveragedMixture.of(X, kept, labels, result.draw_priors, *outliers, shifts, settings.weights)
     diagnostics, doubts = diagnosed(draws)
     if count:
-        which = "1 row that is in no cluster" if count == 1 else f"{count:,} rows that are in no cluster"
-        doubts += (f"{which} in most draws joined the most probable one: confidence_ shows how unsure that is",)
+        rows = "1 row has" if count == 1 else f"{count:,} rows have"
+        doubts += (f"{rows} no cluster that most draws agree on, and joined the most probable: see confidence_",)
     return answer._replace(
         mixture=replace(answer.mixture, averaged=averaged),
         confidence=confidence(kept, labels),

@@ -1,8 +1,8 @@
-"""Several answers: where the draws come from distinct modes, a partition for each, with its share of the draws.
+"""Several answers: if the draws come from distinct modes, a partition for each, with its share of the draws.
 
-One average of two modes resembles neither. As in Balocchi and Wade (2025), "Understanding uncertainty in Bayesian
-cluster analysis", a few partitions stand for the draws: each draw goes to the nearest, by the variation of information,
-and each is the partition of least expected loss of its draws.
+An average of two modes resembles neither. As in Balocchi and Wade (2025), "Understanding uncertainty in Bayesian
+cluster analysis", a few partitions represent the draws: each draw is assigned to the nearest, by the variation of
+information, and each partition has the least expected loss over its draws.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ share of the draws that counts as a mode."""
 
 
 class OneAnswer(NamedTuple):
-    """A partition that stands for some of the draws."""
+    """A partition that represents some of the draws."""
 
     labels: IntArray
     """From 0 in order of decreasing size (N,); -1 for outliers."""
     n_clusters: int
     share: float
-    """Of the draws."""
+    """The share of the draws that it represents."""
     spread: float
     """The mean distance of its draws from it."""
 
@@ -39,19 +39,20 @@ class OneAnswer(NamedTuple):
 
 
 def answers(draws: IntArray, most: int = 3, loss: Loss = "vi", seed: int = 0) -> list[OneAnswer]:
-    """The partitions that stand for the draws (S, N), the one with the largest share first; a single one unless the
-    draws have distinct modes. O(N) for each pair of draws."""
+    """The partitions that represent the draws (S, N), the one with the largest share first; only one unless the draws
+    have distinct modes. O(N) for each pair of draws."""
     check_draws(draws)
     if most < 1:
         raise ValueError(f"most should be at least 1, not {most}")
     used = np.asarray(draws[evenly_spaced(len(draws), MOST_DRAWS)])
     parts = distinct_parts(pairwise_distances(used, loss), most)
-    found = []
+    several = []
     for part in range(parts.max() + 1):
-        own = used[parts == part]
-        best = representative(own, loss, seed)
-        found.append(OneAnswer(best.labels, count_clusters(best.labels), len(own) / len(used), best.expected_loss))
-    return sorted(found, key=lambda one: -one.share)
+        members = used[parts == part]
+        best = representative(members, loss, seed)
+        share = len(members) / len(used)
+        several.append(OneAnswer(best.labels, count_clusters(best.labels), share, best.expected_loss))
+    return sorted(several, key=lambda one: -one.share)
 
 
 def pairwise_distances(draws: IntArray, loss: Loss) -> Float64Array:
@@ -63,7 +64,7 @@ def pairwise_distances(draws: IntArray, loss: Loss) -> Float64Array:
 
 
 def distinct_parts(away: Float64Array, most: int) -> IntArray:
-    """The mode of each draw: of as many modes, at most `most`, as are distinct."""
+    """The mode of each draw, for the largest number of modes, up to `most`, that are distinct."""
     for count in range(min(most, len(away) - 1), 1, -1):
         parts = medoids(away, count)
         large = np.bincount(parts, minlength=count).min() >= SMALLEST * len(away)
@@ -73,13 +74,13 @@ def distinct_parts(away: Float64Array, most: int) -> IntArray:
 
 
 def medoids(away: Float64Array, count: int) -> IntArray:
-    """The nearest of `count` central draws of each draw: k-medoids, begun with draws that are far from one another."""
+    """For each draw, the nearest of `count` central draws, by k-medoids from draws that are far apart."""
     centres = [int(away.sum(axis=1).argmin())]
     while len(centres) < count:
         centres.append(int(away[:, centres].min(axis=1).argmax()))
     for _ in range(ROUNDS):
-        own = away[:, centres].argmin(axis=1)
-        members = [np.flatnonzero(own == k) for k in range(count)]
+        nearest = away[:, centres].argmin(axis=1)
+        members = [np.flatnonzero(nearest == k) for k in range(count)]
         better = [
             int(some[away[np.ix_(some, some)].sum(axis=1).argmin()]) if len(some) else centre
             for some, centre in zip(members, centres, strict=True)

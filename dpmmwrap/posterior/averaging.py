@@ -14,7 +14,8 @@ from dpmmwrap.families import prior_from_fields
 from dpmmwrap.families.base import Points, Prior, concatenate, take
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import read_arrays
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray, evenly_spaced
+from dpmmwrap.posterior.matching import match
 
 DRAWS = 30
 """The number of draws to average over, evenly spaced: a probability is then usually within .1 of that of all draws."""
@@ -46,21 +47,19 @@ class AveragedMixture:
         shifts: Any = 0.0,
         row_weights: Any = None,
     ) -> AveragedMixture:
-        """Of evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes of
-        each draw's clusters in their weights."""
-        from dpmmwrap.posterior.matching import match
-
+        """From evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes
+        of each draw's clusters in their weights."""
         chosen = draws_averaged(len(draws))
         statistics, clusters, weights, outliers = [], [], [], []
         shifts = np.broadcast_to(shifts, len(draws))
         for draw in chosen:
-            own = np.asarray(draws[draw])
-            count, outside = int(own.max(initial=-1)) + 1, int(outlier_prior is not None)
+            drawn = np.asarray(draws[draw])
+            count, outside = int(drawn.max(initial=-1)) + 1, int(outlier_prior is not None)
             # Outliers are one more component, after the others.
-            found = priors[draw].statistics(X, np.where(own < 0, count, own), count + outside, row_weights)
-            inside = found.counts[:count] + shifts[draw]
-            statistics.append(found)
-            clusters.append(np.append(match(own, labels), np.full(outside, -1)))
+            sums = priors[draw].statistics(X, np.where(drawn < 0, count, drawn), count + outside, row_weights)
+            inside = sums.counts[:count] + shifts[draw]
+            statistics.append(sums)
+            clusters.append(np.append(match(drawn, labels), np.full(outside, -1)))
             weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))
             outliers.append(count if outside else -1)
         starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
@@ -81,14 +80,14 @@ class AveragedMixture:
 
     @cached_property
     def _by_cluster(self) -> tuple[IntArray, IntArray, IntArray]:
-        """The components in the order of their clusters, where each cluster begins there, and which it is."""
+        """The components in the order of their clusters, the first of each cluster there, and the clusters' numbers."""
         order = np.argsort(self.clusters, kind="stable")
-        own, begins = np.unique(self.clusters[order], return_index=True)
-        return order, begins, own
+        clusters, begins = np.unique(self.clusters[order], return_index=True)
+        return order, begins, clusters
 
     @cached_property
     def _sizes(self) -> IntArray:
-        """Components of each draw."""
+        """The number of components of each draw."""
         return np.diff(np.append(self.starts, len(self.clusters)))
 
     def _log_densities(self, points: Points) -> Float64Array:
@@ -110,11 +109,11 @@ class AveragedMixture:
     def predict_proba(self, points: Points, columns: int) -> Float64Array:
         """The mean over draws of each cluster's probability (rows, columns), outliers last if there are any."""
         shares, _ = self._shares(points)
-        order, begins, own = self._by_cluster
-        found = np.zeros((len(shares), columns))
-        # Outliers are of cluster -1, the last column.
-        found[:, own] = np.add.reduceat(shares[:, order], begins, axis=1) / len(self.starts)
-        return found
+        order, begins, clusters = self._by_cluster
+        probabilities = np.zeros((len(shares), columns))
+        # Outliers have the number -1, which is the last column.
+        probabilities[:, clusters] = np.add.reduceat(shares[:, order], begins, axis=1) / len(self.starts)
+        return probabilities
 
     def score_samples(self, points: Points) -> Float64Array:
         """log of the mean over draws of the predictive density."""
@@ -122,28 +121,26 @@ class AveragedMixture:
 
     def arrays(self) -> dict[str, Any]:
         """The contents of a file."""
-        own = {"weights": self.weights, "starts": self.starts, "clusters": self.clusters}
-        fields = {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
-        return {f"{PREFIX}{name}": array for name, array in (own | fields).items()}
+        arrays = {"weights": self.weights, "starts": self.starts, "clusters": self.clusters}
+        arrays |= {name: getattr(self.posterior, name) for name in self.posterior.FIELDS}
+        return {f"{PREFIX}{name}": array for name, array in arrays.items()}
 
     @classmethod
     def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> AveragedMixture | None:
         """Read from a file; None if it has no averages."""
         names = ("weights", "starts", "clusters", *fields)
-        found = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
-        if not found:
+        arrays = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
+        if not arrays:
             return None
-        if len(found) < len(names):
+        if len(arrays) < len(names):
             raise ValueError("the averages over draws are incomplete")
-        weights, starts, clusters, *values = (found[f"{PREFIX}{name}"] for name in names)
-        if (
-            not (len(weights) == len(clusters) == len(values[-1]))
-            or (np.diff(np.append(starts, len(weights))) < 1).any()
-        ):
+        weights, starts, clusters, *values = (arrays[f"{PREFIX}{name}"] for name in names)
+        same = len(weights) == len(clusters) == len(values[-1])
+        if not same or (np.diff(np.append(starts, len(weights))) < 1).any():
             raise ValueError("its arrays do not belong together")
         return cls(prior_from_fields(family, values), weights, starts, clusters)
 
 
 def draws_averaged(n_draws: int) -> IntArray:
     """The numbers of the draws that are averaged over."""
-    return np.unique(np.linspace(0, n_draws - 1, min(DRAWS, n_draws)).astype(int))
+    return evenly_spaced(n_draws, DRAWS)

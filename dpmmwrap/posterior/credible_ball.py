@@ -12,20 +12,20 @@ from dpmmwrap.posterior.matching import count_clusters
 from dpmmwrap.posterior.representative import Loss, distances
 
 ROUNDING = 1e-9
-"""Distances of the same partition with other numbers may differ by less than this."""
+"""Distances to the same partition with other numbers may differ by less than this."""
 
 
 class Bound(NamedTuple):
     """A draw on the edge of the ball."""
 
     labels: IntArray
-    """As in the draw (N,)."""
+    """Of the draw (N,)."""
     n_clusters: int
     """Without the outliers."""
     distance: float
     """From the centre."""
     draw: int
-    """Which draw it is."""
+    """The number of the draw."""
 
     def __repr__(self) -> str:
         points = f"{len(self.labels):,} points"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpmmwrap.mixture import Mixture
 
 MIXTURES = 300
-"""The number of mixtures: the coverage of a 90% band is then accurate to about 2%."""
+"""Mixtures to draw: the coverage of a 90% band is then accurate to about 2%."""
 
 
 class Density(NamedTuple):
@@ -48,10 +48,10 @@ def density_of(
     mixture: Mixture, points: FloatArray, quantiles: Sequence[float], columns: list[int] | None, rng: Generator
 ) -> Density:
     """The density at points (n, D), or the marginal density of some columns at points with only these."""
-    own = components_of(mixture)
-    rounds = -(-MIXTURES // len(own.starts))
-    found = np.concatenate([one_round(mixture, own, points, columns, rng) for _ in range(rounds)])
-    return Density(found.mean(axis=0), np.quantile(found, np.asarray(quantiles, dtype=np.float64), axis=0))
+    components = components_of(mixture)
+    rounds = -(-MIXTURES // len(components.starts))
+    densities = np.concatenate([one_round(mixture, components, points, columns, rng) for _ in range(rounds)])
+    return Density(densities.mean(axis=0), np.quantile(densities, np.asarray(quantiles, dtype=np.float64), axis=0))
 
 
 def components_of(mixture: Mixture) -> Components:
@@ -71,34 +71,35 @@ def components_of(mixture: Mixture) -> Components:
 
 
 def one_round(
-    mixture: Mixture, own: Components, points: FloatArray, columns: list[int] | None, rng: Generator
+    mixture: Mixture, components: Components, points: FloatArray, columns: list[int] | None, rng: Generator
 ) -> Float64Array:
-    """The densities of a mixture of each partition (partitions, n)."""
-    gammas = rng.standard_gamma(own.counts)
-    sums = np.repeat(np.add.reduceat(gammas, own.starts), np.diff(np.append(own.starts, len(gammas))))
-    weights = own.outside + (1 - mixture.outlier_weight) * gammas / sums
-    means, covariances = own.posterior.draw_gaussians(rng)
+    """The densities of one mixture for each partition (partitions, n)."""
+    posterior, starts = components.posterior, components.starts
+    gammas = rng.standard_gamma(components.counts)
+    sums = np.repeat(np.add.reduceat(gammas, starts), np.diff(np.append(starts, len(gammas))))
+    weights = components.outside + (1 - mixture.outlier_weight) * gammas / sums
+    means, covariances = posterior.draw_gaussians(rng)
     if columns is not None:
         if mixture.subspace is not None:
             means, covariances = mixture.subspace.features(means), mixture.subspace.covariances(covariances)
         if mixture.restored is not None:
             means, covariances = mixture.restored.points(means), mixture.restored.covariances(covariances)
         means, covariances = means[:, columns], marginal(covariances, columns)
-    densities = np.exp(log_density_of(points, means, covariances, own.posterior.tail_freedoms))
-    return np.asarray(np.add.reduceat(weights[:, None] * densities, own.starts, axis=0))
+    densities = np.exp(log_density_of(points, means, covariances, posterior.tail_freedoms))
+    return np.asarray(np.add.reduceat(weights[:, None] * densities, starts, axis=0))
 
 
 def marginal(covariances: Float64Array, columns: list[int]) -> Float64Array:
     """Covariances (K, D, D), or variances (K, D), of some columns."""
-    own = covariances[:, columns]
-    return own if covariances.ndim == 2 else own[:, :, columns]
+    rows = covariances[:, columns]
+    return rows if covariances.ndim == 2 else rows[:, :, columns]
 
 
 def log_density_of(
     points: FloatArray, means: Float64Array, covariances: Float64Array, freedoms: Float64Array | None = None
 ) -> Float64Array:
-    """log densities of Gaussians (K, n) by their covariances (K, D, D) or variances (K, D); of Student's t with their
-    degrees of freedom, where they are finite."""
+    """Log densities (K, n) of Gaussians with covariances (K, D, D) or variances (K, D), or of Student's t for finite
+    degrees of freedom."""
     steps = np.asarray(points, dtype=np.float64) - means[:, None]
     if covariances.ndim == 2:
         squares = np.einsum("knd,kd->kn", steps**2, 1 / covariances)
@@ -108,27 +109,27 @@ def log_density_of(
         squares = (np.linalg.solve(factors, np.swapaxes(steps, 1, 2)) ** 2).sum(axis=1)
         halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
     dim = means.shape[1]
-    found = np.asarray(-0.5 * (squares + dim * math.log(2 * math.pi)) - halves[:, None])
+    logs = np.asarray(-0.5 * (squares + dim * math.log(2 * math.pi)) - halves[:, None])
     for k in np.flatnonzero(np.isfinite(freedoms)) if freedoms is not None else ():
         nu = float(freedoms[k])  # type: ignore[index]
         peak = gammaln(0.5 * (nu + dim)) - gammaln(0.5 * nu) - 0.5 * dim * math.log(nu * math.pi) - halves[k]
-        found[k] = peak - 0.5 * (nu + dim) * np.log1p(squares[k] / nu)
-    return found
+        logs[k] = peak - 0.5 * (nu + dim) * np.log1p(squares[k] / nu)
+    return logs
 
 
 def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator) -> tuple[Float64Array, IntArray]:
-    """A data set from a Dirichlet process mixture of Gaussians, as the prior expects it, and its clusters.
+    """Draw a data set and its clusters from a Dirichlet process mixture of Gaussians.
 
     Parameters
     ----------
     prior : NIW, NIG or SphericalNIG
-        Of the clusters.
+        The prior of the clusters.
     alpha : float
         The concentration.
     n_samples : int
         The number of points.
     rng : numpy.random.Generator
-        The random number generator.
+        The source of randomness.
 
     Returns
     -------
@@ -148,16 +149,16 @@ def prior_predictive(prior: Prior, alpha: float, n_samples: int, rng: Generator)
     """
     labels = np.zeros(n_samples, np.int32)
     for i in range(1, n_samples):
-        # With one of the points before, or in a new cluster.
+        # In the cluster of an earlier point, or in a new one.
         partner = rng.random() * (i + alpha)
         labels[i] = labels[int(partner)] if partner < i else labels[:i].max() + 1
     count = int(labels.max(initial=-1)) + 1
     means, covariances = batch_of(prior, count).draw_gaussians(rng)
     normal, freedoms = rng.standard_normal(means[labels].shape), prior.draw_tail_freedoms(count, rng)
     if freedoms is not None:
-        own = freedoms[labels]
-        heavy = np.isfinite(own)
-        normal[heavy] /= np.sqrt(rng.chisquare(own[heavy]) / own[heavy])[:, None]
+        freedoms = freedoms[labels]
+        heavy = np.isfinite(freedoms)
+        normal[heavy] /= np.sqrt(rng.chisquare(freedoms[heavy]) / freedoms[heavy])[:, None]
     if covariances.ndim == 2:
         return means[labels] + np.sqrt(covariances)[labels] * normal, labels
     return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], normal), labels

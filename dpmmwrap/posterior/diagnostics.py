@@ -66,7 +66,7 @@ def decreasing_weights(weights: Float64Array) -> Float64Array:
 
 
 def diagnostic(name: str, values: Float64Array) -> Diagnostic:
-    """Of one quantity (chains, draws)."""
+    """The diagnostic of one quantity (chains, draws)."""
     sd = float(values.std(ddof=1)) if values.size > 1 else math.nan
     if values.shape[1] < MIN_DRAWS or not np.isfinite(values).all():
         return Diagnostic(name, float(values.mean()), sd, math.nan, math.nan, math.nan)
@@ -96,9 +96,9 @@ def r_hat(values: Float64Array, stats: Any) -> float:
 
 def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
     """A sentence about a problem with the draws and what to do about it; None if there is none."""
-    if all(math.isnan(found.r_hat) for found in diagnostics):
+    if all(math.isnan(one.r_hat) for one in diagnostics):
         return "there are too few draws to tell whether the chains agree: draw more"
-    worst = max(diagnostics, key=lambda found: -math.inf if math.isnan(found.r_hat) else found.r_hat)
+    worst = max(diagnostics, key=lambda one: -math.inf if math.isnan(one.r_hat) else one.r_hat)
     if worst.r_hat > MAX_R_HAT:
         who = "the chains disagree" if n_chains > 1 else "the chain has not converged"
         value = "infinite" if math.isinf(worst.r_hat) else f"{worst.r_hat:.2f}"
@@ -115,9 +115,9 @@ def disagreement(diagnostics: list[Diagnostic], n_chains: int) -> str | None:
     return None
 
 
-def least_ess(found: Diagnostic) -> float:
+def least_ess(diagnostic: Diagnostic) -> float:
     """The smaller of a quantity's effective sample sizes; unknown ones are ignored."""
-    sizes = [size for size in (found.ess_bulk, found.ess_tail) if not math.isnan(size)]
+    sizes = [size for size in (diagnostic.ess_bulk, diagnostic.ess_tail) if not math.isnan(size)]
     return min(sizes, default=math.inf)
 
 

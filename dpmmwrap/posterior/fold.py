@@ -1,8 +1,8 @@
 """Groups by a loss that knows how far apart components are: FOLD (Dombowsky and Dunson 2024, "Bayesian clustering via
 fusing of localized densities").
 
-To put two points together costs the distance between their components, from 0 to 1; to separate them costs omega times
-one minus that distance. The best partition has the least expected cost over the posterior. Two groups are better
+Putting two points together costs the distance between their components, from 0 to 1; separating them costs omega times
+one minus that distance. The best partition has the least expected cost over the posterior. Two groups should be
 joined if the average expected distance between their points is below omega / (1 + omega), so groups of clusters are
 found by average linkage, and this number is where the tree is cut. By default it is the average distance of all pairs.
 
@@ -26,9 +26,9 @@ def hellinger(tau: FloatArray) -> Float64Array:
     """The distance between each two components (K, K), from each row's probabilities (N, K)."""
     roots = np.sqrt(np.asarray(tau, np.float64))
     roots /= np.maximum(np.linalg.norm(roots, axis=0), np.finfo(float).tiny)
-    found = np.sqrt(np.maximum(1.0 - roots.T @ roots, 0.0))
-    np.fill_diagonal(found, 0.0)
-    return np.asarray(found)
+    distances = np.sqrt(np.maximum(1.0 - roots.T @ roots, 0.0))
+    np.fill_diagonal(distances, 0.0)
+    return np.asarray(distances)
 
 
 def expected_distances(
@@ -57,9 +57,9 @@ def fold(distances: Float64Array, sizes: IntArray, cut: float | None = None) -> 
     steps: list[Step] = []
     while len(steps) < len(away) - 1:
         kept, gone = sorted(divmod(int(away.argmin()), len(away)))
-        found, both = float(away[kept, gone]), weights[[kept, gone]]
-        steps.append(Step(kept, gone, 1.0 - found, float(both.sum())))
-        # An empty cluster has the distances that it is given.
+        distance, both = float(away[kept, gone]), weights[[kept, gone]]
+        steps.append(Step(kept, gone, 1.0 - distance, float(both.sum())))
+        # Two empty clusters have the same weight.
         shares = both / both.sum() if both.sum() > 0 else np.array([0.5, 0.5])
         joined = shares[0] * away[kept] + shares[1] * away[gone]
         away[kept] = away[:, kept] = joined

@@ -67,9 +67,7 @@ def test_crowding_keeps_the_space() -> None:
 
 
 def test_methods_that_cannot_run_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        experiments, "missing", lambda name, settings: f"{name} lacks it" if name[0] == "S" else None
-    )
+    monkeypatch.setattr(experiments, "missing", lambda name, settings: f"{name} lacks it" if name[0] == "S" else None)
     plan = small_plan()
     assert plan.notes == ["SubC-K-means lacks it"]
     assert {run.method for run in plan.runs} == {"K-means"}

@@ -116,5 +116,5 @@ def test_labels_are_needed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no true labels"):
         open_file(Reading((str(tmp_path / "x.npy"),)), "x")
     np.savez(tmp_path / "x.npz", X=np.eye(5), y=np.zeros(5))
-    with pytest.raises(InputError, match="at least two clusters"):
+    with pytest.raises(InputError, match="at least two classes"):
         open_file(Reading((str(tmp_path / "x.npz"),)), "x")
