@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from dpmmwrap.families.student import points as student_points
 from dpmmwrap.families.student import tails
+from dpmmwrap.families.student.points import StudentPoints
 from dpmmwrap.families.student.prior import StudentNIW
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN
 from dpmmwrap.sampler import sampling
@@ -95,7 +96,8 @@ def seen(moves: tuple[str, ...] | None, draws: int) -> tuple[Any, np.ndarray]:
     drawn = np.array(ones[draws // 10 :], float)
     batches = drawn[: len(drawn) // 25 * 25].reshape(25, -1, len(X)).mean(axis=1)
     errors = batches.std(axis=0, ddof=1) / 5
-    return found, (drawn.mean(axis=0) - known().gaussian) / errors
+    # A chain that is stuck has no errors.
+    return found, (drawn.mean(axis=0) - known().gaussian) / np.maximum(errors, 1e-9)
 
 
 STEP = sampling.step
@@ -126,8 +128,31 @@ def wrong_prior(tails: Any, *others: Any) -> Any:
 DRAW = tails.draw_heaviness
 
 
-def test_wrong_tails_are_found_out() -> None:
-    with patch.object(student_points.tails, "draw_heaviness", wrong_prior):
+def by_counts(self: Any, total: Any, tables: Any) -> Any:
+    """kappa grows by the number of points, not by the sum of their scales."""
+    found = FINISH_LABELS(self, total, tables)
+    return found._replace(masses=found.counts.copy())
+
+
+def one_short(self: Any, *others: Any) -> Any:
+    """Scales and labels with one degree of freedom less."""
+    heaviness, powers, peaks = DRAW_TAILS(self, *others)
+    return heaviness, powers - np.float32(0.5) * (heaviness > 0), peaks
+
+
+FINISH_LABELS, DRAW_TAILS = StudentPoints.finish_labels, StudentPoints.draw_tails
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "wrong"),
+    [
+        (student_points.tails, "draw_heaviness", wrong_prior),
+        (StudentPoints, "finish_labels", by_counts),
+        (StudentPoints, "draw_tails", one_short),
+    ],
+)
+def test_wrong_tails_are_found_out(place: Any, name: str, wrong: Any) -> None:
+    with patch.object(place, name, wrong):
         found, z = seen(None, 3000)
     assert max(found.z, np.abs(z).max()) > 8
 

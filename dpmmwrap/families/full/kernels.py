@@ -54,6 +54,8 @@ class ClusterTables(NamedTuple):
     """One over the degrees of freedom of Student's t, 0 of Gaussians (K,); empty where all are Gaussians."""
     powers: Any
     """Half of these degrees of freedom and the dimensions (K,)."""
+    least_shares: Any
+    """Of the probability, up to some radii (`pairs.LEVELS`) about each cluster with tails; empty without tails."""
 
 
 class Neighbours(NamedTuple):

@@ -21,12 +21,15 @@ from dpmmwrap.families.full.blocks import (
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_gamma
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_float32, log_gamma
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
-HALVINGS = 20
+HALVINGS = 8
 """Steps by which the radius up to which a neighbour cannot matter is looked for, where there are tails."""
 NO_TAILS = np.empty(0, np.float32)
+NO_SHARES = np.empty((0, 0), np.float32)
+LEVELS = 20
+"""Squared radii 1, sqrt 2, 2, ... at which a cluster with tails knows how much of the probability it has at least."""
 
 
 @compiled
@@ -58,6 +61,7 @@ def neighbour_tables(
                 own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
     offsets = np.zeros((count * count, padded(dim)), np.float32)
     radii = np.empty((count, count), np.float32)
+    shares = np.empty((min(count, len(heaviness)), LEVELS), np.float32)
     gap, pull = np.empty((dim, count)), np.empty((dim, count))
     total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
     for c in range(count):
@@ -91,7 +95,35 @@ def neighbour_tables(
             else:
                 radii[c, k] = _safe_radius2(delta2[k], ratio, 2.0 * needed)
         radii[c, c] = -1.0
-    return ClusterTables(own, log_peaks, heaviness, powers), origins, offsets, radii
+        if len(heaviness) > 0:
+            _least_shares(delta2, sigma2, log_peaks, heaviness, powers, c, shares)
+    return ClusterTables(own, log_peaks, heaviness, powers, shares), origins, offsets, radii
+
+
+@inner
+def _least_shares(delta2: Any, sigma2: Any, log_peaks: Any, heaviness: Any, powers: Any, c: Any, shares: Any) -> None:
+    """Write what share of the probability c has at least, up to each of some squared radii: by the bound of
+    `neighbour_tables` for every k, which rises with the radius. O(K) a radius."""
+    count, one, half = len(delta2), np.float32(1), np.float32(0.5)
+    deltas, sigmas = np.empty(count, np.float32), np.empty(count, np.float32)
+    for k in range(count):
+        # sigma2 is still to be divided by delta2.
+        deltas[k] = 0.999 * np.sqrt(delta2[k])
+        sigmas[k] = np.sqrt(sigma2[k] / max(delta2[k], 1e-300))
+    square = 1.0
+    for level in range(LEVELS):
+        radius, base = np.float32(np.sqrt(square)), log_peaks[c] - np.float32(fall(square, heaviness[c], powers[c]))
+        total = np.float32(0)
+        for k in range(count):
+            gap = max(deltas[k] - sigmas[k] * radius, np.float32(0))
+            far = min(gap * gap, np.float32(1e30))
+            below = half * far if heaviness[k] == np.float32(0) else powers[k] * log_float32(one + heaviness[k] * far)
+            log_ratio = log_peaks[k] - below - base
+            # Where another may be the more probable one, nothing is known.
+            ratio = exp_float32(log_ratio) if log_ratio < np.float32(0) else np.float32(1e30)
+            total += ratio if k != c else one
+        shares[c, level] = np.float32(0.9999) / total
+        square *= math.sqrt(2.0)
 
 
 @inner

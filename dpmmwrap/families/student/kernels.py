@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.full.blocks import LANES, gather, log_densities, new_block
+from dpmmwrap.families.full.blocks import LANES, draw_uniforms, gather, log_densities, new_block
 from dpmmwrap.families.full.kernels import Sums as GaussianSums
 from dpmmwrap.families.full.kernels import draw_labels, draw_sublabels, new_workspace, sum_clusters
+from dpmmwrap.families.full.pairs import LEVELS
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.families.student.tails import log_evidence
 from dpmmwrap.numerics.labels import sort_by_label
-from dpmmwrap.numerics.special import compiled, inner
+from dpmmwrap.numerics.special import compiled, inner, log_float32
 from dpmmwrap.numerics.special import compiled_float64 as compiled_in_double
 from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
@@ -64,22 +65,54 @@ def tail_falls(
 
 @inner
 def _add_falls(halves: Any, n: Any, dim: Any, tails: Any, falls: Any, group: Any, c: Any) -> None:
-    """Of the first lanes of a block, whose halved squared distances are below zero in `halves`: one logarithm for
-    eight points."""
+    """Of the first lanes of a block, whose halved squared distances are below zero in `halves`."""
+    for b in range(LANES):
+        halves[0, b] = max(halves[0, b], np.float32(-FARTHEST)) if b < n else np.float32(0)
     for g in range(len(tails.heaviness)):
-        total = 0.0
+        total = np.float32(0)
         if tails.heaviness[g] == 0.0:
-            for b in range(n):
-                total -= np.float64(halves[0, b])
+            for b in range(LANES):
+                total -= halves[0, b]
+            falls[group, c, g] += total
         else:
-            twice = -2.0 * tails.heaviness[g]
-            for first in range(0, n, 8):
-                product = 1.0
-                for b in range(first, min(first + 8, n)):
-                    product *= 1.0 + twice * max(np.float64(halves[0, b]), -FARTHEST)
-                total += math.log(product)
-            total *= 0.5 / tails.heaviness[g] + 0.5 * dim
-        falls[group, c, g] += total
+            twice = np.float32(-2.0 * tails.heaviness[g])
+            for b in range(LANES):
+                total += log_float32(np.float32(1) + twice * halves[0, b])
+            falls[group, c, g] += total * (0.5 / tails.heaviness[g] + 0.5 * dim)
+
+
+@inner
+def _find_doubtful(
+    X: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any,
+    doubtful_starts: Any, doubtful: Any,
+) -> None:  # fmt: skip
+    """The rows of a chunk, in order of their old labels, that may get other labels.
+
+    A uniform number below the share of the probability that a point's old cluster has at least (`pairs`) takes that
+    cluster, whatever the others have. Tails reach far: without this nearly all clusters count for nearly all points.
+    """
+    rows, block, flat, z, logs, uniforms = work.rows, work.block, work.flat, work.z, work.logs, work.uniforms
+    shares, count, found = clusters.least_shares, len(starts) - 1, 0
+    for c in range(count):
+        doubtful_starts[c] = found
+        for first in range(starts[c], starts[c + 1], LANES):
+            n = min(LANES, starts[c + 1] - first)
+            gather(X, sorted_rows, first, n, neighbours.origins, c, rows, block)
+            log_densities(clusters.factors, c, neighbours.offsets, c * count + c, np.float32(0), flat, z, logs, 0)
+            if greedy:
+                for b in range(LANES):
+                    uniforms[b] = np.float32(0.5)
+            else:
+                draw_uniforms(key, rows, np.uint64(40), uniforms)
+            for b in range(LANES):
+                square = min(np.float32(-2) * logs[0, b], np.float32(FARTHEST))
+                # In half octaves, the next one above.
+                logs[1, b] = np.float32(2 / math.log(2)) * log_float32(max(square, np.float32(1))) + np.float32(1)
+            for b in range(n):
+                level = np.int64(logs[1, b])
+                doubtful[found] = rows[b]
+                found += level >= LEVELS or uniforms[b] >= shares[c, min(level, LEVELS - 1)]
+    doubtful_starts[count] = found
 
 
 @inner
@@ -108,6 +141,15 @@ def _draw_scales(
                 scales[rows[b]] = max(scale, 1e-30) if scale != 1.0 else 1.0 + 1e-15
 
 
+@inner
+def _longest(bounds: Any, groups: Any) -> Any:
+    """Rows of the longest chunk, and one more."""
+    longest = 0
+    for chunk in range(groups[0], groups[len(groups) - 1]):
+        longest = max(longest, bounds[chunk + 1] - bounds[chunk])
+    return longest + 1
+
+
 @compiled
 def sweep(
     X: Any, scales: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
@@ -118,6 +160,10 @@ def sweep(
     count, dim = neighbours.origins.shape
     nothing = scales[:0]
     work = new_workspace(count, dim, scales)
+    doubtful_starts, doubtful = (
+        np.empty_like(by_label.starts[0]),
+        np.empty(_longest(bounds, groups), by_label.rows.dtype),
+    )
     for group in range(len(groups) - 1):
         own = GaussianSums(sums.masses[group], sums.sums[group], sums.squares[group], sums.proposal_log_probs[group])
         for chunk in range(groups[group], groups[group + 1]):
@@ -126,7 +172,12 @@ def sweep(
                 X[begin:end], labels[begin:end], sublabels[begin:end], scales[begin:end],
             )  # fmt: skip
             its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            draw_labels(part, nothing, its_labels, its_starts, its_rows, clusters, neighbours, its_key, greedy, work)
+            _find_doubtful(
+                part, its_starts, its_rows, clusters, neighbours, its_key, greedy, work, doubtful_starts, doubtful
+            )
+            draw_labels(
+                part, nothing, its_labels, doubtful_starts, doubtful, clusters, neighbours, its_key, greedy, work
+            )
             sort_by_label(its_labels, its_starts, its_rows)
             _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
             draw_sublabels(
@@ -149,13 +200,22 @@ def sweep_labels(
     count, dim = neighbours.origins.shape
     nothing = scales[:0]
     work = new_workspace(count, dim, scales)
+    doubtful_starts, doubtful = (
+        np.empty_like(by_label.starts[0]),
+        np.empty(_longest(bounds, groups), by_label.rows.dtype),
+    )
     for group in range(len(groups) - 1):
         own = (masses[group], sums[group], squares[group])
         for chunk in range(groups[group], groups[group + 1]):
             begin, end = bounds[chunk], bounds[chunk + 1]
             part, its_labels, its_scales = X[begin:end], labels[begin:end], scales[begin:end]
             its_starts, its_rows, its_key = by_label.starts[chunk], by_label.rows[begin:end], key_from(key, begin)
-            draw_labels(part, nothing, its_labels, its_starts, its_rows, clusters, neighbours, its_key, False, work)
+            _find_doubtful(
+                part, its_starts, its_rows, clusters, neighbours, its_key, False, work, doubtful_starts, doubtful
+            )
+            draw_labels(
+                part, nothing, its_labels, doubtful_starts, doubtful, clusters, neighbours, its_key, False, work
+            )
             sort_by_label(its_labels, its_starts, its_rows)
             _draw_scales(part, its_scales, its_starts, its_rows, clusters, neighbours.origins, its_key, work)
             sum_clusters(part, its_scales, its_starts, its_rows, neighbours.origins, work, own)
@@ -178,28 +238,42 @@ def sum_scales(scales: Any, rows: Any, sides: Any, bounds: Any, counts: Any, log
             ones[group, side] += scale == 1.0
 
 
-@compiled_in_double
+@compiled
 def log_density_of_scales(
-    X: Any, scales: Any, labels: Any, means: Any, factors: Any, heaviness: Any, constants: Any
-) -> Any:
-    """The sum of the log densities of scales given the points and their clusters: means, precision factors W, and
-    constants that belong to the degrees of freedom. O(D^2) a point of a cluster with tails."""
-    dim, total = means.shape[1], 0.0
-    gap = np.empty(dim)
-    for row in range(len(labels)):
-        k = labels[row]
-        if heaviness[k] > 0.0:
-            square = 0.0
-            for i in range(dim):
-                gap[i] = np.float64(X[row, i]) - means[k, i]
-                value = 0.0
-                for j in range(i + 1):
-                    value += factors[k, i, j] * gap[j]
-                square += value * value
-            half = 0.5 / heaviness[k]
-            shape, rate = half + 0.5 * dim, half + 0.5 * square
-            total += constants[k] + shape * math.log(rate * scales[row]) - math.log(scales[row]) - rate * scales[row]
-    return total
+    X: Any, scales: Any, labels: Any, bounds: Any, means: Any, factors: Any, heaviness: Any, constants: Any, found: Any
+) -> None:
+    """For each chunk the sum of the log densities of its scales given the points and their clusters: means, precision
+    factors W, and constants that belong to the degrees of freedom. O(D^2) a point of a cluster with tails."""
+    count, dim = means.shape
+    rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
+    none, starts = np.zeros((1, factors.shape[1]), np.float32), np.empty(count + 1, np.int64)
+    own = np.empty(LANES)
+    block, flat = new_block(dim)
+    for chunk in range(len(bounds) - 1):
+        begin, end = bounds[chunk], bounds[chunk + 1]
+        order, part = np.empty(end - begin, np.int64), X[begin:end]
+        sort_by_label(labels[begin:end], starts, order)
+        for c in range(count):
+            if heaviness[c] == 0.0:
+                continue
+            half = 0.5 / heaviness[c]
+            shape = half + 0.5 * dim
+            for first in range(starts[c], starts[c + 1], LANES):
+                n = min(LANES, starts[c + 1] - first)
+                gather(part, order, first, n, means, c, rows, block)
+                log_densities(factors, c, none, np.int64(0), np.float32(0), flat, z, halves, np.int64(0))
+                for b in range(LANES):
+                    own[b] = scales[begin + rows[b]] if b < n else 0.0
+                total, log_scales, squares = 0.0, 0.0, 0.0
+                for b in range(LANES):
+                    product = own[b] * (half - max(np.float64(halves[0, b]), -FARTHEST))
+                    squares += product
+                    halves[0, b] = product
+                for b in range(n):
+                    total += log_float32(halves[0, b])
+                    log_scales += log_float32(np.float32(own[b]))
+                found[chunk] -= squares + log_scales
+                found[chunk] += n * constants[c] + shape * total
 
 
 @compiled_in_double

@@ -93,20 +93,19 @@ class StudentPoints(FamilyPoints):
         heavy = np.flatnonzero(heaviness[:count] > 0)
         if not len(heavy):
             return 0.0
-        factors = np.zeros((count, dim, dim))
+        factors = np.zeros((count, *[pairs.padded.py_func(dim)] * 2), np.float32)
         whole = np.ascontiguousarray(np.moveaxis(posterior.batch.factors, 2, 0)[heavy])
-        factors[heavy] = np.sqrt(posterior.degrees_of_freedom[heavy])[:, None, None] * np.linalg.inv(whole)
+        factors[heavy, :dim, :dim] = np.sqrt(posterior.degrees_of_freedom[heavy])[:, None, None] * np.linalg.inv(whole)
         constants = np.zeros(count)
         constants[heavy] = -gammaln(0.5 / heaviness[heavy] + 0.5 * dim)
-        means, edges = np.ascontiguousarray(posterior.mean[:count]), self.chunks.bounds
+        means, edges = posterior.mean[:count].astype(np.float32), self.chunks.bounds
         found = np.zeros(len(edges) - 1)
 
         def look_at(begin: int, end: int) -> None:
-            for chunk in range(begin, end):
-                rows = slice(edges[chunk], edges[chunk + 1])
-                found[chunk] = kernels.log_density_of_scales(
-                    self.X[rows], self.scales[rows], labels[rows], means, factors, heaviness, constants
-                )
+            kernels.log_density_of_scales(
+                self.X, self.scales, labels, edges[begin : end + 1], means, factors, heaviness, constants,
+                found[begin:end],
+            )  # fmt: skip
 
         self.chunks.run(look_at, len(found), len(found))
         return float(found.sum())
@@ -141,10 +140,10 @@ class StudentPoints(FamilyPoints):
         stretch, bounds, dim = self.chunks.stretch, self.chunks.bounds, self.X.shape[1]
         count, grid = len(drawn.log_weights), drawn.grid
         means, factors = drawn.gaussians.means[:count], drawn.gaussians.precision_factors[:count]
-        padded = np.zeros((count, *[2 if dim <= 2 else (dim + 3) // 4 * 4] * 2), np.float32)
+        padded = np.zeros((count, *[pairs.padded.py_func(dim)] * 2), np.float32)
         padded[:, :dim, :dim] = factors
         origins = means.astype(np.float32)
-        clusters = ClusterTables(padded, np.zeros(count, np.float32), pairs.NO_TAILS, pairs.NO_TAILS)
+        clusters = ClusterTables(padded, np.zeros(count, np.float32), pairs.NO_TAILS, pairs.NO_TAILS, pairs.NO_SHARES)
 
         def look_at(begin: int, end: int) -> tuple[Any, ...]:
             falls, groups = np.zeros((end - begin, count, len(grid.heaviness))), stretch.groups[begin : end + 1]
@@ -231,7 +230,9 @@ class StudentPoints(FamilyPoints):
         stretch, whole, dim = self.chunks.stretch, tables.tables, self.X.shape[1]
         peaks = whole.clusters.log_peaks - tails.log_peak_gains(tables.heaviness, dim).astype(np.float32)
         own = Tables(
-            whole.clusters._replace(log_peaks=peaks, heaviness=pairs.NO_TAILS, powers=pairs.NO_TAILS),
+            whole.clusters._replace(
+                log_peaks=peaks, heaviness=pairs.NO_TAILS, powers=pairs.NO_TAILS, least_shares=pairs.NO_SHARES
+            ),
             whole.neighbours,
             whole.subclusters,
         )

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from numpy.random import default_rng
 from scipy import integrate, stats
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from dpmmwrap import DPMM, NIW, DirichletProcess, Native, StudentNIW, load
 from dpmmwrap.families import collapsed
 from dpmmwrap.families.base import Model
+from dpmmwrap.families.full.pairs import kernel_tables
+from dpmmwrap.families.student import points as student_points
 from dpmmwrap.families.student import tails
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN, ScaledPoints, expected_scales, tails_of
 from dpmmwrap.posterior.density import prior_predictive
@@ -247,3 +251,24 @@ def test_threads_change_nothing() -> None:
     one, two = fitted(1), fitted(2)
     np.testing.assert_array_equal(one.labels_, two.labels_)
     np.testing.assert_array_equal(one.trace_.log_posterior, two.trace_.log_posterior)
+
+
+def test_points_that_are_sure_to_stay_would_have_stayed() -> None:
+    """With least shares of 0 every point asks all clusters: the chain is the same."""
+    rng = default_rng(0)
+    X = np.concatenate([student(200, nu, 3, seed) + 5 * rng.normal(size=3) for seed, nu in enumerate([1, 2, 3, 8, 99])])
+    least: list[float] = []
+
+    def asking_all(*given: Any) -> Any:
+        tables = kernel_tables(*given)
+        least.append(tables.clusters.least_shares.max())
+        nothing = np.zeros_like(tables.clusters.least_shares)
+        return tables._replace(clusters=tables.clusters._replace(least_shares=nothing))
+
+    model = DPMM(family="student", max_iter=20, n_chains=1, random_state=0)
+    expected = clone(model).fit(X)
+    with patch.object(student_points.pairs, "kernel_tables", asking_all):
+        found = model.fit(X)
+    assert max(least) > 0.9
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_array_equal(found.trace_.log_posterior, expected.trace_.log_posterior)
