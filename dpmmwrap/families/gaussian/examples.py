@@ -38,7 +38,7 @@ def sweep() -> None:
     X.setflags(write=False)
     f4, f8, i8 = partial(np.zeros, dtype=np.float32), np.zeros, partial(np.zeros, dtype=np.int64)
     tables = Tables(
-        ClusterTables(f4((1, dim, dim)), f4(1), f4(0), f4(0)),
+        ClusterTables(f4((1, dim, dim)), f4(1), f4(0), f4(0), f4((0, 0))),
         Neighbours(f4((1, dim)), f4((1, dim)), i8((1, 1)), f4((1, 1))),
         SubclusterTables(f4((2, dim, dim)), f4((2, dim)), f4(2)),
     )

@@ -92,7 +92,8 @@ def _find_doubtful(
     cluster, whatever the others have. Tails reach far: without this nearly all clusters count for nearly all points.
     """
     rows, block, flat, z, logs, uniforms = work.rows, work.block, work.flat, work.z, work.logs, work.uniforms
-    shares, count, found = clusters.least_shares, len(starts) - 1, 0
+    shares, count = clusters.least_shares, len(starts) - 1
+    found: Any = 0
     for c in range(count):
         doubtful_starts[c] = found
         for first in range(starts[c], starts[c + 1], LANES):

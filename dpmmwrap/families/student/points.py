@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from dpmmwrap.families.base import ClusterPosteriors, Model
 from dpmmwrap.families.full import pairs, wishart
+from dpmmwrap.families.full.blocks import padded
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Tables, collect_statistics
 from dpmmwrap.families.full.points import FullPoints, new_sums, start_groups
 from dpmmwrap.families.points import FamilyPoints, Merges
@@ -93,7 +94,7 @@ class StudentPoints(FamilyPoints):
         heavy = np.flatnonzero(heaviness[:count] > 0)
         if not len(heavy):
             return 0.0
-        factors = np.zeros((count, *[pairs.padded.py_func(dim)] * 2), np.float32)
+        factors = np.zeros((count, *[padded.py_func(dim)] * 2), np.float32)
         whole = np.ascontiguousarray(np.moveaxis(posterior.batch.factors, 2, 0)[heavy])
         factors[heavy, :dim, :dim] = np.sqrt(posterior.degrees_of_freedom[heavy])[:, None, None] * np.linalg.inv(whole)
         constants = np.zeros(count)
@@ -140,10 +141,10 @@ class StudentPoints(FamilyPoints):
         stretch, bounds, dim = self.chunks.stretch, self.chunks.bounds, self.X.shape[1]
         count, grid = len(drawn.log_weights), drawn.grid
         means, factors = drawn.gaussians.means[:count], drawn.gaussians.precision_factors[:count]
-        padded = np.zeros((count, *[pairs.padded.py_func(dim)] * 2), np.float32)
-        padded[:, :dim, :dim] = factors
+        whole = np.zeros((count, *[padded.py_func(dim)] * 2), np.float32)
+        whole[:, :dim, :dim] = factors
         origins = means.astype(np.float32)
-        clusters = ClusterTables(padded, np.zeros(count, np.float32), pairs.NO_TAILS, pairs.NO_TAILS, pairs.NO_SHARES)
+        clusters = ClusterTables(whole, np.zeros(count, np.float32), pairs.NO_TAILS, pairs.NO_TAILS, pairs.NO_SHARES)
 
         def look_at(begin: int, end: int) -> tuple[Any, ...]:
             falls, groups = np.zeros((end - begin, count, len(grid.heaviness))), stretch.groups[begin : end + 1]
