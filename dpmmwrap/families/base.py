@@ -407,6 +407,17 @@ def counts_of(labels: IntArray, count: int, weights: Any = None) -> Float64Array
     return np.bincount(labels[kept], None if weights is None else weights[kept], count).astype(np.float64)
 
 
+def sums_by_label(values: Float64Array, labels: IntArray, count: int) -> Float64Array:
+    """The sum of each label's rows; negative labels are left out."""
+    order = np.argsort(labels, kind="stable")
+    edges = np.searchsorted(labels[order], np.arange(count + 1))
+    present = np.flatnonzero(np.diff(edges))
+    sums = np.zeros((count, values.shape[1]))
+    if len(present):
+        sums[present] = np.add.reduceat(values[order[: edges[-1]]], edges[present], axis=0)
+    return sums
+
+
 def put_rows(values: Any, rows: IntArray, others: Any) -> Any:
     """A copy with other values in some rows."""
     values = np.array(values)

@@ -7,6 +7,7 @@ mixture that they end with makes it. All are densities of the same points, so th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,10 @@ from dpmmwrap.model.directions import Clustering, Found, find_subspace
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import is_remote, kmeans_cells
+from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import DirichletProcess, PartitionPrior
+from dpmmwrap.sampler.proposals import NearPairs
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.starts import make_initializer
 
@@ -189,7 +191,7 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
         scale = defaults.DataScale(read.points)
 
     def cells_are_better() -> bool:
-        return (chosen.run or short_run(read, scale, chosen.kind, options)).cells_were_better
+        return (chosen.run or short_run(compared(read), scale, chosen.kind, options)).cells_were_better
 
     choice = learned(read, scale, chosen.kind, options, chosen.reason, notes)
     return choice._replace(
@@ -260,7 +262,8 @@ def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, op
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return Covariances(diagonal, f"with {dim} features {few} for full covariances")
     kinds = (diagonal,) if too_many else (full, diagonal) if many else (full, diagonal, *simpler)
-    runs = [short_run(read, scale, kind, options) for kind in kinds]
+    sample = compared(read)
+    runs = [short_run(sample, scale, kind, options) for kind in kinds]
     best, *others = sorted(runs, key=lambda run: -run.log_evidence)
     if projects:
         found = subspace_of(read, full, options)
@@ -287,7 +290,7 @@ def subspace_of(read: Read, kind: str, options: ModelOptions, size: int | None =
     """The subspace of so many dimensions, or of as many as evidence says."""
 
     def cluster(projected: FloatArray) -> Clustering:
-        run = short_run(read._replace(points=projected), defaults.DataScale(projected), kind, options)
+        run = short_run(Compared(projected, None), defaults.DataScale(projected), kind, options)
         return Clustering(run.labels, run.log_evidence, run.cells_were_better)
 
     return find_subspace(compared(read).points.astype(np.float64), cluster, size)
@@ -302,11 +305,14 @@ class ShortRun(NamedTuple):
     labels: IntArray
 
 
-class Compared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Compared:
     """The points by which kinds of covariances are compared."""
 
     points: FloatArray
     weights: Float64Array | None
+    near: NearPairs = field(default_factory=NearPairs)
+    """Shared by the chains of all kinds."""
 
 
 def compared(read: Read) -> Compared:
@@ -321,18 +327,18 @@ def compared(read: Read) -> Compared:
     return Compared(np.asarray(spread_ties(points, tied_steps(points))), weights)
 
 
-def short_run(read: Read, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
+def short_run(sample: Compared, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
     """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
     with makes it, each under the prior that is most probable for its own clusters."""
     from dpmmwrap.sampler.evidence import log_evidence_of
 
-    points, weights = compared(read)
-    prior, hyperprior, n_cells = scale.start(kind, options.fixed)
+    points, (prior, hyperprior, n_cells) = sample.points, scale.start(kind, options.fixed)
+    assert n_cells is not None
     settings = Settings(
         options.partition_prior, prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
         n_chains=1 if prior.is_costly(scale.dim) else 2,
-        other_starts=(kmeans_cells(points, n_cells or 1, seed=0),), weights=weights,
+        other_starts=(scale.cut(points, n_cells),), weights=sample.weights, near=sample.near,
     )  # fmt: skip
     result = short_chains(points, settings)
     evidences = [log_evidence_of(one, points, settings) for one in result.candidates]

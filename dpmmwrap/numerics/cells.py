@@ -47,13 +47,15 @@ def sample_rows(rows: int, seed: int) -> IntArray:
 def kmeans_cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
     """A label per point: the nearest of `count` centres, with each feature divided by its deviation; of points that are
     elsewhere, the rule that gives it."""
-    return nested_cells(X, [count], seed, embed)[0]
+    if count < 2:
+        return 1 if is_remote(X) else np.zeros(X.shape[0], np.int32)
+    (rule,) = nested_rules(X, [count], seed, embed)
+    # Points that are elsewhere are labelled there.
+    return rule if is_remote(X) else rule(X)
 
 
-def nested_cells(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[Any]:
-    """The same for several numbers of cells: the first centres of k-means++ for many are those for few."""
-    if max(counts) < 2:
-        return [1 if is_remote(X) else np.zeros(X.shape[0], np.int32)] * len(counts)
+def nested_rules(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[NearestCentre]:
+    """The rules for several numbers of cells: the first centres of k-means++ for many are those for few."""
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
 
@@ -62,7 +64,7 @@ def nested_cells(X: Any, counts: list[int], seed: int, embed: Embedder | None = 
     points = embed(some_rows)
     shuffled = np.random.default_rng(seed).permutation(points.shape[0])
     some = points[shuffled[: max(SEEDING * max(counts), 1000)]]
-    steps, labels = STEPS * max(1, SAMPLE // points.shape[0]), []
+    steps, rules = STEPS * max(1, SAMPLE // points.shape[0]), []
     # Many small steps: more threads than idle cores make them a hundred times slower.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
         # Fewer different points than cells: then some cells are empty, and that is fine.
@@ -70,10 +72,8 @@ def nested_cells(X: Any, counts: list[int], seed: int, embed: Embedder | None = 
         centres, _ = kmeans_plusplus(some, max(counts), random_state=seed % 2**32)
         for count in counts:
             model = KMeans(count, init=centres[:count], n_init=1, max_iter=steps).fit(points)
-            rule = NearestCentre(model.cluster_centers_.astype(np.float32), embed)
-            # Points that are elsewhere are labelled there.
-            labels.append(rule if is_remote(X) else rule(X))
-    return labels
+            rules.append(NearestCentre(model.cluster_centers_.astype(np.float32), embed))
+    return rules
 
 
 def is_remote(X: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.partitions import PartitionPrior
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ def log_evidence(
     logs = scores_of(statistics, posterior, X, partition_prior.shift).T
     if weights is not None:
         logs = logs * weights[:, None]
-    logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
+    logs -= logs.max(axis=1)[:, None]
+    shares = np.exp(logs)
+    logs -= np.log(shares.sum(axis=1))[:, None]
     rng, every, total = np.random.default_rng(seed), np.arange(len(logs)), 0.0
     labellings = max(3, LABELLED // len(logs))
     for _ in range(labellings):
-        # The largest of log probabilities with Gumbel noise is a draw from them.
-        drawn = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
+        drawn = draw_columns(shares, rng)
         whole, log_missing = posterior.filled(X, drawn, int(rng.integers(2**62)))
         statistics = prior.statistics(whole, drawn, logs.shape[1], weights)
         log_joint = partition_prior.log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))

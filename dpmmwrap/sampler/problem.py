@@ -47,7 +47,7 @@ class Problem:
     @cached_property
     def near(self) -> Near:
         """Near pairs, from which half of the split-merge proposals grow."""
-        return Near.of(self.data, self.embed) if self.settings.near_pairs else NO_NEAR
+        return self.settings.near.of(self.X, self.data, self.embed) if self.settings.near_pairs else NO_NEAR
 
     @cached_property
     def digest(self) -> str:

@@ -82,6 +82,19 @@ class Near(NamedTuple):
         return Near(np.concatenate([self.rows, rows]), cumulative, neighbours)
 
 
+class NearPairs:
+    """Near pairs, looked for once by the chains of the same points."""
+
+    def __init__(self) -> None:
+        self._points: Any = None
+        self._near: Near | None = None
+
+    def of(self, points: Any, data: Data, embed: Embedder) -> Near:
+        if self._near is None or points is not self._points:
+            self._points, self._near = points, Near.of(data, embed)
+        return self._near
+
+
 NO_NEAR = Near(NO_CLUSTER_SEEDS.rows, NO_CLUSTER_SEEDS.cumulative, np.empty((0, 0), np.int64))
 
 

@@ -11,6 +11,7 @@ from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.draws import Draws
+from dpmmwrap.sampler.proposals import NearPairs
 from dpmmwrap.sampler.stopping import GREEDY_STEPS, WINDOW
 from dpmmwrap.sampler.trace import Iteration, Trace
 from dpmmwrap.starts import Initializer, SplitCriterion
@@ -82,6 +83,8 @@ class Settings:
     """Iterations whose log posteriors are compared with those of as many before them, to see whether they are flat."""
     near_pairs: bool = True
     """Whether half of the split-merge proposals grow from points that are near each other."""
+    near: NearPairs = field(default_factory=NearPairs)
+    """Those that chains of the same points share."""
     n_jobs: int = 1
     truth: IntArray | None = None
     progress: Progress | None = None

@@ -64,15 +64,21 @@ def two_means(points: Any, iterations: int, rng: Generator) -> Float64Array:
         return np.stack([first, first])
     far = rng.choice(points.shape[0], p=squares / squares.sum())
     centres = np.stack([first, row(points, int(far))])
-    previous = None
+    total, previous = sum_of(points), None
     for _ in range(iterations):
-        right = nearer(points, centres).astype(bool)
-        if right.all() or not right.any() or (previous is not None and (right == previous).all()):
+        right = nearer(points, centres).view(bool)
+        n_right = int(np.count_nonzero(right))
+        if n_right in (0, len(right)) or (previous is not None and np.array_equal(right, previous)):
             break
-        sides = (points[~right], points[right])
-        centres = np.stack([np.asarray(side.mean(axis=0), dtype=np.float64).ravel() for side in sides])
+        of_right = sum_of(points[right])
+        centres = np.stack([(total - of_right) / (len(right) - n_right), of_right / n_right])
         previous = right
     return centres
+
+
+def sum_of(points: Any) -> Float64Array:
+    """The sum of some rows as a dense vector."""
+    return np.asarray(points.sum(axis=0, dtype=np.float64)).ravel()
 
 
 def row(points: Any, number: int) -> Float64Array:

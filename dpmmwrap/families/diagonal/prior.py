@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Computed, Moments, counts_of, grouped, put_rows
+from dpmmwrap.families.base import Computed, Moments, counts_of, grouped, put_rows, sums_by_label
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.screening import NEGLIGIBLE, bounding_table, in_blocks, powers
@@ -372,14 +372,14 @@ def numeric_statistics(
     rows, dim = X.shape
     labels, count = grouped(labels, rows, n_clusters)
     sums = np.zeros((count, (3 if missing else 2) * dim))
-    for begin in range(0, rows, CHUNK_ROWS):
-        part = np.asarray(X[begin : begin + CHUNK_ROWS], dtype=np.float64)
-        its_labels = labels[begin : begin + CHUNK_ROWS]
+    # Of wide data fewer rows at a time.
+    step = min(CHUNK_ROWS, 64 * CHUNK_ROWS // max(dim, 1))
+    for begin in range(0, rows, step):
+        part = np.asarray(X[begin : begin + step], dtype=np.float64)
         present = np.nan_to_num(part) if missing else part
         features = [present, present * present, ~np.isnan(part)] if missing else [present, present * present]
+        values = np.concatenate(features, axis=1)
         if weights is not None:
-            features = [feature * weights[begin : begin + CHUNK_ROWS, None] for feature in features]
-        for k in np.flatnonzero(np.bincount(its_labels[its_labels >= 0], minlength=count)):
-            members = its_labels == k
-            sums[k] += np.concatenate([feature[members].sum(axis=0) for feature in features])
+            values *= weights[begin : begin + step, None]
+        sums += sums_by_label(values, labels[begin : begin + step], count)
     return LinearStatistics(counts_of(labels, count, weights), sums)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.base import Start
+from dpmmwrap.families.base import Start, sums_by_label
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.learned.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import nested_cells, sample_rows, winsorized
+from dpmmwrap.numerics.cells import NearestCentre, nested_rules, sample_rows, winsorized
 from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import DirichletProcess
 
@@ -43,6 +43,15 @@ class Fixed(NamedTuple):
 NOTHING_FIXED = Fixed()
 
 
+class Cells(NamedTuple):
+    """A sample cut into k-means cells."""
+
+    labels: IntArray
+    count: int
+    within: Float64Array
+    """The variance of each feature within them."""
+
+
 class DataScale:
     """A sample of the data, its means and variances, and its k-means cells."""
 
@@ -63,24 +72,30 @@ class DataScale:
         return len(self.mean)
 
     @cached_property
-    def cells(self) -> list[IntArray]:
-        """The labels of the sample, cut into one cell, two, and so on up to as many as have points enough."""
+    def rules(self) -> list[NearestCentre]:
+        """How points are cut into one cell, two, and so on up to as many as have points enough."""
         most = max(len(self.sample) // POINTS_PER_CELL, 1)
-        return nested_cells(self.sample, [count for count in CELLS if count <= most], seed=0)
+        return nested_rules(self.sample, [count for count in CELLS if count <= most], seed=0)
+
+    @cached_property
+    def cells(self) -> list[Cells]:
+        """The sample cut by each of the rules."""
+        return [self._cells(rule(self.sample)) for rule in self.rules]
+
+    def _cells(self, labels: IntArray) -> Cells:
+        count, observed = int(labels.max(initial=0)) + 1, ~np.isnan(self.sample)
+        sums = sums_by_label(np.where(observed, self.sample, 0.0), labels, count)
+        means = sums / np.maximum(sums_by_label(observed.astype(np.float64), labels, count), 1)
+        squares = np.nansum((self.sample - means[labels]) ** 2, axis=0)
+        return Cells(labels, count, squares / np.maximum(observed.sum(axis=0), 1))
+
+    def cut(self, points: FloatArray, count: int) -> IntArray:
+        """A label per point: other points in as many of these cells."""
+        return next(rule for rule, cells in zip(self.rules, self.cells, strict=True) if cells.count == count)(points)
 
     def within_at_least(self, count: int) -> Float64Array:
         """The variance of each feature within `count` cells or more, if there are enough points."""
-        return self.within(next((cells for cells in self.cells if count_of(cells) >= count), self.cells[-1]))
-
-    def within(self, cells: IntArray) -> Float64Array:
-        """The variance of each feature within cells."""
-        total = np.zeros(self.dim)
-        for k in range(count_of(cells)):
-            members = self.sample[cells == k]
-            observed = ~np.isnan(members)
-            means = np.nansum(members, axis=0) / np.maximum(observed.sum(axis=0), 1)
-            total += np.nansum((members - means) ** 2, axis=0)
-        return np.asarray(total / np.maximum((~np.isnan(self.sample)).sum(axis=0), 1))
+        return next((cells for cells in self.cells if cells.count >= count), self.cells[-1]).within
 
     def start(self, kind: str, fixed: Fixed = NOTHING_FIXED) -> Start:
         """Of a kind of covariances: the prior that cells make most probable, for the number of cells that makes the
@@ -90,37 +105,38 @@ class DataScale:
             of_cells = family.of_cells()
             free = Hyperprior(of_cells, self.mean, family.pooled(self.variances), *fixed)
             best = self._best_cells(free)
-            count = count_of(best)
+            count = best.count
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
-            prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best), count > 1)
+            prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best.labels), count > 1)
             if of_cells is not family:
                 hyperprior = replace(hyperprior, kind=family)
                 prior = hyperprior.make(hyperprior.values(prior))
             self._starts[kind, fixed] = Start(prior, hyperprior, count)
         return self._starts[kind, fixed]
 
-    def _best_cells(self, hyperprior: Hyperprior) -> IntArray:
+    def _best_cells(self, hyperprior: Hyperprior) -> Cells:
         """The cells that make the sample most probable; of full covariances in many dimensions, which would take
         seconds, as of diagonal ones."""
         if hyperprior.kind.is_costly(self.dim):
             hyperprior = replace(hyperprior, kind=NIG)
         return max(self.cells, key=lambda cells: self._log_joint(hyperprior, cells))
 
-    def _log_joint(self, hyperprior: Hyperprior, cells: IntArray) -> float:
+    def _log_joint(self, hyperprior: Hyperprior, cells: Cells) -> float:
         """log probability of cells, their points and the most probable prior."""
-        statistics = hyperprior.kind.statistics(self.sample, cells)
+        labels = cells.labels
+        statistics = hyperprior.kind.statistics(self.sample, labels)
         prior = self._prior_of(hyperprior, cells, statistics)
-        sample, log_missing = prior.posterior(statistics).filled(self.sample, cells, 0)
+        sample, log_missing = prior.posterior(statistics).filled(self.sample, labels, 0)
         if sample is not self.sample:
-            statistics = hyperprior.kind.statistics(sample, cells)
+            statistics = hyperprior.kind.statistics(sample, labels)
         log_marginals = prior.log_marginal_likelihood(statistics)
-        found = DirichletProcess(1.0).log_joint(statistics.counts, log_marginals) + hyperprior.log_density(prior)
-        return float(found - log_missing)
+        log_joint = DirichletProcess(1.0).log_joint(statistics.counts, log_marginals)
+        return float(log_joint + hyperprior.log_density(prior) - log_missing)
 
-    def _prior_of(self, hyperprior: Hyperprior, cells: IntArray, statistics: Any, climbs: bool = True) -> Any:
+    def _prior_of(self, hyperprior: Hyperprior, cells: Cells, statistics: Any, climbs: bool = True) -> Any:
         """A prior from how wide cells are; the most probable one given their statistics, or one near it."""
-        share = float(np.exp(np.log(floored(self.within(cells), self.mean) / self.variances).mean()))
+        share = float(np.exp(np.log(floored(cells.within, self.mean) / self.variances).mean()))
         widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
         first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
         return hyperprior.climb(hyperprior.make(first), statistics, CELL_STEPS if climbs else 0)
@@ -131,10 +147,6 @@ def without_gaps(rows: Float64Array) -> Float64Array:
     and full covariances of rows with gaps take many steps."""
     complete = ~np.isnan(rows).any(axis=1)
     return rows[complete] if 2 * complete.sum() >= len(rows) else rows
-
-
-def count_of(cells: IntArray) -> int:
-    return int(cells.max(initial=0)) + 1
 
 
 def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:

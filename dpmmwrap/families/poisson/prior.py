@@ -19,7 +19,7 @@ from dpmmwrap.families.base import Computed, Input, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import Embedder, nested_cells, sample_rows
+from dpmmwrap.numerics.cells import Embedder, nested_rules, sample_rows
 from dpmmwrap.numerics.loops import Loops
 from dpmmwrap.partitions import DirichletProcess
 
@@ -114,8 +114,8 @@ class GammaPoisson(LinearPrior):
         tried = [cls(np.full(len(means), shape), shape / means, exposure) for shape in SHAPES]
         most = max(len(sample) // ROWS_PER_CELL, 1)
         best, chosen, found = -np.inf, None, tried[list(SHAPES).index(1.0)]
-        for cells in nested_cells(sample, [count for count in CELLS if count <= most], 0, found.embedder(sample)):
-            statistics = found.statistics(sample, cells)
+        for rule in nested_rules(sample, [count for count in CELLS if count <= most], 0, found.embedder(sample)):
+            statistics = found.statistics(sample, rule(sample))
             for prior in tried:
                 value = DirichletProcess(1.0).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
                 # One cell alone would say that all clusters are alike, and be sure of it.
