@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families import FAMILIES, family_named
+from dpmmwrap.families import FAMILIES, family_named, prior_named
 from dpmmwrap.families.base import Family, LearnedPrior, Points
 from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
@@ -191,7 +191,11 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
         scale = defaults.DataScale(read.points)
 
     def cells_are_better() -> bool:
-        return (chosen.run or short_run(compared(read), scale, chosen.kind, options)).cells_were_better
+        sample = compared(read)
+        run = chosen.run or better_run(sample, scale, chosen.kind, options)
+        if run.compared_starts:
+            return run.from_cells
+        return run.log_evidence > short_run(sample, scale, chosen.kind, options, from_cells=False).log_evidence
 
     choice = learned(read, scale, chosen.kind, options, chosen.reason, notes)
     return choice._replace(
@@ -263,7 +267,11 @@ def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, op
         return Covariances(diagonal, f"with {dim} features {few} for full covariances")
     kinds = (diagonal,) if too_many else (full, diagonal) if many else (full, diagonal, *simpler)
     sample = compared(read)
-    runs = [short_run(sample, scale, kind, options) for kind in kinds]
+    if many or len(points) <= SHORT_SAMPLE:
+        runs = [better_run(sample, scale, kind, options) for kind in kinds]
+    else:
+        # Among many points one start tells kinds apart: on the ledger's sets the other one never changed the choice.
+        runs = [short_run(sample, scale, kind, options, from_cells=True) for kind in kinds]
     best, *others = sorted(runs, key=lambda run: -run.log_evidence)
     if projects:
         found = subspace_of(read, full, options)
@@ -282,7 +290,7 @@ def told_gain(others: str, gain: float) -> str:
 
 
 def in_subspace(found: Found, kind: str, reason: str) -> Covariances:
-    run = ShortRun(kind, found.log_evidence, found.cells_were_better, found.labels)
+    run = ShortRun(kind, found.log_evidence, found.cells_were_better, found.labels, compared_starts=True)
     return Covariances(kind, reason, run, found.subspace)
 
 
@@ -290,19 +298,22 @@ def subspace_of(read: Read, kind: str, options: ModelOptions, size: int | None =
     """The subspace of so many dimensions, or of as many as evidence says."""
 
     def cluster(projected: FloatArray) -> Clustering:
-        run = short_run(Compared(projected, None), defaults.DataScale(projected), kind, options)
-        return Clustering(run.labels, run.log_evidence, run.cells_were_better)
+        run = better_run(Compared(projected, None), defaults.DataScale(projected), kind, options)
+        return Clustering(run.labels, run.log_evidence, run.from_cells)
 
     return find_subspace(compared(read).points.astype(np.float64), cluster, size)
 
 
 class ShortRun(NamedTuple):
-    """What short chains have found with one kind of covariances."""
+    """What a short chain has found with one kind of covariances."""
 
     kind: str
     log_evidence: float
-    cells_were_better: bool
+    from_cells: bool
+    """Whether it began with cells, and not with one cluster."""
     labels: IntArray
+    compared_starts: bool = False
+    """Whether it is the better one of both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,23 +338,28 @@ def compared(read: Read) -> Compared:
     return Compared(np.asarray(spread_ties(points, tied_steps(points))), weights)
 
 
-def short_run(sample: Compared, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
-    """Run short chains on a sample, from one cluster and from cells, and see how probable the mixture that they end
-    with makes it, each under the prior that is most probable for its own clusters."""
+def short_run(
+    sample: Compared, scale: defaults.DataScale, kind: str, options: ModelOptions, from_cells: bool
+) -> ShortRun:
+    """Run a short chain on a sample, from cells or from one cluster, and see how probable the mixture that it ends with
+    makes it, under the prior that is most probable for its own clusters."""
     from dpmmwrap.sampler.evidence import log_evidence_of
 
     points, (prior, hyperprior, n_cells) = sample.points, scale.start(kind, options.fixed)
-    assert n_cells is not None
     settings = Settings(
         options.partition_prior, prior, hyperprior=hyperprior,
         initializer=make_initializer("kmeans"), max_iter=SHORT_CHAIN, min_cluster_age=3, seed=0, restart_after=10,
-        n_chains=1 if prior.is_costly(scale.dim) else 2,
-        other_starts=(scale.cut(points, n_cells),), weights=sample.weights, near=sample.near,
+        init_clusters=scale.cut(points, n_cells or 1) if from_cells else 1, weights=sample.weights, near=sample.near,
     )  # fmt: skip
-    result = short_chains(points, settings)
-    evidences = [log_evidence_of(one, points, settings) for one in result.candidates]
-    best = int(np.argmax(evidences))
-    return ShortRun(kind, evidences[best], best == 1, result.candidates[best].labels)
+    (best,) = short_chains(points, settings).candidates
+    return ShortRun(kind, log_evidence_of(best, points, settings), from_cells, best.labels)
+
+
+def better_run(sample: Compared, scale: defaults.DataScale, kind: str, options: ModelOptions) -> ShortRun:
+    """The better of two short chains, from one cluster and from cells; where a chain takes long, only the former."""
+    costly = prior_named(kind).is_costly(scale.dim)
+    runs = [short_run(sample, scale, kind, options, cells) for cells in ((False,) if costly else (False, True))]
+    return max(runs, key=lambda run: run.log_evidence)._replace(compared_starts=True)
 
 
 def short_chains(points: Points, settings: Settings) -> Result:
