@@ -15,7 +15,6 @@ from dpmmwrap.families.base import Points, Prior, concatenate, take
 from dpmmwrap.families.screening import log_joint, log_sum
 from dpmmwrap.files import read_arrays
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray, evenly_spaced
-from dpmmwrap.posterior.matching import match
 
 DRAWS = 30
 """The number of draws to average over, evenly spaced: a probability is then usually within .1 of that of all draws."""
@@ -49,6 +48,9 @@ class AveragedMixture:
     ) -> AveragedMixture:
         """From evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes
         of each draw's clusters in their weights."""
+        # It imports numba, which predictions from a file do without.
+        from dpmmwrap.posterior.matching import match
+
         chosen = draws_averaged(len(draws))
         statistics, clusters, weights, outliers = [], [], [], []
         shifts = np.broadcast_to(shifts, len(draws))
