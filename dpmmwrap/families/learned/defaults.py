@@ -47,7 +47,7 @@ class Cells(NamedTuple):
     """A sample cut into k-means cells."""
 
     labels: IntArray
-    count: int
+    size: int
     within: Float64Array
     """The variance of each feature within them."""
 
@@ -91,11 +91,11 @@ class DataScale:
 
     def cut(self, points: FloatArray, count: int) -> IntArray:
         """A label per point: other points in as many of these cells."""
-        return next(rule for rule, cells in zip(self.rules, self.cells, strict=True) if cells.count == count)(points)
+        return next(rule for rule, cells in zip(self.rules, self.cells, strict=True) if cells.size == count)(points)
 
     def within_at_least(self, count: int) -> Float64Array:
         """The variance of each feature within `count` cells or more, if there are enough points."""
-        return next((cells for cells in self.cells if cells.count >= count), self.cells[-1]).within
+        return next((cells for cells in self.cells if cells.size >= count), self.cells[-1]).within
 
     def start(self, kind: str, fixed: Fixed = NOTHING_FIXED) -> Start:
         """Of a kind of covariances: the prior that cells make most probable, for the number of cells that makes the
@@ -105,7 +105,7 @@ class DataScale:
             of_cells = family.of_cells()
             free = Hyperprior(of_cells, self.mean, family.pooled(self.variances), *fixed)
             best = self._best_cells(free)
-            count = best.count
+            count = best.size
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
             # One alone would say that all clusters are as wide as the data, and sure of it.
             prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best.labels), count > 1)
