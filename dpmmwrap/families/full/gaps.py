@@ -62,12 +62,44 @@ class Precisions(NamedTuple):
 
 
 def precisions_of(means: Any, factors: Any, log_peaks: Any) -> Precisions:
-    """From means, precision factors W and log peaks."""
+    """From means, precision factors W, which may be filled up with zeros, and log peaks."""
     dim = np.shape(means)[1]
-    whole = np.ascontiguousarray(np.asarray(factors, np.float64)[:, :dim, :dim])
-    return Precisions(
-        np.asarray(means, np.float64), np.swapaxes(whole, 1, 2) @ whole, whole, np.asarray(log_peaks, np.float64)
-    )
+    whole = np.ascontiguousarray(factors[:, :dim, :dim], np.float64)
+    return Precisions(np.asarray(means, np.float64), _squares(whole), whole, np.asarray(log_peaks, np.float64))
+
+
+def expected_precisions(posterior: Any) -> Precisions:
+    """Gaussians with the expected precisions of normal-inverse-Wishart posteriors."""
+    whole = _inverses(posterior.batch.factors, np.atleast_1d(posterior.degrees_of_freedom))
+    return Precisions(np.atleast_2d(posterior.mean), _squares(whole), whole, np.zeros(len(whole)))
+
+
+@compiled
+def _squares(factors: Any) -> Any:
+    """W'W of each lower triangular W (K, D, D)."""
+    count, dim, _ = factors.shape
+    found = np.zeros((count, dim, dim))
+    for k in range(count):
+        for r in range(dim):
+            for i in range(r + 1):
+                for j in range(r + 1):
+                    found[k, i, j] += factors[k, r, i] * factors[k, r, j]
+    return found
+
+
+@compiled
+def _inverses(factors: Any, freedoms: Any) -> Any:
+    """The inverse of each lower triangular factor (D, D, K), times the root of its degrees of freedom: (K, D, D)."""
+    dim, _, count = factors.shape
+    found = np.zeros((count, dim, dim))
+    for k in range(count):
+        for j in range(dim):
+            for i in range(j, dim):
+                total = math.sqrt(freedoms[k]) if i == j else 0.0
+                for r in range(j, i):
+                    total -= factors[i, r, k] * found[k, r, j]
+                found[k, i, j] = total / factors[i, i, k]
+    return found
 
 
 @inner
@@ -134,13 +166,22 @@ def _fill(x: Any, mean: Any, columns: Any, m: Any, factor: Any, step: Any, key: 
 
 @inner
 def _reduce(
-    whole: Any, matrix: Any, mean: Any, columns: Any, m: Any, factor: Any, step: Any, observed: Any, offset: Any
+    whole: Any,
+    matrix: Any,
+    mean: Any,
+    columns: Any,
+    m: Any,
+    factor: Any,
+    step: Any,
+    observed: Any,
+    offsets: Any,
+    k: Any,
 ) -> None:
-    """Write V and V mu_o such that |V (x_o - mu_o)|^2 is the squared distance of what is observed: W, with what the
-    missing values are expected to be taken in. O(D^2 m)."""
+    """Write V and V mu_o, in place k, such that |V (x_o - mu_o)|^2 is the squared distance of what is observed: W, with
+    what the missing values are expected to be taken in. O(D^2 m)."""
     dim = len(columns)
     for i in range(dim):
-        offset[i] = 0.0
+        offsets[i, k] = 0.0
     for place in range(m, dim):
         j = columns[place]
         for at in range(m):
@@ -153,8 +194,8 @@ def _reduce(
             value = whole[i, j]
             for at in range(m):
                 value += whole[i, columns[at]] * step[columns[at]]
-            observed[i, place - m] = value
-            offset[i] += value * mean[j]
+            observed[i, place - m, k] = value
+            offsets[i, k] += value * mean[j]
 
 
 @compiled
@@ -163,32 +204,30 @@ def draw_missing(X: Any, gaps: Any, first: Any, last: Any, gaussians: Any, key: 
     that cluster. Row r depends on the key and on r alone. O(K D^2) a row, O(K m D^2) a stretch."""
     means, matrices, whole, log_peaks = gaussians
     count, dim = means.shape
-    step, seen, scores, constants = np.empty(dim), np.empty(dim), np.empty(count), np.empty(count)
-    factors, observed, offsets = np.empty((count, dim, dim)), np.empty((count, dim, dim)), np.empty((count, dim))
+    step, scores, constants, values = np.empty(dim), np.empty(count), np.empty(count), np.empty(count)
+    # Clusters along the last axis: one step of the arithmetic serves all of them.
+    factors, observed, offsets = np.empty((count, dim, dim)), np.empty((dim, dim, count)), np.empty((dim, count))
     for stretch in range(first, last):
         columns, m = gaps.columns[stretch], gaps.missing[stretch]
         for k in range(count):
             constants[k] = log_peaks[k] + m * HALF_LOG_2_PI - _factorise(matrices[k], columns, m, factors[k])
-            _reduce(whole[k], matrices[k], means[k], columns, m, factors[k], step, observed[k], offsets[k])
-        chosen = 0
+            _reduce(whole[k], matrices[k], means[k], columns, m, factors[k], step, observed, offsets, k)
         for at in range(gaps.starts[stretch], gaps.starts[stretch + 1]):
             row = gaps.rows[at]
-            for j in range(dim - m):
-                seen[j] = X[row, columns[m + j]]
+            for k in range(count):
+                scores[k] = constants[k]
+            for i in range(dim):
+                for k in range(count):
+                    values[k] = -offsets[i, k]
+                for j in range(dim - m):
+                    x = np.float64(X[row, columns[m + j]])
+                    for k in range(count):
+                        values[k] += observed[i, j, k] * x
+                for k in range(count):
+                    scores[k] -= 0.5 * values[k] * values[k]
             best = -np.inf
-            for number in range(count):
-                # The last row's cluster first: it may be this one's, and then the others end early.
-                k = chosen if number == 0 else number - 1 if number <= chosen else number
-                score = constants[k]
-                for i in range(dim):
-                    if score < best - NEGLIGIBLE:
-                        break
-                    value = -offsets[k, i]
-                    for j in range(dim - m):
-                        value += observed[k, i, j] * seen[j]
-                    score -= 0.5 * value * value
-                scores[k] = score
-                best = max(best, score)
+            for k in range(count):
+                best = max(best, scores[k])
             its_key = random_bits(key, row)
             chosen = _draw_one(scores, best, its_key)
             _expect(X[row], means[chosen], matrices[chosen], columns, m, factors[chosen], step)

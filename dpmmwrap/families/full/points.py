@@ -11,7 +11,14 @@ from dpmmwrap.families.base import ClusterPosteriors, Model, take, with_outlier_
 from dpmmwrap.families.full import kernels, pairs, wishart
 from dpmmwrap.families.full.collapsed import WhitenedClusters
 from dpmmwrap.families.full.expected import start
-from dpmmwrap.families.full.gaps import Gaps, draw_missing, fill_given_labels, find_gaps, precisions_of
+from dpmmwrap.families.full.gaps import (
+    Gaps,
+    draw_missing,
+    expected_precisions,
+    fill_given_labels,
+    find_gaps,
+    precisions_of,
+)
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, Sums, Tables
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.full.wishart import Statistics
@@ -125,8 +132,7 @@ class FullPoints(FamilyPoints):
         expected precisions of the clusters."""
         if self.gaps is None:
             return 0.0
-        factors = np.sqrt(posterior.degrees_of_freedom)[:, None, None] * np.linalg.inv(posterior.cholesky)
-        gaussians = precisions_of(posterior.mean, factors, np.zeros(len(factors)))
+        gaussians = expected_precisions(posterior)
         found = fill_given_labels(self.filled, self.gaps, labels, gaussians, -1, np.uint64(0), no_matrices(self.X))
         return float(found)
 
