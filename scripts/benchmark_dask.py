@@ -1,7 +1,7 @@
 """The built-in sampler on Dask's workers against threads of one process: time, bytes and start-up.
 
-The same chain is run in one process with two threads, on two workers and on four, an iteration of each in turn, so that
-whatever else the machine does is the same for all.
+The same chain runs in one process with two threads, on two workers and on four, in turn for one iteration each, so that
+other work on the machine affects all alike.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def row_of(count: int, folder: Path) -> Row:
 
 
 def calls() -> list[Row]:
-    """One for each number of workers: a sweep's worth of bytes goes out, and nothing is done with it."""
+    """One for each number of workers: the bytes of a sweep are sent, and nothing is computed."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         data = generate(DIM, CLUSTERS, 100_000, SPREAD, 0)
@@ -120,7 +120,7 @@ def in_turn(chains: dict[str, Chain]) -> dict[str, float]:
 
 
 def start_up(path: Path, labels: Any) -> float:
-    """Seconds from two workers that are there to the first iteration of a fit."""
+    """Seconds to the first iteration of a fit, on two running workers."""
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         lazy, heard = open_lazily([path]).X, []
         model = DPMM(covariance_type="full", init="kmeans", max_iter=1, random_state=0)

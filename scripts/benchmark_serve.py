@@ -1,4 +1,4 @@
-"""How long labels of new rows take, for `benchmark.py serve`."""
+"""The time of predictions, for `benchmark.py serve`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = (
     ("full", 300_000, 10, 30),
 )
 DRAWS, FEWER = 30, 20
-"""Predictions over so many draws are timed on so many times fewer rows."""
+"""Draws to average over, and by how much the rows are fewer there."""
 
 
 def prior_of(family: str, dim: int) -> Any:

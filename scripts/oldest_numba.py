@@ -1,4 +1,4 @@
-"""A few short fits with the numba that is found first: `.ci/run` puts the oldest one there that pyproject.toml admits.
+"""A few short fits with the oldest numba that pyproject.toml admits, which `.ci/run` puts on the path.
 
 PYTHONPATH=FOLDER python scripts/oldest_numba.py
 """

@@ -1,4 +1,4 @@
-"""p(K) before and after the data, for each prior over partitions: the tables of docs/partitions.md.
+"""Prior and posterior of K for each prior over partitions: the tables of docs/partitions.md.
 
 python scripts/partitions.py [--draws 1000]
 """
@@ -33,7 +33,7 @@ MOST = 10
 
 
 def mixture(count: int, weight: float, means: tuple[float, float], deviations: tuple[float, float]) -> np.ndarray:
-    """Points of two Gaussians, as many of each as the weight says, at their quantiles: no chance in it."""
+    """The quantiles of two Gaussians, in numbers given by the weight: points without randomness."""
     from scipy import stats
 
     sizes = round(weight * count), count - round(weight * count)

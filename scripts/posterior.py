@@ -1,11 +1,11 @@
-"""Whether draws are from the posterior, at length: the tables of docs/posterior.md.
+"""Whether draws are from the posterior, with long runs: the tables of docs/posterior.md.
 
     python scripts/posterior.py                            everything but MNIST, about two hours on one core
     python scripts/posterior.py enumeration joint          some of the tables
     python scripts/posterior.py --mnist FILE.npz starts    FILE has X (first 20 principal components) and y
 
-The same at a tenth of the length is in the test suite. Numbers that are beyond their bounds are marked with "!", and
-the script then ends with exit code 1. Needs what the tests need: pip install -e '.[test]'.
+The test suite has the same with a tenth of the draws. Numbers beyond their bounds are marked with "!", and the exit
+code is then 1. The script needs the packages of the tests: pip install -e '.[test]'.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SEED = 1
 THIN = {"points": 5}
 MOVES: dict[str, tuple[str, ...] | None] = {**ALONE, "all": None}
 beyond: list[str] = []
-"""What has been marked."""
+"""Where numbers are beyond their bounds."""
 
 
 def marked(text: str, fine: bool, where: str) -> str:
@@ -69,7 +69,7 @@ def row(*cells: Any) -> None:
 
 
 def distance(problem: Any, expected: exact.Expected, name: str, draws: int) -> Apart:
-    """Of draws by some moves from what enumeration says."""
+    """The distance of draws by some moves from enumeration."""
     moves, points = MOVES[name], problem.data.n_rows
     if moves is not None and problem.settings.partition_prior.learned:
         moves = (*moves, "alpha")
@@ -170,7 +170,7 @@ def plain(arguments: argparse.Namespace) -> None:
 
 
 def broken(arguments: argparse.Namespace) -> None:
-    """What each check says of a move that is broken on purpose."""
+    """The result of each check for moves that are broken on purpose."""
     draws = arguments.draws // 5
     title(
         f"Broken on purpose: TV of p(K) from enumeration ({draws:,} draws, alpha learned), each move alone and all; "

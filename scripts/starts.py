@@ -2,7 +2,7 @@
 
     python scripts/starts.py                           all tables
     python scripts/starts.py crowded search            some of them
-    python scripts/starts.py search --points 1000000   with so many points
+    python scripts/starts.py search --points 1000000   with a million points
 
 crowded     NMI and clusters of fits to crowded data sets of `dpmmwrap generate`, by iterations
 search      iterations and seconds until the log posterior is within 0.1% of the best end of both
@@ -35,7 +35,7 @@ STARTS = ("kmeans", "splitnet")
 CROWDED = ((2, 20, 50.0), (2, 40, 50.0), (2, 40, 200.0), (3, 40, 20.0), (5, 40, 10.0), (10, 20, 10.0))
 SEARCHED = ((2, 40, 50.0), (10, 40, 10.0))
 CLOSE = 0.001
-"""A log posterior this share below the end is as good as there."""
+"""A log posterior within this share of the final one counts as equal to it."""
 
 
 def fit(X: Any, start: str, seed: int, **settings: Any) -> DPMM:

@@ -1,11 +1,11 @@
 """Trains the weights that are shipped in dpmmwrap/splitnet/weights: one network, for all dimensions.
 
     python scripts/train_weights.py
-    python scripts/train_weights.py --steps 180 --out short.safetensors    all of it in small, to see that it runs
+    python scripts/train_weights.py --steps 180 --out short.safetensors    a short run, as a check
 
-A run that was stopped goes on where it was. A step takes about a tenth of a second of one core; training was done with
-one thread (OMP_NUM_THREADS=1). The weights depend on the seed, the number of steps and the machine (sums are ordered
-differently on other processors). The model card has all of these, the minutes that it took, and how the ARI rose.
+A run that was stopped continues. A step takes about a tenth of a second on one core; training used one thread
+(OMP_NUM_THREADS=1). The weights depend on the seed, the number of steps and the machine (other processors order sums
+differently). The model card has all of these, the minutes of training, and the rise of the ARI.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dpmmwrap.splitnet.training import Budget, Training, TrainingSettings, check
 
 WEIGHTS = Path(__file__).parents[1] / "dpmmwrap" / "splitnet" / "weights" / "splitnet.safetensors"
 ROUNDS = ((13_000, 12_992), (18_000, 18_000))
-"""Steps that the learning rate was planned for, and the step at which that round ended: the second one goes on from the
-first, with a higher rate again."""
+"""Steps that the learning rate was planned for, and the step at which the round ended. The second round continues the
+first with a higher rate."""
 STEPS = ROUNDS[-1][-1]
 SETTINGS = TrainingSettings(steps=ROUNDS[0][0], batch=16, seed=0, device="cpu", validations=16)
 
 
 class RoundEnded(Exception):
-    """A round was to end here."""
+    """Raised at the end of a round."""
 
 
 def train(out: Path, steps: int) -> None:
