@@ -29,7 +29,6 @@ SLOW = {
     "numba",
     "pandas",
     "pyarrow",
-    "rich",
     "scipy",
     "sklearn",
     "torch",

@@ -66,29 +66,6 @@ def format_of(options: dict[str, Any]) -> Format:
     return Format(*(options[name] for name in ("decimal", "thousands", "sep", "encoding", "sheet", "missing")))
 
 
-def way_by_format(error: Exception) -> str:
-    """The option that a file needs, behind what is wrong with it; nothing where it is something else."""
-    from dpmmwrap.cli.families import named
-    from dpmmwrap.files import DatesInstead, DecimalCommas, DoubtfulCommas, NoNumber, WrongEncoding
-    from dpmmwrap.files.problems import gap_advice, may_be_gap
-
-    if isinstance(error, DecimalCommas):
-        return "; for decimal commas use --decimal ,"
-    if isinstance(error, NoNumber) and may_be_gap(error.text):
-        return f"; {gap_advice(error.text)}"
-    if isinstance(error, DoubtfulCommas):
-        return "; use --thousands , or --decimal ,"
-    if isinstance(error, WrongEncoding):
-        return f"; use --encoding {error.likely}"
-    if isinstance(error, DatesInstead):
-        column = named([error.column])
-        return (
-            f"; use --drop {column}, or --id {column} if they name the rows, or --categorical {column} if each is a "
-            "category, or the days since some date as numbers"
-        )
-    return ""
-
-
 def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
     """Which columns of a file are features; `option` is click's, or one for a section of the help. So is `written`, for
     how the file is written."""

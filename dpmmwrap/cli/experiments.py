@@ -25,10 +25,10 @@ from dpmmwrap.cli.common import (
     with_options,
     word_list,
 )
-from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, selection_of, true_labels, way_by_format
+from dpmmwrap.cli.data_options import data_options, format_of, left_out_note, selection_of, true_labels
 from dpmmwrap.cli.families import way_without_words
 from dpmmwrap.cli.preparing import counting_notes
-from dpmmwrap.cli.progress import live_line
+from dpmmwrap.describe.progress import live_line
 
 if TYPE_CHECKING:
     from dpmmwrap.evaluation.experiments import Comparison, Outcome, Plan, Run
@@ -220,8 +220,6 @@ def open_data(options: dict[str, Any], name: str) -> SourceFile:
         raise InputError(f"{error}{way_without_words(error, 'evaluate')}") from error
     except MissingValues as error:
         raise InputError(f"{error}; --skip-missing leaves out such rows") from error
-    except InputError as error:
-        raise InputError(f"{error}{way_by_format(error)}") from error
 
 
 def choice(options: dict[str, Any]) -> Comparison:
@@ -272,9 +270,14 @@ def progress_bar(runs: int, done: int, *, shown: bool) -> Iterator[Callable[[Run
     elif not sys.stderr.isatty():
         yield lambda run, outcome: click.echo(f"run {next(numbers)}/{runs}: {describe(run, outcome)}", err=True)
     else:
-        columns = ("run {task.completed}/{task.total}", "bar", "{task.description}", "left")
-        with live_line(*columns, total=runs, width=24, completed=done) as update:
-            yield lambda run, outcome: update(advance=1, description=describe(run, outcome))
+        layout = "run {n}/{total}{postfix} |{bar:16}| {remaining} left"
+        with live_line(layout, runs, initial=done, leave=False) as line:
+
+            def redraw(run: Run, outcome: Outcome) -> None:
+                line.set_postfix_str(describe(run, outcome), refresh=False)
+                line.update()
+
+            yield redraw
 
 
 def describe(run: Run, outcome: Outcome) -> str:

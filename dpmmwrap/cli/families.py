@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpmmwrap.cli.data_options import way_by_format
 from dpmmwrap.families import FAMILIES, family_for, family_named
+from dpmmwrap.files.problems import as_option
 
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
@@ -165,7 +163,7 @@ def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
         return f"; sparse counts are for --family {family_for(sparse=True).name}"
     if isinstance(error, WordsInstead):
         return way_without_words(error, options["family"])
-    return way_by_format(error)
+    return ""
 
 
 def way_without_words(error: WordsInstead, family: str) -> str:
@@ -173,16 +171,11 @@ def way_without_words(error: WordsInstead, family: str) -> str:
     categories = [name for name in error.columns if name not in error.distinct]
     # "evaluate" is not a family: it takes categories as they come.
     tables = {FAMILIES[0]: f"--family {family_for(mixes=True).name} --categorical", "evaluate": "--categorical"}
-    way = f"; use --drop {named(error.columns)}"
+    way = f"; use --drop {as_option(error.columns)}"
     if categories and family in tables:
-        rest = f" --drop {named(error.distinct)}" if error.distinct else ""
-        way = f"; use {tables[family]} {named(categories)}{rest}, or --drop {named(error.columns)}"
-    return f"{way}, or --id {named(error.distinct[:1])} if that names the rows" if error.distinct else way
-
-
-def named(columns: Sequence[str]) -> str:
-    """Columns as --categorical takes them; a name with a comma in it has to be given by number."""
-    return shlex.quote(",".join("NUMBER" if "," in name else name for name in columns))
+        rest = f" --drop {as_option(error.distinct)}" if error.distinct else ""
+        way = f"; use {tables[family]} {as_option(categories)}{rest}, or --drop {as_option(error.columns)}"
+    return f"{way}, or --id {as_option(error.distinct[:1])} if that names the rows" if error.distinct else way
 
 
 def as_options(sentence: str) -> str:
@@ -193,7 +186,7 @@ def as_options(sentence: str) -> str:
         return f"--{name.replace('_', '-')} {found[2]}"
 
     def kept(found: re.Match[str]) -> str:
-        column = named([found[1]])
+        column = as_option([found[1]])
         return f"--categorical {column} would keep it, --id {column} names the rows by it"
 
     sentence = re.sub(r"categorical=\['(.*)'\] would keep it", kept, sentence)

@@ -19,7 +19,6 @@ from dpmmwrap.cli.data_options import (
     piped,
     selection_of,
     skip_option,
-    way_by_format,
 )
 from dpmmwrap.cli.preparing import repeated_ids_note
 
@@ -153,8 +152,6 @@ def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipp
         raise InputError(f"{error}; {needing} every value; --skip-missing leaves out such rows") from error
     except SparseInstead as error:
         raise InputError(f"{error}; the model is of the family {family}, not {family_for(sparse=True).name}") from error
-    except InputError as error:
-        raise InputError(f"{error}{way_by_format(error)}") from error
     if data.dim != mixture.n_inputs:
         kind = "columns" if mixture.columns is not None else "features"
         known = "" if mixture.input_names is None else f" ({listed(mixture.input_names)})"

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmmwrap.cli.families import named
+from dpmmwrap.files.looks import some_rows
+from dpmmwrap.files.problems import as_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +25,7 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
     notes = counting_notes(data)
     notes += [
         f"the column {name!r} holds dates written as numbers, such as 20240131, in which a new month is a jump: use "
-        f"the days since some date, or --drop {named([name])}"
+        f"the days since some date, or --drop {as_option([name])}"
         for name in dated
     ]
     notes += [
@@ -38,9 +39,25 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
     if skewed:
         notes.append(
             f"{which} so skewed that Gaussian clusters would cut {'it' if one else 'them'} into pieces: try "
-            f"{'its logarithm' if one else 'their logarithms'}, --log {named(skewed)}"
+            f"{'its logarithm' if one else 'their logarithms'}, --log {as_option(skewed)}"
         )
-    return notes + repeated_ids_note(data.ids, "labels.csv")
+    return notes + repeated_rows_note(data) + repeated_ids_note(data.ids, "labels.csv")
+
+
+def repeated_rows_note(data: Data) -> list[str]:
+    """What is to be said of numbers that were copied; counts and categories are the same in many rows by nature."""
+    import numpy as np
+
+    if not isinstance(data.X, np.ndarray) or data.X.dtype.kind != "f" or data.dim < 2:
+        return []
+    X = data.X[some_rows(len(data), data.dim)]
+    if (np.round(X) == X).all():
+        return []
+    distinct = len(np.unique(X, axis=0))
+    if 2 * distinct > len(X):
+        return []
+    which = f"{len(X):,} rows" if len(X) == len(data) else f"{len(X):,} rows that were looked at"
+    return [f"only {distinct:,} of the {which} are different: each copy counts as a point, and copies make clusters"]
 
 
 def repeated_ids_note(ids: Any, file: str) -> list[str]:
@@ -54,14 +71,14 @@ def counting_notes(data: Data) -> list[str]:
     """What is to be said of columns that number the rows."""
     return [
         f"the column {name!r} numbers the rows, as an id does, and is clustered by like the others: "
-        f"--drop {named([name])} leaves it out, --id {named([name])} names the rows by it"
+        f"--drop {as_option([name])} leaves it out, --id {as_option([name])} names the rows by it"
         for name in data.counting
     ]
 
 
 def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Columns of numbers, by name or number, some rows of them."""
-    from dpmmwrap.files.looks import few_whole_numbers, some_rows
+    from dpmmwrap.files.looks import few_whole_numbers
     from dpmmwrap.files.selection import numbered
 
     if hasattr(data.X, "indptr"):

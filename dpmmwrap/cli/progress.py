@@ -7,13 +7,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpmmwrap.cli.common import say_note
-from dpmmwrap.describe.progress import Chains, FitPlan
+from dpmmwrap.describe.progress import Chains, FitPlan, bar
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 EVERY = 10.0
 """Seconds from one line to the next where there is no terminal."""
-WIDE = 100
-"""Columns of a terminal on which there is room for everything."""
 
 
 def plan_of(model: DPMM, points: int, columns: int = 1) -> FitPlan:
@@ -57,47 +54,16 @@ class Lines:
 
 
 @contextlib.contextmanager
-def live_line(*columns: str, total: int | None, width: int = 16, **fields: Any) -> Iterator[Callable[..., None]]:
-    """A line on a terminal's stderr that is redrawn whenever what this yields is called; it goes at the end.
-
-    A column is a text, or one of the words spinner, bar, elapsed and left.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    kinds: dict[str, tuple[Any, ...]] = {
-        "spinner": (SpinnerColumn(),),
-        "bar": (BarColumn(bar_width=width),),
-        "elapsed": (TimeElapsedColumn(),),
-        "left": (TimeRemainingColumn(compact=True), "left"),
-    }
-    parts = [part for column in columns for part in kinds.get(column, (column,))]
-    with Progress(*parts, console=Console(stderr=True), transient=True) as line:
-        task = line.add_task("getting ready", total=total, **fields)
-        yield partial(line.update, task)
-
-
-@contextlib.contextmanager
 def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
     """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; where that is no terminal, it writes a line
     every ten seconds. None where nothing is to be seen."""
     if not shown:
         yield None
-        return
-    if not sys.stderr.isatty():
+    elif not sys.stderr.isatty():
         yield Chains(plan, Lines(EVERY).tell)
-        return
-    from rich.console import Console
-
-    # The number of the chain takes the bar's place where the line would be too long.
-    bar = ["bar"] if plan.chains == 1 or Console(stderr=True).width >= WIDE else []
-    columns = ["spinner", "{task.fields[place]}", *bar, "{task.description}", "left" if plan.steps else "elapsed"]
-    with live_line(*columns, total=plan.steps, place=plan.place(0)) as update:
-
-        def tell(waiting: str = "", **news: Any) -> None:
-            update(**(news | {"description": waiting} if waiting else news))
-
-        yield Chains(plan, tell)
+    else:
+        with bar(plan) as progress:
+            yield progress
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpmmwrap.cli.common import A_PATH, ABOVE_ZERO, POSITIVE, say_note
-from dpmmwrap.cli.progress import live_line
+from dpmmwrap.describe.progress import live_line
 
 if TYPE_CHECKING:
     from dpmmwrap.splitnet.progress import TrainingProgress
@@ -119,12 +119,13 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     if not sys.stderr.isatty():
         yield write_line
         return
-    columns = ("step {task.completed:,.0f}/{task.total:,.0f}", "bar", "{task.description}")
-    with live_line(*columns, total=1) as update:
+    with live_line("step {n:,}/{total:,}{postfix} |{bar:16}|", 1, leave=False) as line:
 
         def redraw(moment: TrainingProgress) -> None:
             say(moment)
-            update(completed=moment.step, total=moment.steps, description=describe(moment))
+            line.total = moment.steps
+            line.set_postfix_str(describe(moment), refresh=False)
+            line.update(moment.step - line.n)
 
         yield redraw
 

@@ -32,7 +32,7 @@ def shown_progress(verbose: int, settings: Settings) -> Iterator[Progress | None
     if not verbose:
         yield None
     elif sys.stderr.isatty() or in_notebook():
-        with bar(settings) as progress:
+        with bar(FitPlan.of(settings, settings.n_chains), leave=True) as progress:
             yield progress
     else:
         yield partial(plain_line, settings, verbose)
@@ -128,18 +128,27 @@ class Chains:
 
 
 @contextlib.contextmanager
-def bar(settings: Settings) -> Iterator[Chains]:
+def bar(plan: FitPlan, *, leave: bool = False) -> Iterator[Chains]:
+    """A line that is redrawn as chains go on, with a bar if the number of steps is known; it may stay at the end."""
+    known = "{desc}{postfix} |{bar:16}| {remaining} left" if plan.steps else "{desc}{postfix} {elapsed}"
+    lock = threading.Lock()
+    with live_line(known, plan.steps, desc=plan.place(0), leave=leave) as line:
+
+        def tell(completed: int = 0, description: str = "", waiting: str = "", place: str = "") -> None:
+            with lock:
+                if place:
+                    line.set_description_str(place, refresh=False)
+                if waiting or description:
+                    line.set_postfix_str(waiting or description, refresh=bool(waiting))
+                line.update(max(0, completed - line.n))
+
+        yield Chains(plan, tell)
+
+
+def live_line(layout: str, total: int | None, **options: Any) -> Any:
+    """tqdm's line on a terminal or in a notebook."""
     with warnings.catch_warnings():
         # Without ipywidgets a notebook has a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    plan, lock = FitPlan.of(settings, settings.n_chains), threading.Lock()
-    with tqdm(total=plan.steps, unit="it", desc="dpmmwrap", dynamic_ncols=True, file=sys.stderr) as line:
-
-        def tell(completed: int = 0, description: str = "", waiting: str = "", **news: Any) -> None:
-            with lock:
-                if waiting or description:
-                    line.set_postfix_str(waiting or description.rstrip(","), refresh=bool(waiting))
-                line.update(max(0, completed - line.n))
-
-        yield Chains(plan, tell)
+    return tqdm(total=total, bar_format=layout, dynamic_ncols=True, file=sys.stderr, **options)

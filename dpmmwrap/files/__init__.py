@@ -5,17 +5,7 @@ from dpmmwrap.files.format import Format
 from dpmmwrap.files.labels import read_labels
 from dpmmwrap.files.npy import read_arrays
 from dpmmwrap.files.paths import files_of, source_of
-from dpmmwrap.files.problems import (
-    DatesInstead,
-    DecimalCommas,
-    DoubtfulCommas,
-    InputError,
-    MissingValues,
-    NoNumber,
-    SparseInstead,
-    WordsInstead,
-    WrongEncoding,
-)
+from dpmmwrap.files.problems import InputError, MissingValues, SparseInstead, WordsInstead
 from dpmmwrap.files.reading import Data, read_as_text, read_data, read_json, read_names
 from dpmmwrap.files.selection import Selection, find_columns, has_column
 from dpmmwrap.files.writing import (
@@ -30,17 +20,12 @@ from dpmmwrap.files.writing import (
 
 __all__ = [
     "Data",
-    "DatesInstead",
-    "DecimalCommas",
-    "DoubtfulCommas",
     "Format",
     "InputError",
     "MissingValues",
-    "NoNumber",
     "Selection",
     "SparseInstead",
     "WordsInstead",
-    "WrongEncoding",
     "check_classes",
     "check_labels",
     "check_points",

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.bad_fields import dates_in
-from dpmmwrap.files.columns import Column, ColumnTable, word_column
+from dpmmwrap.files.columns import Column, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Rows, as_classes, check_distinct
+from dpmmwrap.files.tables import Piece, Rows, as_classes, check_distinct
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
 
-def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> ColumnTable:
+def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> Piece:
     """The columns: numbers or words. Booleans are words, too, or 0 and 1 with `truth`."""
     names = arrow_names(path)
     chosen = wanted.of(names, path)
@@ -31,7 +31,7 @@ def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *
         None if ids is None else as_text(table.column(ids)),
         None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
     )
-    return ColumnTable(columns, names=tuple(features), rows=rows)
+    return Piece(columns, tuple(features), rows)
 
 
 def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Column:

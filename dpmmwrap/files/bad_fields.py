@@ -10,13 +10,14 @@ from typing import NamedTuple, NoReturn
 from dpmmwrap.files.looks import common_unit, holds_dates, is_date, names_rows
 from dpmmwrap.files.numbers import GAPS, UNKNOWN, among_numbers, has_decimal_comma, is_number
 from dpmmwrap.files.problems import (
-    DatesInstead,
-    DecimalCommas,
     InputError,
     MissingValues,
-    NoNumber,
     PathLike,
     WordsInstead,
+    as_option,
+    decimal_commas,
+    gap_advice,
+    may_be_gap,
 )
 from dpmmwrap.files.tables import LOOKED_AT, Layout, called
 from dpmmwrap.files.text import open_text, rows_of
@@ -76,17 +77,18 @@ def blame_field(
         came = repr(text) if text else "nothing"
         raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
     if has_decimal_comma(text) and layout.decimal == ".":
-        raise DecimalCommas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
+        raise decimal_commas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
     below = {at: [row[at] for row in rows if at < len(row)] for at in places}
     if not holds_words(below[column], numbers_above, layout.decimal):
-        raise NoNumber(f"{path} should hold numbers, but line {line}, {place} holds {text!r}", text) from error
+        advice = f"; {gap_advice(text)}" if may_be_gap(text) else ""
+        raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}{advice}") from error
     for at in places if layout.decimal == "." else ():
         # Check commas first: decimal commas make columns of numbers look like words.
         held = among_numbers(below[at])
         if 2 * sum(map(has_decimal_comma, held)) > len(held):
             place = called(at - layout.start, layout.names, layout.start)
             came = next(one for one in held if has_decimal_comma(one))
-            raise DecimalCommas(f"{path} should hold numbers, but {place} holds {came!r}") from error
+            raise decimal_commas(f"{path} should hold numbers, but {place} holds {came!r}") from error
     unit = common_unit(below[column])
     if unit is not None:
         message = f"{path} should hold numbers, but {place} holds numbers with a unit, such as {text!r} in line {line}"
@@ -107,7 +109,11 @@ def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = "."
     return len(kinds) - sum(kinds) > sum(kinds) + more_numbers
 
 
-def dates_in(path: PathLike, name: str, fields: Sequence[str]) -> DatesInstead:
-    came = next(filter(is_date, fields))
-    message = f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}"
-    return DatesInstead(message, name)
+def dates_in(path: PathLike, name: str, fields: Sequence[str]) -> InputError:
+    """A column holds dates, which are neither numbers nor categories."""
+    came, column = next(filter(is_date, fields)), as_option([name])
+    return InputError(
+        f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}; use "
+        f"--drop {column}, or --id {column} if they name the rows, or --categorical {column} if each is a category, or "
+        "the days since some date as numbers"
+    )

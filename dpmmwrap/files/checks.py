@@ -41,7 +41,7 @@ def check_points(
         raise InputError(f"{source} should hold real numbers, but it holds {kind_of(X.dtype)}")
     n, dim = X.shape
     if n == 0 or dim == 0:
-        raise InputError(f"{source} should hold points, but it is empty: its shape is {X.shape}")
+        raise InputError(f"{source} should hold points, but it has no {'rows' if dim else 'columns'}")
     check_size(n, at_least, source)
     if X.dtype.kind != "f" or X.dtype.itemsize == 2:
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)

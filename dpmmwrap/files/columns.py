@@ -14,11 +14,19 @@ from dpmmwrap.files.checks import check_size, overflows
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.looks import FEW_ROWS, common_unit, holds_dates, names_rows
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, has_decimal_comma, is_number, marks_note
-from dpmmwrap.files.problems import DecimalCommas, InputError, PathLike, WordsInstead, gap_advice, may_be_gap, name_of
-from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
+from dpmmwrap.files.problems import (
+    InputError,
+    PathLike,
+    WordsInstead,
+    decimal_commas,
+    gap_advice,
+    may_be_gap,
+    name_of,
+)
+from dpmmwrap.files.selection import ALL, Selection, find_columns
 from dpmmwrap.files.tables import (
     Layout,
-    Numbers,
+    Piece,
     Row,
     Rows,
     as_classes,
@@ -37,20 +45,7 @@ ID = re.compile(r"(?i:(^|[\W_])(u|uu|gu)?id$)|[a-z]I[dD]$")
 Column = np.ndarray[Any, Any]
 
 
-class ColumnTable(NamedTuple):
-    """ColumnTable of numbers (missing values are NaN) or of words (missing values are empty), by name or by number from
-    1."""
-
-    columns: dict[str, Column]
-    names: Names | None
-    """None where the file has none."""
-    notes: tuple[str, ...] = ()
-    rows: Rows = Rows()
-    source: str = ""
-    """Where in the file they are, if that is to be said."""
-
-
-def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> ColumnTable:
+def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> Piece:
     """The columns of a text file: numbers where all fields are numbers or gaps, else words.
 
     The columns named or numbered in `words` are words whatever they hold.
@@ -59,9 +54,7 @@ def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted:
     return columns_of(path, layout, counted_rows(path, layout), words, wanted)
 
 
-def columns_of(
-    path: PathLike, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection
-) -> ColumnTable:
+def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> Piece:
     """The columns that are wanted of rows of text."""
     chosen = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
@@ -97,7 +90,7 @@ def columns_of(
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     names = None if layout.names is None else tuple(columns)
     ids = None if own is None else np.array(fields[own], dtype=str)
-    return ColumnTable(columns, names, tuple(notes), Rows(ids, None if labels is None else as_classes(fields[labels])))
+    return Piece(columns, names, Rows(ids, None if labels is None else as_classes(fields[labels])), tuple(notes))
 
 
 def column_of(
@@ -116,7 +109,7 @@ def column_of(
         ):
             came = next(field for field in held if has_decimal_comma(field))
             message = f"{path} should hold numbers or words, but its column {name!r} holds {came!r}"
-            raise DecimalCommas(message) from None
+            raise decimal_commas(message) from None
         return word_column(fields, name, path, format)
 
 
@@ -166,17 +159,17 @@ def slip_notes(slips: Sequence[Slip]) -> list[str]:
     return notes
 
 
-def as_numbers(table: ColumnTable, path: Path) -> Numbers:
+def as_numbers(table: Piece, path: Path) -> Piece:
     """The columns side by side, if all of them hold numbers."""
-    words = [name for name, column in table.columns.items() if column.dtype.kind == "U"]
+    words = [name for name, column in table.X.items() if column.dtype.kind == "U"]
     if words:
-        column = table.columns[words[0]].tolist()
+        column = table.X[words[0]].tolist()
         came = next((word for word in column if word), "")
         where = table.source or path
         message = f"{where} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
-        distinct = [name for name in words if names_rows(table.columns[name].tolist())]
+        distinct = [name for name in words if names_rows(table.X[name].tolist())]
         raise WordsInstead(message, words, distinct)
-    return Numbers(np.column_stack([*table.columns.values()]), table.names, table.rows, table.notes)
+    return table._replace(X=np.column_stack([*table.X.values()]))
 
 
 def numbers_rows(name: str, column: Column) -> bool:
@@ -192,7 +185,7 @@ def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> 
     """Refuse a table without rows or columns, and numbers that are infinite."""
     rows = len(next(iter(columns.values()))) if columns else 0
     if not rows:
-        raise InputError(f"{source} should hold points, but it is empty")
+        raise InputError(f"{source} should hold points, but it has no rows")
     check_size(rows, at_least, source)
     for name, column in columns.items():
         if column.dtype.kind == "U":

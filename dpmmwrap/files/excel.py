@@ -7,12 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpmmwrap.files.columns import ColumnTable, columns_of
+from dpmmwrap.files.columns import columns_of
 from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.numbers import has_decimal_comma
 from dpmmwrap.files.problems import InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, has_column, listed
-from dpmmwrap.files.tables import LOOKED_AT, Layout, Row, arranged, has_units, names_columns, title_lines, title_of
+from dpmmwrap.files.tables import (
+    LOOKED_AT,
+    Layout,
+    Piece,
+    Row,
+    arranged,
+    has_units,
+    names_columns,
+    title_lines,
+    title_of,
+)
 
 
 class Sheet(NamedTuple):
@@ -24,7 +34,7 @@ class Sheet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> ColumnTable:
+def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> Piece:
     """The columns of one sheet: numbers where all cells are numbers or gaps, else words."""
     sheet = open_sheet(path, wanted.format)
     layout = layout_of(path, sheet)

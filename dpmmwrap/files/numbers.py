@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from dpmmwrap.files.format import PLAIN, Format
-from dpmmwrap.files.problems import DoubtfulCommas, InputError
+from dpmmwrap.files.problems import InputError
 
 GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
 """Fields of a text file that stand for a missing value."""
@@ -162,6 +162,5 @@ def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator
     if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):
         return
     decimal = math.copysign(float(doubtful.text.strip("()").replace(",", ".")), doubtful.value)
-    raise DoubtfulCommas(
-        f"{source} should hold numbers, but {doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
-    )
+    came = f"{doubtful.text!r} may be {doubtful.value:.15g} or {decimal:.15g}"
+    raise InputError(f"{source} should hold numbers, but {came}; use --thousands , or --decimal ,")

@@ -37,12 +37,8 @@ class WordsInstead(InputError):
         """Those among them in which no word comes twice: they name rows, and are no categories."""
 
 
-class NoNumber(InputError):
-    """A field in a column of numbers is none: a typing error, or it stands for a missing value."""
-
-    def __init__(self, message: str, text: str) -> None:
-        super().__init__(message)
-        self.text = text
+class SparseInstead(InputError):
+    """A file holds a sparse matrix where points or a table should be."""
 
 
 def may_be_gap(word: str) -> bool:
@@ -54,35 +50,21 @@ def gap_advice(word: str) -> str:
     return f"if that stands for a missing value, use --missing {shlex.quote(word)}"
 
 
-class DecimalCommas(InputError):
-    """Numbers of a file have a comma where a point was expected."""
+def as_option(columns: Sequence[str]) -> str:
+    """Columns as options take them; a name that contains a comma has to be given by number."""
+    return shlex.quote(",".join("NUMBER" if "," in name else name for name in columns))
 
 
-class DoubtfulCommas(InputError):
-    """A comma in a number may stand before decimals or between thousands."""
+def decimal_commas(message: str) -> InputError:
+    """Numbers have a comma where a point was expected."""
+    return InputError(f"{message}; for decimal commas use --decimal ,")
 
 
-class WrongEncoding(InputError):
-    """A text is not in UTF-8, or not in what it was said to be."""
-
-    def __init__(self, path: PathLike, named: str | None = None, byte: int | None = None) -> None:
-        self.likely = likely_encoding(path)
-        where = "" if byte is None else f" (byte {byte})"
-        super().__init__(
-            f"{path} should be text in {named or 'UTF-8'}, but it is not{where}; it looks like {self.likely}"
-        )
-
-
-class DatesInstead(InputError):
-    """A column of a file holds dates, which are neither numbers nor categories."""
-
-    def __init__(self, message: str, column: str) -> None:
-        super().__init__(message)
-        self.column = column
-
-
-class SparseInstead(InputError):
-    """A file holds a sparse matrix where points or a table should be."""
+def wrong_encoding(path: PathLike, named: str | None = None, byte: int | None = None) -> InputError:
+    """A text is not in UTF-8, or not in the encoding that was named."""
+    likely, where = likely_encoding(path), "" if byte is None else f" (byte {byte})"
+    came = f"but it is not{where}; it looks like {likely}; use --encoding {likely}"
+    return InputError(f"{path} should be text in {named or 'UTF-8'}, {came}")
 
 
 DAMAGE = (
@@ -101,10 +83,10 @@ def explained(path: PathLike) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         named = None if error.encoding.startswith("utf-8") else error.encoding
-        raise WrongEncoding(path, named, error.start) from error
+        raise wrong_encoding(path, named, error.start) from error
     except UnicodeError as error:
         # UTF-16 without its first two bytes, for one.
-        raise WrongEncoding(path) from error
+        raise wrong_encoding(path) from error
     except MemoryError as error:
         message = f"{path} does not fit into memory; saved as .npy it would be read piece by piece"
         raise InputError(message) from error

@@ -21,10 +21,8 @@ from dpmmwrap.files.checks import (
     empty_columns,
 )
 from dpmmwrap.files.columns import (
-    ColumnTable,
     as_numbers,
     check_columns,
-    columns_of,
     gaps_in,
     numbers_rows,
     read_columns,
@@ -37,7 +35,7 @@ from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suf
 from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Numbers, Rows, counted_rows, layout_of, read_table
+from dpmmwrap.files.tables import Piece, Rows, layout_of, read_table
 from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
@@ -70,7 +68,7 @@ class Data:
 
     @property
     def dim(self) -> int:
-        """ColumnTable."""
+        """The number of columns."""
         return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
 
     def rows(self, chosen: Any) -> Any:
@@ -105,15 +103,6 @@ class Data:
         for rows in chunks(self.X):
             labelled[rows] &= ~(np.isnan(self.X[rows]) & wanted).any(axis=1)
         return labelled
-
-
-class Piece(NamedTuple):
-    """The contents of one file."""
-
-    X: Any
-    names: Names | None
-    rows: Rows
-    notes: tuple[str, ...] = ()
 
 
 class ReadingOptions(NamedTuple):
@@ -183,10 +172,9 @@ def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
             return read_sparse(path, members, wanted, at_least)
         if kind == "table" and suffix not in ARRAYS:
             table = columns_in(path, suffix, wanted)
-            named = {name: without_codes(column, wanted.selection.format) for name, column in table.columns.items()}
-            table = table._replace(columns=named)
-            check_columns(table.columns, str(path), at_least=at_least)
-            return Piece(table.columns, table.names, table.rows, table.notes)
+            columns = {name: without_codes(column, wanted.selection.format) for name, column in table.X.items()}
+            check_columns(columns, str(path), at_least=at_least)
+            return table._replace(X=columns)
         numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
     gaps = wanted.gaps or kind == "table"
     points = check_points(
@@ -198,7 +186,7 @@ def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
         check_counts(points, str(path), numbers.names)
     if kind == "table":
         return Piece(dict(zip(numbered(points.shape[1]), points.T, strict=True)), None, numbers.rows)
-    return Piece(points, numbers.names, numbers.rows, numbers.notes)
+    return numbers._replace(X=points)
 
 
 def check_format(path: Path, suffix: str, format: Format) -> None:
@@ -218,16 +206,16 @@ def without_codes(X: AnyArray, format: Format) -> AnyArray:
     return np.where(found, np.nan, X) if found.any() else X
 
 
-def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Numbers:
+def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     """The points of a .npy or .npz file; its columns have numbers instead of names."""
     arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {"X": read_npy(path)}
     X, y, selection = arrays["X"], arrays.get("y"), wanted.selection
     if not selection.narrows or X.ndim != 2:
-        return Numbers(X, rows=Rows(labels=y))
+        return Piece(X, rows=Rows(labels=y))
     chosen = selection.of(numbered(X.shape[1]), path)
     ids = None if chosen.id is None else np.array([plain(value) for value in X[:, chosen.id].tolist()], dtype=str)
     labels = y if chosen.labels is None else np.array(X[:, chosen.labels])
-    return Numbers(X[:, list(chosen.features)], rows=Rows(ids, labels))
+    return Piece(X[:, list(chosen.features)], rows=Rows(ids, labels))
 
 
 def plain(value: Any) -> str:
@@ -235,7 +223,7 @@ def plain(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def numbers_in(path: Path, suffix: str, wanted: ReadingOptions) -> Numbers:
+def numbers_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     """The numbers of a table, with the columns' names."""
     if suffix in TEXT:
         return read_table(path, marks(suffix), gaps=wanted.gaps, wanted=wanted.selection)
@@ -244,7 +232,7 @@ def numbers_in(path: Path, suffix: str, wanted: ReadingOptions) -> Numbers:
     return as_numbers(read_sheet(path, wanted=wanted.selection), path)
 
 
-def columns_in(path: Path, suffix: str, wanted: ReadingOptions) -> ColumnTable:
+def columns_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     """The columns of a table in which some may hold words."""
     if suffix in TEXT:
         return read_columns(path, marks(suffix), wanted.words, wanted.selection)
@@ -309,19 +297,17 @@ def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -
 def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
-        wanted = Selection(format=format)
         if suffix in ARROW:
             return arrow_text(path)
-        if suffix in TEXT:
-            layout = layout_of(path, marks(suffix), words=True, format=format)
-            return columns_of(path, layout, counted_rows(path, layout), layout.known, wanted).columns
-        if suffix in EXCEL:
-            return read_sheet(path, sheet_names(path, format) or (), wanted).columns
-        X = array_in(path, suffix, ReadingOptions("numbers", True, (), wanted)).X
-        return {
-            name: np.array([plain(value) for value in X[:, place].tolist()])
-            for place, name in enumerate(numbered(X.shape[1]))
-        }
+        columns: dict[str, AnyArray]
+        if suffix in ARRAYS:
+            X = array_in(path, suffix, ReadingOptions("numbers", True, (), ALL)).X
+            names = numbered(X.shape[1])
+            columns = {name: np.array([plain(value) for value in X[:, at].tolist()]) for at, name in enumerate(names)}
+        else:
+            words = read_names(path, format) or ()
+            columns = columns_in(path, suffix, ReadingOptions("table", True, words, Selection(format=format))).X
+        return columns
 
 
 def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:

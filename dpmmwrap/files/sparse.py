@@ -36,7 +36,7 @@ def sparse_counts(arrays: Arrays, path: Path, *, at_least: int) -> Any:
     kind = format_of(arrays, path)
     rows, columns = shape_of(arrays["shape"], path)
     if rows == 0 or columns == 0:
-        raise InputError(f"{path} should hold points, but it is empty: its shape is {(rows, columns)}")
+        raise InputError(f"{path} should hold points, but it has no {'rows' if columns else 'columns'}")
     check_size(rows, at_least, str(path))
     data, *places = (arrays[name] for name in PARTS[kind])
     check_parts(data, places, path)

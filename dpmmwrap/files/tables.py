@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, is_number, marks_note
-from dpmmwrap.files.problems import DecimalCommas, InputError
+from dpmmwrap.files.problems import InputError, decimal_commas
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
 
@@ -33,13 +33,18 @@ class Rows(NamedTuple):
     labels: np.ndarray[Any, Any] | None = None
 
 
-class Numbers(NamedTuple):
-    """An array (N, D), and the columns' names if the file has them."""
+class Piece(NamedTuple):
+    """The contents of one file."""
 
-    X: np.ndarray[Any, Any]
+    X: Any
+    """An array (N, D), a sparse matrix of counts, or columns by name (or by number from 1): numbers, with NaN for
+    missing values, or words, the empty one for missing values."""
     names: Names | None = None
+    """The columns' names, if the file has them."""
     rows: Rows = Rows()
     notes: tuple[str, ...] = ()
+    source: str = ""
+    """Where in the file they are, for messages, if not in all of it."""
 
 
 class Layout(NamedTuple):
@@ -70,7 +75,7 @@ class Layout(NamedTuple):
         return self.names or numbered(self.width - self.start)
 
 
-def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selection = ALL) -> Numbers:
+def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selection = ALL) -> Piece:
     """The numbers of a text file, without names in its first line and an unnamed column of row names.
 
     With `gaps`, empty fields, NA and the like are NaN.
@@ -102,12 +107,12 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
         if X.size and X.shape[1] != layout.width:
             commas = layout.width == 1 and layout.delimiter == ","
             message = f"{path} should hold {layout.width} fields per line, one for each name, but it holds {X.shape[1]}"
-            raise DecimalCommas(message) if commas else InputError(message)
-        return Numbers(X, names, notes=tuple(notes))
+            raise decimal_commas(message) if commas else InputError(message)
+        return Piece(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it reads only some of them.
     own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
-    return Numbers(X, names, read_rows(path, layout, own, labels), tuple(notes))
+    return Piece(X, names, read_rows(path, layout, own, labels), tuple(notes))
 
 
 def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
-from dpmmwrap.files.problems import WrongEncoding
+from dpmmwrap.files.problems import wrong_encoding
 
 WORD = re.compile(r'"(?:[^"]|"")*"|[^\s"]+')
 
@@ -57,7 +57,7 @@ def first_line(file: Iterator[str], path: Path) -> tuple[int, str]:
     for number, line in enumerate(file):
         if "\0" in line:
             # Half of the bytes of another encoding, which are zeros, pass for text.
-            raise WrongEncoding(path)
+            raise wrong_encoding(path)
         if line.strip() and not line.startswith("#"):
             return number, line.rstrip("\r\n")
     return 0, ""

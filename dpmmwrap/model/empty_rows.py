@@ -47,7 +47,7 @@ class Present(NamedTuple):
         if there.all():
             return None
         if there.sum() < 2:
-            raise ValueError(f"only {there.sum()} of the {len(there):,} rows has a value in some column: 2 are needed")
+            raise ValueError(f"at least 2 rows should hold values, but {there.sum()} of the {len(there):,} rows do")
         return cls(np.flatnonzero(there), len(there))
 
     @property

@@ -76,7 +76,7 @@ NOT_RESAMPLED = Resampling((), None)
 def resample(X: Points, settings: Settings, result: Result) -> Resampling:
     """Fit samples of decreasing size as long as their agreement rises; only for data whose search is refined, and that
     do not follow the model."""
-    if not settings.refine or not has_few_numbers(X):
+    if not settings.refine or not has_few_numbers(X) or X.shape[0] < SAMPLES:
         return NOT_RESAMPLED
     points = X.everything() if is_remote(X) else X
     check = check_of(points, settings, result)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from dpmmwrap import load
+from dpmmwrap.cli.preparing import column_notes
+from dpmmwrap.files import Data
 
 QUICK = ("--init", "kmeans", "--iterations", 40, "--backend", "native", "--chains", 1)
 rng = np.random.default_rng(0)
@@ -72,6 +74,17 @@ def test_dates_as_numbers_and_ids_are_noticed(run, tmp_path: Path) -> None:
     assert "note: the column 'userId' numbers the rows, as an id does" in said and "--id userId" in said
     said = run("fit", path, "--drop", "day", "--id", "userId", *QUICK).out
     assert "note" not in said
+
+
+def test_copied_rows_are_noticed() -> None:
+    (note,) = column_notes(Data(np.repeat(X[:40], 3, axis=0)))
+    assert note.startswith("only 40 of the 120 rows are different: each copy counts as a point")
+    assert not column_notes(Data(X)) and not column_notes(Data(np.repeat(X[:40], 3, axis=0).round())), "by nature"
+
+
+def test_a_table_of_names_alone(run, tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", ["a", "b"], [])
+    assert run("fit", path).sentence == f"dpmmwrap: {path} should hold points, but it has no rows"
 
 
 def test_codes_for_missing_values_are_noticed(run, summary_of, tmp_path: Path) -> None:

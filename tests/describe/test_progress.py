@@ -68,7 +68,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     reader.join(10)
     os.close(ours)
     text = b"".join(shown).decode()
-    assert "24/24" in text and "dpmmwrap" in text and "log posterior" in text
+    assert "chain 1 of 2, iteration " in text and "log posterior" in text and " left" in text
     assert capsys.readouterr().out == ""
 
 

@@ -54,5 +54,5 @@ def test_predictions() -> None:
 def test_too_few_rows_are_left() -> None:
     rows = np.full((5, 2), np.nan)
     rows[0] = 1.0
-    with pytest.raises(ValueError, match="only 1 of the 5 rows has a value"):
+    with pytest.raises(ValueError, match="at least 2 rows should hold values, but 1 of the 5 rows do"):
         DPMM(**QUICK).fit(rows)

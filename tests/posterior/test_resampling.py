@@ -154,3 +154,9 @@ def test_a_sample_learns_its_own_prior():
     assert again.hyperprior.identity() == [0.5, None, None]
     assert np.array_equal(again.prior.scale, expected.prior.scale)
     assert not np.array_equal(again.prior.scale, start.prior.scale)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_few_equal_rows_are_one_cluster(rows: int):
+    # There are no samples of so few rows to fit.
+    assert DPMM(random_state=0, backend="native").fit(np.ones((rows, 2)) * [1.0, 2.0]).n_clusters_ == 1
