@@ -134,13 +134,8 @@ def kind_of_file(options: dict[str, Any]) -> Kind:
     return "numbers" if options["exposure"] is not None else family_named(options["family"]).input
 
 
-def gaps_allowed(options: dict[str, Any], prior: Any) -> bool:
-    """Whether missing values can be clustered with: not in counts."""
-    return not why_no_gaps(options, prior)
-
-
-def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
-    """Where no value may be missing, the way out; nothing where they may."""
+def why_no_gaps(options: dict[str, Any]) -> str:
+    """What to do about missing values where none is allowed; empty where they are."""
     family = family_named(options["family"])
     julia = options["backend"] == "julia" or options["workers"] or options["machines"]
     leaving_out = "--skip-missing, which leaves out rows with missing values"
@@ -153,12 +148,12 @@ def why_no_gaps(options: dict[str, Any], prior: Any) -> str:
     return f"use {leaving_out}" if family.input == "counts" else ""
 
 
-def way_out(error: InputError, options: dict[str, Any], prior: Any) -> str:
+def way_out(error: InputError, options: dict[str, Any]) -> str:
     """What to try instead, behind what is wrong with a file."""
     from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
 
     if isinstance(error, MissingValues):
-        return f"; {why_no_gaps(options, prior)}"
+        return f"; {why_no_gaps(options)}"
     if isinstance(error, SparseInstead):
         return f"; sparse counts are for --family {family_for(sparse=True).name}"
     if isinstance(error, WordsInstead):

@@ -13,7 +13,7 @@ import click
 from dpmmwrap.cli import update
 from dpmmwrap.cli.common import A_PATH, say_note
 from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
-from dpmmwrap.cli.families import as_options, gaps_allowed, kind_of_file, settle, way_out, with_network
+from dpmmwrap.cli.families import as_options, kind_of_file, settle, way_out, why_no_gaps, with_network
 from dpmmwrap.cli.fit_options import (
     BACKEND_OPTIONS,
     EXAMPLES,
@@ -150,13 +150,13 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
         return Task(data, data.y, prior, "the bundled example")
     files = files_of(options["data"])
     labels = true_labels(options["labels"], files[0], format_of(options))
-    gaps = options["skip_missing"] or gaps_allowed(options, prior)
+    gaps = options["skip_missing"] or not why_no_gaps(options)
     kind, words = kind_of_file(options), options["categorical"] or ()
     try:
         wanted = with_weights(selection_of(options, labels.column), options["sample_weight"])
         data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=wanted)
     except InputError as error:
-        raise InputError(f"{error}{way_out(error, options, prior)}") from error
+        raise InputError(f"{error}{way_out(error, options)}") from error
     truth, classes = (data.y, data.classes) if labels.file is None else read_classes(labels.file, len(data))
     if truth is not None and options["labels"] is not None:
         check_classes(truth, f"--labels {options['labels']}")

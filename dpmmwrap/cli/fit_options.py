@@ -189,38 +189,19 @@ OPTIONS: tuple[Option, ...] = (
     draws("--keep-labels/--no-keep-labels", default=None, show_default="keep-labels",
         help="Whether the labels of all draws are kept, 4 bytes a point and draw. Without them the result is the best "
         "that the search has met, and there are no confidences."),
-    running(
-        "--n-jobs",
-        type=int,
-        metavar="N",
-        help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it.",
-    ),
-    running(
-        "--device",
-        callback=known_device,
-        metavar="auto|cpu|cuda",
-        default="auto",
-        show_default=True,
-        help="Where the network runs; auto: cuda where there is one.",
-    ),
-    running(
-        "--checkpoint",
-        type=A_PATH,
-        metavar="FILE",
-        help="Save the chain here; go on from it if it exists. Further chains and the labels of draws have files "
-        "beside it. On Dask a folder that all workers see.",
-    ),
+    running("--n-jobs", type=int, metavar="N",
+        help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it."),
+    running("--device", callback=known_device, metavar="auto|cpu|cuda", default="auto", show_default=True,
+        help="Where the network runs. auto: cuda if there is a GPU."),
+    running("--checkpoint", type=A_PATH, metavar="FILE",
+        help="Save the chain here, and resume from this file if it exists. Further chains and the labels of draws have "
+        "files beside it. On Dask, a folder that all workers see."),
     running("--checkpoint-every", type=POSITIVE, metavar="N", help="Iterations or draws between two saves."),
-    running(
-        "--backend",
-        type=click.Choice(["auto", "native", "julia", "dask"]),
-        default="auto",
-        show_default=True,
-        help="The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on Dask's workers; auto takes Julia "
-        "where it is set up and can do what is asked.",
-    ),
+    running("--backend", type=click.Choice(["auto", "native", "julia", "dask"]), default="auto", show_default=True,
+        help="The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on Dask's workers. auto: Julia if it "
+        "is set up and supports all settings, else the built-in sampler."),
     running("--scheduler", metavar="ADDRESS", help="Dask: its scheduler, such as tcp://host:8786."),
-    running("--local-workers", type=POSITIVE, metavar="N", help="Dask: so many worker processes on this machine."),
+    running("--local-workers", type=POSITIVE, metavar="N", help="Dask: worker processes to start on this machine."),
     running("--workers", type=click.IntRange(min=0), metavar="N", help="Julia: worker processes on this machine."),
     running("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on."),
 )
@@ -231,20 +212,8 @@ OPTIONS: tuple[Option, ...] = (
 all_options = with_options(*OPTIONS)
 
 ONE_PLACE = (
-    *(
-        "example",
-        "columns",
-        "drop",
-        "id_column",
-        "skip_missing",
-        "scale",
-        "pca",
-        "log",
-        "normalize",
-        "categorical",
-        "weights",
-    ),
-    *("with_data", "missing", "workers", "machines"),
+    *("example", "columns", "drop", "id_column", "skip_missing", "scale", "pca", "log", "normalize", "categorical"),
+    *("weights", "with_data", "missing", "workers", "machines"),
 )
 """Options that need all data in one place, or another backend."""
 

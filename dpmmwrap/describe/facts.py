@@ -86,7 +86,8 @@ def facts_of_draws(model: Any) -> dict[str, Any]:
 
 
 def facts_of_family(model: Any) -> dict[str, Any]:
-    posterior, columns, counts = model.mixture_.posterior, model.mixture_.columns, is_counts(model)
+    posterior, columns = model.mixture_.posterior, model.mixture_.columns
+    counts = posterior.input == "counts"
     return {
         "family": model.family,
         "covariance_type": None if counts else str(getattr(posterior, "numeric_kind", model.covariance_type_)),
@@ -97,26 +98,6 @@ def facts_of_family(model: Any) -> dict[str, Any]:
         "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],
         "converted_from": model.trace_.converted_from if posterior.input == "numbers" else None,
     }
-
-
-def is_counts(model: Any) -> bool:
-    """Whether the rows are counts."""
-    return bool(model.mixture_.posterior.input == "counts")
-
-
-def by_shares(model: Any) -> bool:
-    """Whether clusters are told apart by the shares of columns, not by their means."""
-    return bool(model.mixture_.posterior.profile == "counts")
-
-
-def is_gaussian(mixture: Any) -> bool:
-    """Whether clusters have means and covariances in the space of the rows, so that ellipses can be drawn."""
-    return bool(mixture.is_gaussian)
-
-
-def coordinate_words(mixture: Any) -> str:
-    """What the coordinates are in which a map compares rows."""
-    return str(mixture.posterior.coordinates)
 
 
 def learned_hyperparameters(model: Any) -> list[str]:

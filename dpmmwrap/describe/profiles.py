@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dpmmwrap.describe.facts import by_shares
 from dpmmwrap.families.tables import Columns, TablePoints, as_words
 from dpmmwrap.model.rows import names_for
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
@@ -109,7 +108,7 @@ def profiles_of(
 
 def profiles_for(model: Any, points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
     """The profiles of clusters of rows of a fitted model."""
-    columns, counts = model.mixture_.columns, by_shares(model)
+    columns, counts = model.mixture_.columns, model.mixture_.posterior.profile == "counts"
     return profiles_of(points, labels, n_clusters, names=names, columns=columns, counts=counts)
 
 

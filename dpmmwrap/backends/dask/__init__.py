@@ -97,7 +97,6 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
     """The end of the search as on one machine, for data so small that the client can have them."""
     import dask.array as da
 
-    from dpmmwrap.backends.native import with_best
     from dpmmwrap.sampler.refinement import refined
 
     handle: Any = result.labels
@@ -107,12 +106,12 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
     known = result.candidates[result.chain]._replace(labels=labels, sublabels=sublabels)
     best = refined(points, settings, [known], interrupt)
     sizes = tuple(len(part[0]) for part in found)
+    labels, sublabels = (da.from_array(values, chunks=(sizes,)) for values in (best.labels, best.sublabels))
     return replace(
-        with_best(result, best),
+        result,
+        **best._replace(labels=labels, sublabels=sublabels)._asdict(),
         interrupted=interrupt.requested,
         statistics=settings.prior.statistics(points, best.labels),
-        labels=da.from_array(best.labels, chunks=(sizes,)),
-        sublabels=da.from_array(best.sublabels, chunks=(sizes,)),
     )
 
 

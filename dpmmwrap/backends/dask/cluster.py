@@ -42,27 +42,23 @@ MOST_LOSSES = 100
 COPY_EVERY = 25
 """Iterations from one copy of the labels on other workers to the next."""
 
-
-class Source:
-    """Where rows come from, again if need be."""
-
-    def load(self, cluster: Cluster, part: int, address: str) -> list[Future]:
-        """Tasks that put the rows of a part onto a worker."""
-        raise NotImplementedError
+Load = Callable[["Cluster", int, str], list[Future]]
+"""Tasks that put the rows of a part onto a worker, given by its address; also again if the part was lost."""
 
 
 class Cluster(Caller):
     """The workers of one fit, seen from the client."""
 
-    def __init__(self, client: Client, addresses: list[str], kinds: tuple[str, ...] = (), draws: bool = False) -> None:
+    def __init__(self, client: Client, addresses: list[str]) -> None:
         super().__init__(client)
-        self.kinds, self.draws = kinds, draws
+        self.kinds: tuple[str, ...] = ()
+        self.draws = False
         self.name = f"dpmmwrap-{uuid.uuid4().hex[:12]}"
         self.addresses = addresses
         self.expected = len(addresses)
         self.owner: dict[int, str] = {}
         self.stretches: dict[int, Stretch] = {}
-        self.source: Source | None = None
+        self.load: Load | None = None
         self.recipe: Recipe | None = None
         self.given: dict[tuple[str, int], Any] = {}
         self.logs: dict[int, Log] = {}
@@ -92,9 +88,9 @@ class Cluster(Caller):
                 self.stretches[number], self.owner[number] = whole.part(begin, end), address
                 number += 1
 
-    def load_all(self, source: Source) -> None:
-        """Bring the rows to where they are to stay."""
-        self.source = source
+    def load_all(self, load: Load) -> None:
+        """Load the rows onto their workers."""
+        self.load = load
         self._placed(sorted(self.owner))
 
     def follow(self, recipe: Recipe) -> bool:
@@ -260,8 +256,8 @@ class Cluster(Caller):
                 )
                 if is_loss(opened.get(address)):
                     raise CommClosedError(address)
-                assert self.source is not None
-                tasks += self.source.load(self, part, address)
+                assert self.load is not None
+                tasks += self.load(self, part, address)
             self._await(tasks, "the rows of the data")
             for part in parts:
                 self._bring_up_to_date(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_non_negative
 
 from dpmmwrap.backends.dask import worker
 from dpmmwrap.backends.dask.calls import PATIENCE
-from dpmmwrap.backends.dask.cluster import Cluster, Source
+from dpmmwrap.backends.dask.cluster import Cluster
 from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
@@ -118,30 +119,23 @@ def blocks_of(X: Any, client: Client) -> Blocks:
     return Blocks(delayed, edges, X.shape[1], X.dtype, sparse, names, [block.key for block in delayed])
 
 
-class BlockSource(Source):
-    """Rows from the blocks of a collection."""
+def load_part(blocks: Blocks, cluster: Cluster, part: int, address: str) -> list[Future]:
+    """Tasks that put the rows of a part, which are in some blocks, onto a worker."""
+    import dask
 
-    def __init__(self, blocks: Blocks) -> None:
-        self.blocks = blocks
-
-    def load(self, cluster: Cluster, part: int, address: str) -> list[Future]:
-        import dask
-
-        stretch, edges = cluster.stretches[part], self.blocks.edges
-        begin, end = stretch.first_row, stretch.first_row + stretch.n_rows
-        tasks = []
-        for number in range(
-            int(np.searchsorted(edges, begin, side="right")) - 1, int(np.searchsorted(edges, end, side="left"))
-        ):
-            low, high = max(begin, edges[number]), min(end, edges[number + 1])
-            if high > low:
-                put = dask.delayed(worker.put_rows, pure=False)
-                own = int(low - edges[number]), int(high - edges[number])
-                tasks.append(put(cluster.name, part, int(low - begin), self.blocks.blocks[number], *own))
-        found: list[Future] = cluster.client.compute(
-            tasks, workers=[address], allow_other_workers=False, optimize_graph=False, retries=0
-        )
-        return found
+    stretch, edges = cluster.stretches[part], blocks.edges
+    begin, end = stretch.first_row, stretch.first_row + stretch.n_rows
+    first = int(np.searchsorted(edges, begin, side="right")) - 1
+    put, tasks = dask.delayed(worker.put_rows, pure=False), []
+    for number in range(first, int(np.searchsorted(edges, end, side="left"))):
+        low, high = int(max(begin, edges[number])), int(min(end, edges[number + 1]))
+        if high > low:
+            rows = low - int(edges[number]), high - int(edges[number])
+            tasks.append(put(cluster.name, part, low - begin, blocks.blocks[number], *rows))
+    futures: list[Future] = cluster.client.compute(
+        tasks, workers=[address], allow_other_workers=False, optimize_graph=False, retries=0
+    )
+    return futures
 
 
 def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int]]:
@@ -278,7 +272,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:
     """The rows, each where it is to stay."""
     cluster.share_out(Stretch.whole(blocks.n_rows, bytes_per_row), threads)
-    cluster.load_all(BlockSource(blocks))
+    cluster.load_all(partial(load_part, blocks))
     kind = blocks.dtype if blocks.dtype == np.float32 else np.float64
     return RemotePoints(cluster, (blocks.n_rows, blocks.n_columns), kind, blocks.sparse)
 

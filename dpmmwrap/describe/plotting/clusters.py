@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import is_gaussian
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, new_figure, number_ticks
 from dpmmwrap.describe.wording import counted
@@ -31,7 +30,7 @@ ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
 """What an ellipse means: a Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
 
 
-def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title: str | None = None) -> Figure:
+def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Figure:
     """The clusters of a fitted `DPMM` of any family, among the rows that it was fitted to.
 
     Gaussian clusters have ellipses; counts and mixed tables are a map of the coordinates in which their family
@@ -41,7 +40,7 @@ def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None, title:
 
     points = all_columns(model, X)
     with new_figure(7.0, 5.6) as figure:
-        draw_fit(figure.add_subplot(), model, points, model.labels_, names=names, title=title)
+        draw_fit(figure.add_subplot(), model, points, model.labels_, names=names)
     return figure
 
 
@@ -53,7 +52,6 @@ def draw_fit(
     *,
     names: Sequence[str] | None = None,
     columns: Sequence[str | int] | None = None,
-    title: str | None = None,
     own_figure: bool = True,
 ) -> None:
     """The same in given axes, of any rows with all their columns, or of one or two of these. In a figure of its own the
@@ -63,7 +61,7 @@ def draw_fit(
     from dpmmwrap.model.rows import telling
 
     mixture = model.mixture_
-    if columns is not None and not is_gaussian(mixture):
+    if columns is not None and not mixture.is_gaussian:
         raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
     every, names = points, feature_names(model, names)
     points, called = telling(mixture, points, names)
@@ -77,14 +75,14 @@ def draw_fit(
         means, covariances = mixture.means[:, places], marginal(mixture.covariances, places)
         if np.isnan(means).any():
             raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
-        draw_clusters(axes, every[:, places], labels, means, covariances, names=called, title=title)
-    elif is_gaussian(mixture):
+        draw_clusters(axes, every[:, places], labels, means, covariances, names=called)
+    elif mixture.is_gaussian:
         # Of the columns that are drawn.
         inside = replace(mixture, restored=None, subspace=None)
-        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called, title=title)
+        draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called)
     else:
         kind = ", standardised columns" if mixture.columns is not None else ""
-        draw_map(axes, points, labels, mixture.posterior.embedder(points), title=title, kind=kind)
+        draw_map(axes, points, labels, mixture.posterior.embedder(points), kind=kind)
     _draw_legend(axes, own_figure)
 
 
@@ -103,15 +101,13 @@ def draw_clusters(
     covariances: FloatArray,
     *,
     names: Sequence[str] | None = None,
-    title: str | None = None,
-    seed: int = 0,
 ) -> None:
     """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
 
     Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
     Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rows = some_rows(len(X), SHOWN, rng)
     points, marks = np.asarray(X[rows], dtype=np.float64), np.asarray(labels)[rows]
     centres = np.asarray(means, dtype=np.float64)
@@ -126,7 +122,7 @@ def draw_clusters(
         _draw_points(axes, seen.flat(points), marks, spread_colours(flat), rng)
         _draw_ellipses(axes, flat, seen.shapes(np.asarray(covariances, dtype=np.float64)))
         seen.name(axes)
-    axes.set_title(title or heading_of(len(centres), len(X), len(rows)))
+    axes.set_title(heading_of(len(centres), len(X), len(rows)))
 
 
 def draw_map(
@@ -135,8 +131,6 @@ def draw_map(
     labels: IntArray,
     embed: Callable[[Any], Any],
     *,
-    title: str | None = None,
-    seed: int = 0,
     kind: str = "",
 ) -> None:
     """A map of rows that are not points in space: the first two principal components of their coordinates.
@@ -144,7 +138,7 @@ def draw_map(
     `embed` makes coordinates, dense or sparse, of rows; `kind` says what they are. No ellipses, but the clusters'
     numbers where they lie.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     width = max(1, embed(points[:1]).shape[1])
     rows = some_rows(points.shape[0], min(SHOWN, max(2, COORDINATES_SHOWN // width)), rng)
     marks = np.asarray(labels)[rows]
@@ -165,7 +159,7 @@ def draw_map(
         if clusters <= NUMBERED:
             _draw_numbers(axes, middles, reaches)
         seen.name(axes)
-    axes.set_title(title or heading_of(clusters, len(labels), len(rows)))
+    axes.set_title(heading_of(clusters, len(labels), len(rows)))
 
 
 def heading_of(clusters: int, points: int, shown: int) -> str:

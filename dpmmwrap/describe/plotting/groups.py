@@ -24,7 +24,7 @@ RAREST = 1e-6
 """Probabilities of confusion below this are drawn as this."""
 
 
-def groups_figure(groups: Groups, sizes: IntArray | Sequence[int], title: str | None = None) -> Figure:
+def groups_figure(groups: Groups, sizes: IntArray | Sequence[int]) -> Figure:
     """The tree of components, from leaves with their numbers and sizes on the left to one group on the right.
 
     Dashes are the suggested cut; unions on its left are groups, each with a colour.
@@ -45,8 +45,8 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int], title: str | 
         else:
             axes.xaxis.set_visible(False)
             axes.spines["bottom"].set_visible(False)
-        found = f"{counted(groups.n_components, 'cluster')} in {counted(groups.suggested, 'group')}"
-        axes.set_title(title or found, pad=18)
+        title = f"{counted(groups.n_components, 'cluster')} in {counted(groups.suggested, 'group')}"
+        axes.set_title(title, pad=18)
     return figure
 
 

@@ -63,15 +63,15 @@ LEGEND = 2 * len(COLOURS)
 """Chains up to which each has its line in the legend."""
 
 
-def n_clusters_figure(draws: Draws, title: str | None = None) -> Figure:
+def n_clusters_figure(draws: Draws) -> Figure:
     """The posterior of the number of clusters: a bar for all chains, and a dot for each of them, so that chains that
     disagree are seen."""
     with new_figure(7.0, 3.8) as figure:
-        draw_n_clusters(figure.add_subplot(), draws, title)
+        draw_n_clusters(figure.add_subplot(), draws)
     return figure
 
 
-def draw_n_clusters(axes: Axes, draws: Draws, title: str | None = None, *, own_figure: bool = True) -> None:
+def draw_n_clusters(axes: Axes, draws: Draws, *, own_figure: bool = True) -> None:
     """The same in given axes; in a figure of its own the legend is beside them."""
     values = np.asarray(draws.n_clusters)
     low, high = int(values.min()), int(values.max())
@@ -93,7 +93,7 @@ def draw_n_clusters(axes: Axes, draws: Draws, title: str | None = None, *, own_f
     axes.set_ylabel("probability")
     number_ticks(axes.xaxis, whole=True, most=12)
     number_ticks(axes.yaxis)
-    axes.set_title(title or _likeliest(values))
+    axes.set_title(_likeliest(values))
 
 
 def _likeliest(values: IntArray) -> str:
@@ -122,7 +122,7 @@ def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, widt
             axes.scatter(centres + offset, own, s=size, linewidths=0, clip_on=False, **look)
 
 
-def chains_figure(draws: Draws, title: str | None = None) -> Figure:
+def chains_figure(draws: Draws) -> Figure:
     """All chains along their draws, one colour each: clusters, log posterior, concentration (if it was learned), and
     the share of the largest cluster."""
     panels: list[tuple[str, Any]] = [("clusters", draws.n_clusters), ("log posterior", draws.log_posterior)]
@@ -142,7 +142,7 @@ def chains_figure(draws: Draws, title: str | None = None) -> Figure:
             rows[-1].set_xlim(0.5, draws.n_draws + 0.5)
         number_ticks(rows[-1].xaxis, whole=True, most=9)
         rows[-1].set_xlabel("draw")
-        rows[0].set_title(title or f"{counted(draws.n_chains, 'chain')} of {counted(draws.n_draws, 'draw')}")
+        rows[0].set_title(f"{counted(draws.n_chains, 'chain')} of {counted(draws.n_draws, 'draw')}")
         figure.align_ylabels(list(rows))
         if 1 < draws.n_chains <= LEGEND:
             _legend_right(figure, rows[0])

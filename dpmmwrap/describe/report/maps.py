@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.facts import coordinate_words, is_gaussian
 from dpmmwrap.describe.plotting.clusters import filled
 from dpmmwrap.describe.plotting.projections import Projection, is_sparse, principal_components
 from dpmmwrap.model.rows import telling
@@ -43,12 +42,12 @@ class Map(NamedTuple):
     """A cluster, and where its number stands."""
 
 
-def drawn_rows(labels: IntArray, wanted: IntArray, dim: int, seed: int = 0) -> IntArray:
+def drawn_rows(labels: IntArray, wanted: IntArray, dim: int) -> IntArray:
     """The rows on the map, in order: all, or those wanted, some of each cluster, and a random sample."""
     labels, most = np.asarray(labels), most_rows(dim)
     if len(labels) <= most:
         return np.arange(len(labels))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     shuffled = rng.permutation(len(labels))
     order = np.argsort(labels[shuffled], kind="stable")
     _, begins, sizes = np.unique(labels[shuffled][order], return_index=True, return_counts=True)
@@ -74,7 +73,7 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
     part the clusters, and UMAP where it is installed."""
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     points, names = telling(mixture, points, names)
-    gaussian, kind = is_gaussian(mixture), coordinate_words(mixture)
+    gaussian, kind = mixture.is_gaussian, mixture.posterior.coordinates
     if gaussian:
         coordinates: Any = filled(np.asarray(points[rows], dtype=np.float64))
         scales = coordinates.std(axis=0)

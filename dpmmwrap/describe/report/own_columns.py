@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.describe.facts import is_gaussian
 from dpmmwrap.describe.report.maps import ranged
 from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.families.tables import TablePoints
@@ -32,7 +31,7 @@ def own_columns(subject: Subject, rows: IntArray) -> list[OwnColumn]:
     """Those in which clusters differ most come first. None where two features are the whole map, and of counts."""
     mixture, points = subject.model.mixture_, subject.points
     table = isinstance(points, TablePoints)
-    if not table and not (is_gaussian(mixture) and points.shape[1] > 2):
+    if not table and not (mixture.is_gaussian and points.shape[1] > 2):
         return []
     X = np.asarray((points.numeric if table else points)[rows], dtype=np.float64)
     names = [mixture.columns.names[place] for place in mixture.columns.numeric] if table else subject.names

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import by_shares, told_groups
+from dpmmwrap.describe.facts import told_groups
 from dpmmwrap.describe.plotting.clusters import NUMBERED, spread_colours
 from dpmmwrap.describe.plotting.theme import COLOURS, shade
 from dpmmwrap.describe.profiles import Profiles, Trait, in_units, profiles_for
@@ -85,7 +85,7 @@ def render(subject: Subject) -> str:
         n_clusters=subject.n_clusters,
         open_profiles=OPEN,
         looked_at=None if profiles is None or profiles.looked_at == subject.n_rows else f"{profiles.looked_at:,}",
-        counts=by_shares(subject.model),
+        counts=subject.model.mixture_.posterior.profile == "counts",
         categories=subject.model.mixture_.columns is not None,
         listed_below=SURE,
         n_rows=f"{subject.n_rows:,}",

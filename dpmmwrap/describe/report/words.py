@@ -61,7 +61,7 @@ def width_of(subject: Subject) -> str:
     if columns is not None:
         kinds = [(len(columns.numeric), "numeric column"), (len(columns.categorical), "categorical column")]
         return " and ".join(counted(count, kind) for count, kind in kinds if count)
-    if facts.is_counts(subject.model):
+    if subject.model.mixture_.posterior.input == "counts":
         return f"{counted(len(subject.names), 'column')} of counts"
     return counted(len(subject.names), "feature")
 
