@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import platform
+import sys
+from pathlib import Path
+from typing import Any
 
 PACKAGES = ("numba", "numpy", "scipy", "scikit-learn", "torch")
 
@@ -19,15 +23,22 @@ def package(name: str) -> str:
         return "not installed"
 
 
+def julia_setup() -> Any:
+    """`dpmmwrap.backends.julia.setup` without its package, which imports what takes a second."""
+    name = "dpmmwrap_julia_setup"
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "backends" / "julia" / "setup.py")
+    assert spec is not None and spec.loader is not None
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def julia() -> str:
     """By the project that was set up, without starting it."""
-    from dpmmwrap.backends.julia.setup import find
-
     try:
-        installation = find()
+        found = julia_setup().find()
     except ValueError:
         return "not set up"
-    if installation.julia is None:
+    if found.julia is None:
         return "not set up"
-    ready = installation.missing is None
-    return str(installation.julia) if ready else f"{installation.julia}, not ready (dpmmwrap julia status)"
+    return str(found.julia) if found.missing is None else f"{found.julia}, not ready (dpmmwrap julia status)"
