@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from dpmmwrap.backends import Auto, as_backend
-from dpmmwrap.backends.choosing import choose_backend, told_of
+from dpmmwrap.backends.choosing import choose_backend, listener_of
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_workers
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
@@ -454,7 +454,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         """Choose the backend and the model, sample, and keep what was found."""
         chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=known is not None))
         backend = chosen.backend
-        runner: Any = backend.start(told_of(progress, self.verbose))
+        runner: Any = backend.start(listener_of(progress, self.verbose))
         if known is not None:
             runner = KnownBackend(known)
         if backend.name == "native":

@@ -102,9 +102,9 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
     return None
 
 
-def told_of(progress: Any, verbose: int) -> Tell | None:
+def listener_of(progress: Any, verbose: int) -> Tell | None:
     """Who hears what is waited for before the first iteration."""
-    heard: Tell | None = getattr(progress, "waits_for", None)
-    if heard is None and progress is None and verbose:
+    listener: Tell | None = getattr(progress, "waits_for", None)
+    if listener is None and progress is None and verbose:
         return lambda words: print(words, flush=True)
-    return heard
+    return listener

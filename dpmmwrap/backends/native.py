@@ -29,28 +29,28 @@ class NativeBackend:
         if settings.n_draws and settings.keep_labels:
             labels = labels_array((chains, settings.n_draws, X.shape[0]), settings.checkpoint)
         side_by_side = min(chains, settings.n_jobs)
-        own = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
+        shared = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
 
         def run(number: int) -> ChainResult:
-            its_own = replace(own, progress=progress_of(own.progress, number))
-            chain = Chain(X, its_own, number, None if labels is None else labels[number])
+            of_chain = replace(shared, progress=progress_of(shared.progress, number))
+            chain = Chain(X, of_chain, number, None if labels is None else labels[number])
             try:
                 return chain.run(interrupt)
             finally:
                 chain.problem.data.close()
-                tell_end(own.progress, number)
+                tell_end(shared.progress, number)
 
         with nullcontext(outer) if outer else Interrupt() as interrupt:
             if side_by_side == 1:
-                found = [run(number) for number in range(chains)]
+                results = [run(number) for number in range(chains)]
             else:
                 with ThreadPoolExecutor(side_by_side) as pool:
-                    found = list(pool.map(run, range(chains)))
-            result = result_of(found, labels, settings.hyperprior)
+                    results = list(pool.map(run, range(chains)))
+            result = result_of(results, labels, settings.hyperprior)
             if settings.refine and has_few_numbers(X) and not result.interrupted:
                 best = refined(X, settings, result.candidates, interrupt)
                 if best.labels is not result.labels:
-                    others = [chain.best.labels for number, chain in enumerate(found) if number != result.chain]
+                    others = [chain.best.labels for number, chain in enumerate(results) if number != result.chain]
                     result = replace(result, **best._asdict(), agreement=agreement_with(best.labels, others))
         # Also after the last iteration: who has asked for the end of a loop of fits should get it.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
@@ -61,8 +61,8 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
     of_chain = getattr(progress, "of_chain", None)
     if of_chain is None:
         return progress if number == 0 else None
-    heard: Progress = of_chain(number)
-    return heard
+    chain_progress: Progress = of_chain(number)
+    return chain_progress
 
 
 def tell_end(progress: Progress | None, number: int) -> None:
@@ -73,21 +73,21 @@ def tell_end(progress: Progress | None, number: int) -> None:
 
 
 def result_of(
-    found: list[ChainResult],
+    results: list[ChainResult],
     labels: IntArray | None = None,
     hyperprior: LearnedPrior | None = None,
     agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
 ) -> Result:
     """Of several chains: the best clustering that any has met, and all draws."""
     # After an interrupt some have not made a step.
-    begun = [result for result in found if len(result.trace)] or found
+    begun = [result for result in results if len(result.trace)] or results
     chain = max(begun, key=lambda result: result.best.log_posterior)
-    number = next(place for place, result in enumerate(found) if result is chain)
+    number = next(index for index, result in enumerate(results) if result is chain)
     return Result(
         chain.best.labels,
         chain.best.sublabels,
         chain.trace,
-        any(result.interrupted for result in found),
+        any(result.interrupted for result in results),
         log_posterior=chain.best.log_posterior,
         partition_prior=chain.best.partition_prior,
         chain=number,
@@ -95,7 +95,7 @@ def result_of(
         kept_labels=chain.best.kept_labels,
         kept_sides=chain.best.kept_sides,
         traces=[result.trace for result in begun],
-        **draws_of(found, labels, hyperprior)._asdict(),
+        **draws_of(results, labels, hyperprior)._asdict(),
         agreement=(agreement or agreement_of)(chain, begun),
         candidates=[candidate for result in begun for candidate in result.candidates],
     )
@@ -120,28 +120,28 @@ class DrawsAndPriors(NamedTuple):
     draw_priors: tuple[Prior, ...]
 
 
-def draws_of(found: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> DrawsAndPriors:
+def draws_of(results: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> DrawsAndPriors:
     """The draws of all chains, the same number of each.
 
     An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
     """
-    lengths = np.array([len(result.record) for result in found])
+    lengths = np.array([len(result.record) for result in results])
     count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
         return DrawsAndPriors(None, ())
     chosen = np.flatnonzero(lengths >= count)
-    found = [found[number] for number in chosen]
-    samples = [result.record.samples[:count] for result in found]
-    moves = np.array([result.record.moves[:count] for result in found])
+    results = [results[number] for number in chosen]
+    samples = [result.record.samples[:count] for result in results]
+    moves = np.array([result.record.moves[:count] for result in results])
     most = max(sample.n_clusters for chain in samples for sample in chain)
-    weights = np.zeros((len(found), count, most))
+    weights = np.zeros((len(results), count, most))
     for c, chain in enumerate(samples):
         for d, sample in enumerate(chain):
             weights[c, d, : sample.n_clusters] = sample.weights
     learned = {}
     if hyperprior is not None:
         values = np.array([[hyperprior.summary(sample.prior) for sample in chain] for chain in samples])
-        learned = {f"prior_{name}": values[:, :, place] for place, name in enumerate(Summary._fields)}
+        learned = {f"prior_{name}": values[:, :, index] for index, name in enumerate(Summary._fields)}
     if "discount" in samples[0][0].partition_prior.parameters:
         learned["discount"] = np.array([[sample.partition_prior.values[1] for sample in chain] for chain in samples])
     draws = Draws(

@@ -54,8 +54,8 @@ def write_assignments(
     A row without a probability has no cluster, and is no outlier.
     """
     taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
-    own = [f"data_{name}" if name in taken else name for name in data or ()]
-    write_lines(file, [[*taken, *own]])
+    beside = [f"data_{name}" if name in taken else name for name in data or ()]
+    write_lines(file, [[*taken, *beside]])
     begin = 0
     for labels, probabilities in answers:
         end = begin + len(labels)
@@ -79,8 +79,8 @@ def write_probabilities(
     begin = 0
     for probabilities in answers:
         end = begin + len(probabilities)
-        own = ([f"{value:.6g}" for value in line] for line in probabilities.tolist())
-        write_lines(file, ([*name, *line] for name, line in zip(rows.lines(begin, end), own, strict=True)))
+        cells = ([f"{value:.6g}" for value in line] for line in probabilities.tolist())
+        write_lines(file, ([*name, *line] for name, line in zip(rows.lines(begin, end), cells, strict=True)))
         begin = end
 
 

@@ -53,10 +53,10 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
     groups = {}
     for word in value:
         name, sign, patterns = word.partition("=")
-        found = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
-        if not (name.strip() and sign and found):
+        chosen = tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
+        if not (name.strip() and sign and chosen):
             raise click.BadParameter(f"{word!r} should be NAME=PATTERN,…", ctx, option)
-        groups[name.strip()] = found
+        groups[name.strip()] = chosen
     return groups
 
 
@@ -102,8 +102,8 @@ def battery(ctx: click.Context, /, **options: Any) -> int:
     choice = Comparison(
         options["methods"], settings, options["seeds"], options["seed"], in_processes=options["jobs"] > 1
     )
-    found = find_sets(folders, options["sets"] or (), options["max_points"])
-    plan, published = plan_battery(choice, found), read_published(folders)
+    battery_sets = find_sets(folders, options["sets"] or (), options["max_points"])
+    plan, published = plan_battery(choice, battery_sets), read_published(folders)
 
     def write(store: Any) -> None:
         from dpmmwrap.describe.report.sections import text_table

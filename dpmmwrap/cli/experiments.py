@@ -287,5 +287,5 @@ def describe(run: Run, outcome: Outcome) -> str:
     where = f" on {run.source.identity()['data']}" if run.experiment == "battery" else ""
     if measures["problem"]:
         return f"{run.method}{where} gave up: {measures['problem']}"
-    found = f"{measures['n_clusters']} of {run.source.clusters} clusters"
-    return f"{run.method}{where}, {found}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"
+    clusters = f"{measures['n_clusters']} of {run.source.clusters} clusters"
+    return f"{run.method}{where}, {clusters}, NMI {measures['nmi']:.2f}, {measures['seconds']:.1f} s"

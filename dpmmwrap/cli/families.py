@@ -176,12 +176,12 @@ def way_without_words(error: WordsInstead, family: str) -> str:
 def as_options(sentence: str) -> str:
     """A note of the estimator's in the command line's words: covariance_type='diag' is --covariance diag there."""
 
-    def option(found: re.Match[str]) -> str:
-        name = {"covariance_type": "covariance"}.get(found[1], found[1])
-        return f"--{name.replace('_', '-')} {found[2]}"
+    def option(match: re.Match[str]) -> str:
+        name = {"covariance_type": "covariance"}.get(match[1], match[1])
+        return f"--{name.replace('_', '-')} {match[2]}"
 
-    def kept(found: re.Match[str]) -> str:
-        column = as_option([found[1]])
+    def kept(match: re.Match[str]) -> str:
+        column = as_option([match[1]])
         return f"--categorical {column} would keep it, --id {column} names the rows by it"
 
     sentence = re.sub(r"categorical=\['(.*)'\] would keep it", kept, sentence)

@@ -70,7 +70,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     with cluster_of(options):
         with by_its_name(options["data"]):
             task = read(options)
-        check_places(options, len(task.data), task.data.dim)
+        check_writable_outputs(options, len(task.data), task.data.dim)
         fitted = fit(task, options)
         failed = finish(fitted, task, options)
     if failed:
@@ -203,7 +203,7 @@ def skip_missing(task: Task) -> Task:
     )  # fmt: skip
 
 
-def check_places(options: dict[str, Any], n: int, dim: int) -> None:
+def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
     """Whether results can be written is found out before the fit, not after."""
     from dpmmwrap.files import check_writable, prepare_folder
     from dpmmwrap.sampler.draws import labels_file
@@ -232,7 +232,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     model._called = task.data.names
     start = time.perf_counter()
     with (
-        heard_warnings() as heard,
+        heard_warnings() as warned,
         progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
         model.fit(task.data.X, sample_weight=task.weights, truth=task.truth, progress=progress, on_interrupt="return")
@@ -240,7 +240,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
     # The model's own notes come as warnings, too.
-    notes = dict.fromkeys([*task.data.notes, *heard, *model.notes_])
+    notes = dict.fromkeys([*task.data.notes, *warned, *model.notes_])
     groups = model.groups() if model.n_clusters_ > 1 else None
     sensitivity = None
     if options["sensitivity"] and not model.interrupted_:
@@ -286,7 +286,7 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
     if options["exposure"] is not None:
         from dpmmwrap.files import find_columns
 
-        names = task.data.names or tuple(str(place + 1) for place in range(task.data.dim))
+        names = task.data.names or tuple(str(index + 1) for index in range(task.data.dim))
         (given["exposure"],) = (names.index(name) for name in find_columns([options["exposure"]], names, task.source))
     return given
 

@@ -220,12 +220,12 @@ ONE_PLACE = (
 
 def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
     """Refuse what Dask cannot do, and its options without it."""
-    places = [name for name in ("scheduler", "local_workers") if options[name] is not None]
+    given = [name for name in ("scheduler", "local_workers") if options[name] is not None]
     if options["backend"] != "dask":
-        for name in places:
+        for name in given:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --backend dask.", ctx)
         return
-    if len(places) != 1:
+    if len(given) != 1:
         raise click.UsageError("--backend dask needs either --scheduler ADDRESS or --local-workers N.", ctx)
     for name in ONE_PLACE:
         if options[name]:

@@ -15,7 +15,7 @@ SHORT = 0.05
 
 def show(summary: dict[str, Any], source: str) -> None:
     """A short table on stdout."""
-    click.echo(f"{source}: {counted(summary['points'], 'point')} {facts.told_width(summary)}")
+    click.echo(f"{source}: {counted(summary['points'], 'point')} {facts.width_text(summary)}")
     for name, value in rows(summary):
         click.echo(f"  {click.style(f'{name:<14}', bold=True)} {value}")
     for note in summary["notes"]:
@@ -24,18 +24,18 @@ def show(summary: dict[str, Any], source: str) -> None:
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The lines of the table: a name and what is to be said about it; lines without words are left out."""
-    told = [
-        ("clusters", facts.told_clusters(summary)),
-        ("sizes", facts.told_sizes(summary["sizes"])),
+    table = [
+        ("clusters", facts.clusters_text(summary)),
+        ("sizes", facts.sizes_text(summary["sizes"])),
         ("outliers", f"{summary['outliers']:,}" if summary["outliers"] else ""),
-        ("groups", facts.told_groups(summary) if summary["n_clusters"] > 1 else ""),
-        ("confidence", facts.told_confidence(summary) if summary["confidence"] is not None else ""),
-        ("log posterior", facts.told_log_posterior(summary)),
-        *(facts.told_diagnostics(summary) if summary["diagnostics"] is not None else []),
+        ("groups", facts.groups_text(summary) if summary["n_clusters"] > 1 else ""),
+        ("confidence", facts.confidence_text(summary) if summary["confidence"] is not None else ""),
+        ("log posterior", facts.log_posterior_text(summary)),
+        *(facts.diagnostics_text(summary) if summary["diagnostics"] is not None else []),
         ("NMI, ARI", f"{summary['nmi']:.3f}, {summary['ari']:.3f}" if "nmi" in summary else ""),
-        ("family", facts.told_family(summary)),
-        ("prior", facts.told_prior(summary) if summary["prior_width"] is not None else ""),
-        *(("sensitivity", line) for line in facts.told_sensitivity(summary)),
+        ("family", facts.family_text(summary)),
+        ("prior", facts.prior_text(summary) if summary["prior_width"] is not None else ""),
+        *(("sensitivity", line) for line in facts.sensitivity_text(summary)),
         ("time", time(summary)),
         ("sampler", f"{backend(summary)}, {summary['init']} subclusters, seed {summary['seed']}"),
         ("missing", counted(summary["missing"], "value") if summary["missing"] else ""),
@@ -44,7 +44,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("data", f"converted from {summary['converted_from']} to float32, once" if summary["converted_from"] else ""),
         ("interrupted", "this is the result so far" if summary["interrupted"] else ""),
     ]
-    return [(name, words) for name, words in told if words]
+    return [(name, words) for name, words in table if words]
 
 
 def time(summary: dict[str, Any]) -> str:
@@ -52,8 +52,8 @@ def time(summary: dict[str, Any]) -> str:
     startup = summary["startup_seconds"]
     steps = ["start and compile Julia"] if summary["backend"] == "julia" else []
     steps += ["load the network"] if summary["init"] == "splitnet" else []
-    told = f"; {startup:.1f} s to {' and '.join(steps)}" if steps and startup >= SHORT else ""
-    return f"{summary['seconds']:.1f} s, {facts.told_search(summary)}{told}"
+    before = f"; {startup:.1f} s to {' and '.join(steps)}" if steps and startup >= SHORT else ""
+    return f"{summary['seconds']:.1f} s, {facts.search_text(summary)}{before}"
 
 
 def backend(summary: dict[str, Any]) -> str:

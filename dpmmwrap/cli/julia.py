@@ -32,23 +32,23 @@ def setup() -> None:
     """
     from dpmmwrap.backends.julia import setup as julia_setup
 
-    found = julia_setup.find()
-    if found.juliacall is None:
-        raise click.ClickException(found.missing or "")
-    if found.given:
-        click.echo(f"Using {found.executable} and the project {found.project} as they are.")
+    installation = julia_setup.find()
+    if installation.juliacall is None:
+        raise click.ClickException(installation.missing or "")
+    if installation.given:
+        click.echo(f"Using {installation.executable} and the project {installation.project} as they are.")
     else:
         bring()
         if julia_setup.is_offline() and julia_setup.find().missing is not None:
-            add_from_depot(found.juliacall)
-    found = julia_setup.find()
-    if found.missing is not None:
-        raise click.ClickException(found.missing)
+            add_from_depot(installation.juliacall)
+    installation = julia_setup.find()
+    if installation.missing is not None:
+        raise click.ClickException(installation.missing)
     click.echo("Starting Julia and compiling what is not compiled yet; the first time takes minutes.")
     from dpmmwrap.backends.julia import prepare
 
     prepare()
-    describe(found)
+    describe(installation)
 
 
 def bring() -> None:
@@ -85,8 +85,8 @@ def add_from_depot(juliacall: str) -> None:
     wanted = julia_setup.wanted_packages(juliacall)
     lacking = julia_setup.lacking_in_depots(list(wanted))
     if lacking:
-        places = " and ".join(map(str, julia_setup.depots()))
-        raise click.ClickException(f"the depot {places} lacks {', '.join(lacking)}: {julia_setup.BRING}")
+        depots = " and ".join(map(str, julia_setup.depots()))
+        raise click.ClickException(f"the depot {depots} lacks {', '.join(lacking)}: {julia_setup.BRING}")
     packages = ", ".join(f'Pkg.PackageSpec(name="{name}", version="{version}")' for name, version in wanted.items())
     script = f"import Pkg; Pkg.offline(true); Pkg.add([{packages}])"
     click.echo("Making a project from the packages of the depot.")
@@ -105,28 +105,28 @@ def status() -> int:
     """Say what is there, or what is missing and the command that mends it. Exit code 1 if something is."""
     from dpmmwrap.backends.julia import setup as julia_setup
 
-    found = julia_setup.find()
-    describe(found)
-    return 0 if found.missing is None else 1
+    installation = julia_setup.find()
+    describe(installation)
+    return 0 if installation.missing is None else 1
 
 
-def describe(found: Installation) -> None:
-    for name, value in lines(found):
+def describe(installation: Installation) -> None:
+    for name, value in lines(installation):
         click.echo(f"{name:16} {value}")
-    click.echo(f"{'status':16} {found.missing or 'ready'}")
+    click.echo(f"{'status':16} {installation.missing or 'ready'}")
 
 
-def lines(found: Installation) -> list[tuple[str, str]]:
+def lines(installation: Installation) -> list[tuple[str, str]]:
     """What `status` says, one line each."""
     from dpmmwrap.backends.julia.setup import ask_version
 
-    version = None if found.executable is None else ask_version(found.executable)
-    julia = "not found" if version is None else f"{version}  {found.executable}"
+    version = None if installation.executable is None else ask_version(installation.executable)
+    julia = "not found" if version is None else f"{version}  {installation.executable}"
     return [
         ("Julia", julia),
-        ("juliacall", found.juliacall or "not installed"),
-        ("PythonCall", found.pythoncall or "not found"),
-        ("DPMMSubClusters", found.dpmmsubclusters or "not found"),
-        ("project", f"{found.project or 'none'}{'  (yours, used as it is)' if found.given else ''}"),
+        ("juliacall", installation.juliacall or "not installed"),
+        ("PythonCall", installation.pythoncall or "not found"),
+        ("DPMMSubClusters", installation.dpmmsubclusters or "not found"),
+        ("project", f"{installation.project or 'none'}{'  (yours, used as it is)' if installation.given else ''}"),
         ("workers", f"none running; fit --workers N starts them ({os.cpu_count() or 1} cores here)"),
     ]

@@ -71,6 +71,6 @@ def paper(ctx: click.Context, /, **options: Any) -> int:
     sizes = replace(SMALL if options["small"] else PaperSizes(), **given)
     settings = FitSettings(iterations=sizes.iterations, ratio=options["ratio"])
     choice = Comparison(options["methods"], settings, 1, options["seed"], in_processes=options["jobs"] > 1)
-    found = find_paper_sets(options["data"], sizes.max_points)
-    plan = plan_paper(choice, sizes, found, options["backend"])
+    sets = find_paper_sets(options["data"], sizes.max_points)
+    plan = plan_paper(choice, sizes, sets, options["backend"])
     return carry_out(ctx, plan, lambda store: report_paper(options["out"], store, plan, typed(ctx)))

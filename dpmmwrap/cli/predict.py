@@ -88,8 +88,8 @@ def command(
     elif out.suffix.lower() == ".csv":
         write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers, columns))
     else:
-        found = answers(answer, points)
-        write_atomically(out, lambda file: write_npy_pieces(file, found, len(points)))
+        pieces = answers(answer, points)
+        write_atomically(out, lambda file: write_npy_pieces(file, pieces, len(points)))
     if out is not None:
         what = "probabilities" if proba else "labels"
         click.echo(f"Written to {out}: {what} of {counted(len(points), 'point')}", err=True)
@@ -185,10 +185,8 @@ def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
     if columns is None:
         return []
     categories = zip(columns.categorical, columns.categories, strict=True)
-    places = [index for index, levels in categories if levels.dtype.kind == "U"]
-    return [
-        str(index + 1) if names is None else names[index] for index in places if names is None or index < len(names)
-    ]
+    words = [index for index, levels in categories if levels.dtype.kind == "U"]
+    return [str(index + 1) if names is None else names[index] for index in words if names is None or index < len(names)]
 
 
 def answers(answer: Callable[[Any], np.ndarray[Any, Any]], data: Data) -> Iterator[np.ndarray[Any, Any]]:
@@ -208,8 +206,8 @@ def write_table(
     beside the labels."""
     names = row_names(len(data), data.ids, numbers)
     if proba:
-        found = answers(mixture.predict_proba, data)
-        write_probabilities(file, names, found, mixture.n_clusters, mixture.outlier_weight > 0)
+        probabilities = answers(mixture.predict_proba, data)
+        write_probabilities(file, names, probabilities, mixture.n_clusters, mixture.outlier_weight > 0)
     else:
         write_assignments(file, names, (mixture.assign(data.rows(rows)) for rows in pieces(len(data))), data=columns)
 

@@ -89,8 +89,8 @@ def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
             if column.dtype.kind in "fiu" and not few_whole_numbers(column):
                 yield name, column[rows]
         return
-    for place, name in enumerate(data.names or numbered(data.dim)):
-        yield name, data.X[rows, place]
+    for index, name in enumerate(data.names or numbered(data.dim)):
+        yield name, data.X[rows, index]
 
 
 def prepare(task: Task, options: dict[str, Any]) -> Task:
@@ -142,15 +142,15 @@ def without_weights(data: Data, column: str | None, source: str) -> tuple[Data, 
     (name,) = find_columns([column], names, source)
     if len(names) < 2:
         raise InputError(f"{source} should have columns to cluster by beside the weights")
-    kept = [place for place, other in enumerate(names) if other != name]
+    kept = [index for index, other in enumerate(names) if other != name]
     weights = data.X[name] if table else data.X[:, names.index(name)]
     if hasattr(weights, "toarray"):
         weights = weights.toarray().ravel()
     if np.asarray(weights).dtype.kind not in "fiu":
         raise InputError(f"--sample-weight is for numbers, and the column {name!r} holds words")
     X = {other: data.X[other] for other in names if other != name} if table else data.X[:, kept]
-    own = None if data.names is None else tuple(other for other in data.names if other != name)
-    return replace(data, X=X, names=own, counting=tuple(set(data.counting) - {name})), np.array(weights)
+    left = None if data.names is None else tuple(other for other in data.names if other != name)
+    return replace(data, X=X, names=left, counting=tuple(set(data.counting) - {name})), np.array(weights)
 
 
 def is_numeric(column: Any, name: str, task: Task, options: dict[str, Any]) -> bool:
@@ -171,9 +171,9 @@ def logged_columns(options: dict[str, Any], data: Data) -> tuple[str, ...]:
     from dpmmwrap.files.selection import numbered
 
     names = tuple(data.X) if isinstance(data.X, dict) else data.names or numbered(data.dim)
-    found = find_columns(options["log"] or (), names, "DATA, as far as it is clustered by,")
+    logged = find_columns(options["log"] or (), names, "DATA, as far as it is clustered by,")
     if isinstance(data.X, dict):
-        for name in found:
+        for name in logged:
             if data.X[name].dtype.kind == "U":
                 raise InputError(f"--log is for numbers, and the column {name!r} holds words")
-    return found
+    return logged

@@ -44,13 +44,13 @@ class Lines:
         self.seconds, self.clock = seconds, clock
         self.due = clock() + seconds
 
-    def tell(self, place: str = "", description: str = "", waiting: str = "", **news: Any) -> None:
+    def tell(self, position: str = "", description: str = "", waiting: str = "", **news: Any) -> None:
         if waiting:
             click.echo(f"dpmmwrap: {waiting}", err=True)
         now = self.clock()
-        if place and now >= self.due:
+        if position and now >= self.due:
             self.due = now + self.seconds
-            click.echo(f"dpmmwrap: {place}: {description.rstrip(',')}", err=True)
+            click.echo(f"dpmmwrap: {position}: {description.rstrip(',')}", err=True)
 
 
 @contextlib.contextmanager
@@ -72,19 +72,19 @@ def heard_warnings() -> Iterator[list[str]]:
 
     If there is no result to say it with, it is said on stderr.
     """
-    heard: list[str] = []
+    sentences: list[str] = []
 
     def hear(message: Warning | str, *arguments: Any, **options: Any) -> None:
         sentence = " ".join(str(message).split())
-        if sentence not in heard:
-            heard.append(sentence)
+        if sentence not in sentences:
+            sentences.append(sentence)
 
     with warnings.catch_warnings():
         showwarning: Any = hear
         warnings.showwarning = showwarning
         try:
-            yield heard
+            yield sentences
         except BaseException:
-            for sentence in heard:
+            for sentence in sentences:
                 say_note(sentence)
             raise

@@ -49,23 +49,23 @@ def tidy(folder: Path, written: Sequence[str]) -> str:
     removed = [name for name in stale if remove(folder / name)]
     write_json(folder / MANIFEST, {"files": {name: size_of(folder / name) for name in written}})
     left = [name for name in SOMETIMES if name not in written and (folder / name).exists()]
-    told = []
+    remarks = []
     if removed:
-        told.append(f"{', '.join(removed)} of an earlier fit removed")
+        remarks.append(f"{', '.join(removed)} of an earlier fit removed")
     if left:
-        told.append(f"{', '.join(left)} there {'is' if len(left) == 1 else 'are'} of an earlier fit")
-    return f" ({'; '.join(told)})" if told else ""
+        remarks.append(f"{', '.join(left)} there {'is' if len(left) == 1 else 'are'} of an earlier fit")
+    return f" ({'; '.join(remarks)})" if remarks else ""
 
 
 def known_files(folder: Path) -> dict[str, int]:
     """The files of the last fit and their sizes; none where there is no manifest, or one that is not ours."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     with contextlib.suppress(InputError, AttributeError, TypeError):
         for name, size in read_json(folder / MANIFEST)["files"].items():
             # Nothing outside the folder is ours, whatever the manifest says.
             if name not in ("", ".", "..") and Path(name).name == name and isinstance(size, int):
-                found[name] = size
-    return found
+                sizes[name] = size
+    return sizes
 
 
 def size_of(path: Path) -> int | None:
@@ -138,7 +138,7 @@ def to_json(summary: dict[str, Any]) -> str:
 def finite(value: Any) -> Any:
     """JSON knows no NaN and no infinity: null stands for them."""
     if isinstance(value, dict):
-        return {name: finite(own) for name, own in value.items()}
+        return {name: finite(entry) for name, entry in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -281,20 +281,20 @@ def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
     model, groups = fitted.model, fitted.groups
     draws, truth = model.draws_, task.truth
     true_clusters = None if truth is None else len(np.unique(truth[truth >= 0]))
-    found: dict[str, Callable[[], Any]] = {
+    figures: dict[str, Callable[[], Any]] = {
         "clusters.png": lambda: plotting.fit_figure(model, task.data.X, names=task.data.names)
     }
     if groups is not None:
-        found["groups.png"] = lambda: plotting.groups_figure(groups, cluster_sizes(model))
+        figures["groups.png"] = lambda: plotting.groups_figure(groups, cluster_sizes(model))
     if draws is not None:
-        found["posterior.png"] = lambda: plotting.n_clusters_figure(draws)
+        figures["posterior.png"] = lambda: plotting.n_clusters_figure(draws)
         if draws.labels is not None:
-            found["pairs.png"] = lambda: pairs_figure(model)
-        found["chains.png"] = lambda: plotting.chains_figure(draws)
-    found["trace.png"] = lambda: plotting.trace_figure(
+            figures["pairs.png"] = lambda: pairs_figure(model)
+        figures["chains.png"] = lambda: plotting.chains_figure(draws)
+    figures["trace.png"] = lambda: plotting.trace_figure(
         model.trace_, true_clusters=true_clusters, title=trace_title(model)
     )
-    return found
+    return figures
 
 
 def pairs_figure(model: DPMM) -> Any:

@@ -102,7 +102,7 @@ def command(
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
     """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation, for logs. The note is
     said once, and how far the network is from the shipped one as soon as that is known."""
-    told, said = dict[str, float](), [""]
+    shown, said = dict[str, float](), [""]
 
     def say(moment: TrainingProgress) -> None:
         for sentence in (note, moment.remark):
@@ -111,8 +111,8 @@ def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
                 say_note(sentence)
 
     def write_line(moment: TrainingProgress) -> None:
-        if moment.validation != told:
-            told.update(moment.validation)
+        if moment.validation != shown:
+            shown.update(moment.validation)
             click.echo(f"step {moment.step:,}/{moment.steps:,}: {describe(moment)}", err=True)
         say(moment)
 

@@ -36,9 +36,13 @@ def julia_setup() -> Any:
 def julia() -> str:
     """By the project that was set up, without starting it."""
     try:
-        found = julia_setup().find()
+        installation = julia_setup().find()
     except ValueError:
         return "not set up"
-    if found.julia is None:
+    if installation.julia is None:
         return "not set up"
-    return str(found.julia) if found.missing is None else f"{found.julia}, not ready (dpmmwrap julia status)"
+    return (
+        str(installation.julia)
+        if installation.missing is None
+        else f"{installation.julia}, not ready (dpmmwrap julia status)"
+    )

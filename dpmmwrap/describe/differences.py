@@ -17,13 +17,13 @@ SMALL = 0.05
 TRAITS = 3
 
 
-class Part(NamedTuple):
+class SplitPart(NamedTuple):
     """Some rows of a cluster of one clustering: those that the other puts into the same cluster."""
 
     cluster: int
     """In the other clustering."""
     rows: int
-    told: str
+    description: str
     """What sets it apart from the cluster's other parts."""
 
 
@@ -35,7 +35,7 @@ class Split(NamedTuple):
     cluster: int
     """In the clustering that does not."""
     rows: int
-    parts: tuple[Part, ...]
+    parts: tuple[SplitPart, ...]
 
     def __str__(self) -> str:
         whole = {"first": "second", "second": "first"}[self.divided_by]
@@ -43,7 +43,7 @@ class Split(NamedTuple):
             f"cluster {self.cluster} of the {whole} ({counted(self.rows, 'row')}) is divided by the {self.divided_by}:"
         )
         return "\n".join(
-            [head, *(f"  {part.cluster} ({counted(part.rows, 'row')}): {part.told}" for part in self.parts)]
+            [head, *(f"  {part.cluster} ({counted(part.rows, 'row')}): {part.description}" for part in self.parts)]
         )
 
 
@@ -69,7 +69,7 @@ def difference_between(
 def splits_of(
     model: Any, points: Any, whole: IntArray, other: IntArray, divided_by: str, names: Any, preparation: Any
 ) -> list[Split]:
-    table, found = contingency_table(whole, other)[:-1, :-1], []
+    table, splits = contingency_table(whole, other)[:-1, :-1], []
     for cluster, counts in enumerate(table):
         parts = np.flatnonzero(counts > SMALL * counts.sum())
         if len(parts) < 2:
@@ -80,7 +80,7 @@ def splits_of(
         numbers[parts] = np.arange(len(parts))
         profiles = profiles_for(model, points[rows], numbers[other[rows]].astype(np.int32), len(parts), names)
         profiles = in_units(profiles, preparation)
-        told = [in_short(profiles.traits(k, TRAITS)) for k in range(len(parts))]
-        pieces = tuple(Part(int(part), int(counts[part]), text) for part, text in zip(parts, told, strict=True))
-        found.append(Split(divided_by, cluster, int(counts.sum()), pieces))
-    return found
+        texts = [in_short(profiles.traits(k, TRAITS)) for k in range(len(parts))]
+        pieces = tuple(SplitPart(int(part), int(counts[part]), text) for part, text in zip(parts, texts, strict=True))
+        splits.append(Split(divided_by, cluster, int(counts.sum()), pieces))
+    return splits

@@ -122,57 +122,57 @@ def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
     }
 
 
-def told_clusters(found: Facts) -> str:
+def clusters_text(known: Facts) -> str:
     """How many there are, in which subspace, and how sure that is."""
-    around = [told_interval(found)] if found["n_clusters_interval"] is not None else []
-    if "true_clusters" in found:
-        around.append(f"the truth has {found['true_clusters']}")
-    groups = found.get("groups", found["n_clusters"])
-    joined = f", in {counted(groups, 'group')}" if groups < found["n_clusters"] else ""
-    return f"{found['n_clusters']}{told_subspace(found)}{joined}" + (f" ({'; '.join(around)})" if around else "")
+    around = [interval_text(known)] if known["n_clusters_interval"] is not None else []
+    if "true_clusters" in known:
+        around.append(f"the truth has {known['true_clusters']}")
+    groups = known.get("groups", known["n_clusters"])
+    joined = f", in {counted(groups, 'group')}" if groups < known["n_clusters"] else ""
+    return f"{known['n_clusters']}{subspace_text(known)}{joined}" + (f" ({'; '.join(around)})" if around else "")
 
 
-def told_subspace(found: Facts) -> str:
+def subspace_text(known: Facts) -> str:
     """Where clusters differ, if that is not everywhere."""
-    size = found.get("subspace")
-    return "" if size is None else f" in a subspace of {size:,} of {counted(found['dimensions'], 'dimension')}"
+    size = known.get("subspace")
+    return "" if size is None else f" in a subspace of {size:,} of {counted(known['dimensions'], 'dimension')}"
 
 
-def told_interval(found: Facts) -> str:
-    fewest, most = found["n_clusters_interval"]
+def interval_text(known: Facts) -> str:
+    fewest, most = known["n_clusters_interval"]
     return f"{fewest} to {most} in 95% of draws" if most > fewest else f"{most} in at least 95% of draws"
 
 
-def told_sizes(counts: Sequence[int]) -> str:
+def sizes_text(counts: Sequence[int]) -> str:
     """The largest first."""
     shown = ", ".join(f"{count:,}" for count in sorted(counts, reverse=True)[:SIZES_SHOWN])
     more = len(counts) - SIZES_SHOWN
     return f"{shown} and {more} smaller" if more > 0 else shown
 
 
-def told_groups(found: Facts) -> str:
+def groups_text(known: Facts) -> str:
     """What is left when clusters that overlap are joined, why, and what confusion alone would join."""
-    others = found.get("groups_by_confusion")
-    second = f"; by confusion alone there would be {others}" if others not in (None, found["groups"]) else ""
-    reason = f": {found['groups_reason']}" if found.get("groups_reason") else ""
-    if found["groups"] == found["n_clusters"]:
-        return f"{found['groups']}{reason or ': no two clusters overlap enough to be joined'}{second}"
-    return f"{found['groups']} ({told_sizes(found['group_sizes'])}){reason}{second}"
+    others = known.get("groups_by_confusion")
+    second = f"; by confusion alone there would be {others}" if others not in (None, known["groups"]) else ""
+    reason = f": {known['groups_reason']}" if known.get("groups_reason") else ""
+    if known["groups"] == known["n_clusters"]:
+        return f"{known['groups']}{reason or ': no two clusters overlap enough to be joined'}{second}"
+    return f"{known['groups']} ({sizes_text(known['group_sizes'])}){reason}{second}"
 
 
-def told_confidence(found: Facts) -> str:
-    few = f"; below a half for {counted(found['unsure'], 'point')}" if found["unsure"] else ""
-    return f"{found['confidence']:.3f} on average{few}"
+def confidence_text(known: Facts) -> str:
+    few = f"; below a half for {counted(known['unsure'], 'point')}" if known["unsure"] else ""
+    return f"{known['confidence']:.3f} on average{few}"
 
 
-def told_log_posterior(found: Facts) -> str:
-    of_search = found["loss"] is None and found["chains"] > 1
-    return f"{found['log_posterior']:,.1f}" + (f", the best of {found['chains']} chains" if of_search else "")
+def log_posterior_text(known: Facts) -> str:
+    of_search = known["loss"] is None and known["chains"] > 1
+    return f"{known['log_posterior']:,.1f}" + (f", the best of {known['chains']} chains" if of_search else "")
 
 
-def told_diagnostics(found: Facts) -> list[tuple[str, str]]:
+def diagnostics_text(summary: Facts) -> list[tuple[str, str]]:
     """Whether the chains agree, and how many independent draws theirs are worth; for the weights, the worst."""
-    each, words = found["diagnostics"], {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "alpha"}
+    each, words = summary["diagnostics"], {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "alpha"}
     kinds = {words[name]: [each[name]] for name in words if name in each}
     kinds["largest weights"] = [each[name] for name in each if name not in words]
 
@@ -181,63 +181,63 @@ def told_diagnostics(found: Facts) -> list[tuple[str, str]]:
         known = {kind: [value for value in some if not math.isnan(value)] for kind, some in values.items()}
         return ", ".join(f"{kind} {format(pick(some), form) if some else 'unknown'}" for kind, some in known.items())
 
-    total = counted(found["chains"] * found["draws"], "draw")
+    total = counted(summary["chains"] * summary["draws"], "draw")
     effective = f"{worst(min, ',.0f', 'ess_bulk', 'ess_tail')} of {total}"
     return [("R-hat", worst(max, ".2f", "r_hat")), ("effective", effective)]
 
 
-def told_family(found: Facts) -> str:
+def family_text(known: Facts) -> str:
     """The family, and why it has these covariances."""
-    if found["categorical"] is not None:
-        names = ", ".join(found["categorical"])
+    if known["categorical"] is not None:
+        names = ", ".join(known["categorical"])
         return f"mixed, categorical: {names}" if names else "mixed, no column is categorical"
-    if found["covariance_type"] is None:
-        return str(found["family"])
-    reason = f": {found['covariance_reason']}" if found["covariance_reason"] else ""
-    tails = f"; {found['tails']}" if found.get("tails") else ""
-    return f"{found['family']}, {found['covariance_type']} covariances{reason}{tails}"
+    if known["covariance_type"] is None:
+        return str(known["family"])
+    reason = f": {known['covariance_reason']}" if known["covariance_reason"] else ""
+    tails = f"; {known['tails']}" if known.get("tails") else ""
+    return f"{known['family']}, {known['covariance_type']} covariances{reason}{tails}"
 
 
-def told_width(found: Facts) -> str:
+def width_text(known: Facts) -> str:
     """How many columns there are, of which kind."""
-    columns = found["dimensions"]
-    if found["categorical"] is not None:
-        categorical = len(found["categorical"])
+    columns = known["dimensions"]
+    if known["categorical"] is not None:
+        categorical = len(known["categorical"])
         return f"of {columns - categorical:,} numeric and {counted(categorical, 'categorical column')}"
-    return f"in {counted(columns, 'dimension')}" if found["covariance_type"] else f"of {counted(columns, 'count')}"
+    return f"in {counted(columns, 'dimension')}" if known["covariance_type"] else f"of {counted(columns, 'count')}"
 
 
-def told_partition_prior(model: Any) -> str:
+def partition_prior_text(model: Any) -> str:
     """Its name and its parameters."""
-    prior, told = model.partition_prior_, []
+    prior, parameters = model.partition_prior_, []
     for name, value in zip(prior.parameters, prior.values, strict=True):
-        told.append(f"{name} {float(value):.3g}" + (", learned" if name in prior.learned else ""))
-    return f"{prior.name}: {'; '.join(told)}"
+        parameters.append(f"{name} {float(value):.3g}" + (", learned" if name in prior.learned else ""))
+    return f"{prior.name}: {'; '.join(parameters)}"
 
 
-def told_prior(found: Facts) -> str:
+def prior_text(known: Facts) -> str:
     """The hyperparameters of the default prior."""
-    told = ", ".join(f"{name} {found[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
-    learned = found["prior_learned"]
+    numbers = ", ".join(f"{name} {known[f'prior_{name}']:,.3g}" for name in HYPERPARAMETERS)
+    learned = known["prior_learned"]
     words = "all learned" if len(learned) == len(HYPERPARAMETERS) else f"{' and '.join(learned)} learned"
-    return f"{told} ({words})" if learned else told
+    return f"{numbers} ({words})" if learned else numbers
 
 
-def told_search(found: Facts) -> str:
+def search_text(known: Facts) -> str:
     """How long the chains were, and why they have ended; of several chains, the best one."""
-    chains, count = found["chains"], counted(found["iterations"], "iteration")
+    chains, count = known["chains"], counted(known["iterations"], "iteration")
     several = f"{chains} chains, the best " if chains > 1 else ""
-    told = {"flat": f"{several}flat after {count}", "limit": f"{several}not flat after {count}, the limit"}.get(
-        found["stopped_by"], f"{chains} chains of {count}" if chains > 1 else count
+    text = {"flat": f"{several}flat after {count}", "limit": f"{several}not flat after {count}, the limit"}.get(
+        known["stopped_by"], f"{chains} chains of {count}" if chains > 1 else count
     )
-    if not found["draws"]:
-        return told
-    return f"{told}, then {counted(found['draws'], 'draw')}{' each' if chains > 1 else ''}"
+    if not known["draws"]:
+        return text
+    return f"{text}, then {counted(known['draws'], 'draw')}{' each' if chains > 1 else ''}"
 
 
-def told_sensitivity(found: Facts) -> list[str]:
+def sensitivity_text(known: Facts) -> list[str]:
     """Clusters at other widths, kappas and concentrations, and how many the prior expects before it sees the data."""
-    runs = found["sensitivity"] or []
+    runs = known["sensitivity"] or []
     names = {"width": "the prior's width", "kappa": "its kappa", "alpha": "the concentration"}
     lines = []
     for setting in dict.fromkeys(one["setting"] for one in runs):
@@ -246,6 +246,6 @@ def told_sensitivity(found: Facts) -> list[str]:
         counts = ", ".join(str(one["n_clusters"]) for one in some)
         lines.append(f"clusters at {factors} times {names[setting]}: {counts}")
     if runs:
-        low, high = found["prior_clusters"]
+        low, high = known["prior_clusters"]
         lines.append(f"before it sees the data, the prior expects {low} to {high} clusters (nine times in ten)")
     return lines

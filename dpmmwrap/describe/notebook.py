@@ -216,8 +216,8 @@ class NotebookMixin:
         write_report(path, Subject(self, X, given_names=called, ids=ids, groups=groups, truth=numbers, classes=classes))
 
     def _repr_html_inner(self) -> str:
-        own = super()._repr_html_inner()  # type: ignore[misc]
-        return facts_html(self) + own if hasattr(self, "mixture_") else str(own)
+        diagram = super()._repr_html_inner()  # type: ignore[misc]
+        return facts_html(self) + diagram if hasattr(self, "mixture_") else str(diagram)
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
@@ -272,31 +272,31 @@ def close(mine: Float64Array, kept: Any) -> bool:
     return mine.shape == kept.shape and np.allclose(mine, kept, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
 
 
-def rows_of(found: Facts, model: Any) -> list[tuple[str, str]]:
+def rows_of(known: Facts, model: Any) -> list[tuple[str, str]]:
     """A fitted model in a few lines."""
-    told = [
-        ("sizes", facts.told_sizes(found["sizes"])),
-        ("outliers", f"{found['outliers']:,}" if found["outliers"] else ""),
-        ("number of clusters", facts.told_interval(found) if found["n_clusters_interval"] is not None else ""),
-        ("confidence", facts.told_confidence(found) if found["confidence"] is not None else ""),
-        ("family", facts.told_family(found)),
-        ("clusters differ", facts.told_subspace(found).strip()),
-        ("prior over partitions", facts.told_partition_prior(model)),
-        ("log posterior", facts.told_log_posterior(found)),
-        ("search", facts.told_search(found) + (", interrupted" if found["interrupted"] else "")),
-        *(("note", note) for note in found["notes"]),
+    table = [
+        ("sizes", facts.sizes_text(known["sizes"])),
+        ("outliers", f"{known['outliers']:,}" if known["outliers"] else ""),
+        ("number of clusters", facts.interval_text(known) if known["n_clusters_interval"] is not None else ""),
+        ("confidence", facts.confidence_text(known) if known["confidence"] is not None else ""),
+        ("family", facts.family_text(known)),
+        ("clusters differ", facts.subspace_text(known).strip()),
+        ("prior over partitions", facts.partition_prior_text(model)),
+        ("log posterior", facts.log_posterior_text(known)),
+        ("search", facts.search_text(known) + (", interrupted" if known["interrupted"] else "")),
+        *(("note", note) for note in known["notes"]),
     ]
-    return [(name, words) for name, words in told if words]
+    return [(name, words) for name, words in table if words]
 
 
 def facts_html(model: Any) -> str:
     """The facts, in the colours of whatever page they stand in."""
-    found = facts.facts(model)
-    title = f"{counted(found['n_clusters'], 'cluster')} in {counted(found['points'], 'row')}"
+    known = facts.facts(model)
+    title = f"{counted(known['n_clusters'], 'cluster')} in {counted(known['points'], 'row')}"
     lines = "".join(
         f'<tr><th scope="row" style="text-align: left; vertical-align: top">{html.escape(name)}</th>'
         f'<td style="text-align: left">{html.escape(value)}</td></tr>'
-        for name, value in rows_of(found, model)
+        for name, value in rows_of(known, model)
     )
     return (
         f'<table><caption style="text-align: left; font-weight: bold">{title}</caption><tbody>{lines}</tbody></table>'

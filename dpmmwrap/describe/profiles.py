@@ -65,18 +65,18 @@ class Profiles(NamedTuple):
     def traits(self, cluster: int, most: int = 5) -> list[Trait]:
         """What sets a cluster apart most. The strongest level of a categorical column stands for all of them."""
         order = np.argsort(-np.nan_to_num(self.weight[cluster], nan=-1.0), kind="stable")
-        found: list[Trait] = []
-        told: set[str] = set()
-        for place in order:
-            feature = self.features[place]
-            if len(found) == most or not self.weight[cluster, place] > 0:
+        traits: list[Trait] = []
+        named: set[str] = set()
+        for index in order:
+            feature = self.features[index]
+            if len(traits) == most or not self.weight[cluster, index] > 0:
                 break
-            if feature.kind == LEVEL and feature.name in told:
+            if feature.kind == LEVEL and feature.name in named:
                 continue
-            told.add(feature.name)
+            named.add(feature.name)
             values = (self.here, self.elsewhere, self.spread, self.apart)
-            found.append(Trait(feature, *(float(table[cluster, place]) for table in values)))
-        return found
+            traits.append(Trait(feature, *(float(table[cluster, index]) for table in values)))
+        return traits
 
     def most_telling(self, most: int) -> IntArray:
         """The features that set any cluster apart most, in the order of the columns."""
@@ -121,17 +121,17 @@ def in_units(profiles: Profiles, preparation: Any) -> Profiles:
     here, elsewhere, spread = profiles.here.copy(), profiles.elsewhere.copy(), profiles.spread.copy()
     # Of a mixed table those are prepared that are clustered by as numbers, and they are known by name.
     by_name = len(numeric) < len(features) or preparation.width != len(features)
-    for place in numeric:
-        name = features[place].name
+    for index in numeric:
+        name = features[index].name
         if by_name and name not in (preparation.names or ()):
             continue
-        own = preparation.names.index(name) if by_name else place
+        column = preparation.names.index(name) if by_name else index
         for table in (here, elsewhere):
-            table[:, place] = preparation.undone(own, table[:, place])
-        logged = preparation.logs is not None and own in preparation.logs
-        spread[:, place] = np.nan if logged else spread[:, place] / (preparation.factor[own] or 1.0)
+            table[:, index] = preparation.undone(column, table[:, index])
+        logged = preparation.logs is not None and column in preparation.logs
+        spread[:, index] = np.nan if logged else spread[:, index] / (preparation.factor[column] or 1.0)
         if preparation.names is not None:
-            features[place] = Feature(preparation.names[own], NUMERIC)
+            features[index] = Feature(preparation.names[column], NUMERIC)
     return profiles._replace(features=tuple(features), here=here, elsewhere=elsewhere, spread=spread)
 
 
@@ -154,8 +154,10 @@ def chunks_of(count: int) -> Iterator[slice]:
 
 def membership(labels: IntArray, n_clusters: int) -> Any:
     """(K + 1, rows): which rows a cluster has; the last is for outliers."""
-    own = np.where(labels < 0, n_clusters, labels)
-    return sparse.csr_matrix((np.ones(len(own)), (own, np.arange(len(own)))), shape=(n_clusters + 1, len(own)))
+    clusters = np.where(labels < 0, n_clusters, labels)
+    return sparse.csr_matrix(
+        (np.ones(len(clusters)), (clusters, np.arange(len(clusters)))), shape=(n_clusters + 1, len(clusters))
+    )
 
 
 def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: tuple[Feature, ...]) -> Profiles:
@@ -197,19 +199,19 @@ def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, colum
     """Numeric columns by their means, categorical ones by the shares of their levels, in the order of the columns."""
     if columns is None:
         raise ValueError("a mixed table needs its columns")
-    places = [columns.names[place] if columns.named else f"feature {place + 1}" for place in range(len(columns.names))]
+    called = [columns.names[index] if columns.named else f"feature {index + 1}" for index in range(len(columns.names))]
     numeric = numeric_profiles(
-        points.numeric, labels, n_clusters, tuple(Feature(places[place], NUMERIC) for place in columns.numeric)
+        points.numeric, labels, n_clusters, tuple(Feature(called[index], NUMERIC) for index in columns.numeric)
     )
     parts: dict[int, tuple[Any, ...]] = {}
-    for number, place in enumerate(columns.numeric):
-        parts[place] = (numeric.features[number : number + 1], *(t[:, number : number + 1] for t in numeric[1:6]))
+    for number, index in enumerate(columns.numeric):
+        parts[index] = (numeric.features[number : number + 1], *(t[:, number : number + 1] for t in numeric[1:6]))
     begin = 0
-    for number, (place, levels) in enumerate(zip(columns.categorical, columns.categories, strict=True)):
+    for number, (index, levels) in enumerate(zip(columns.categorical, columns.categories, strict=True)):
         codes = points.codes[:, number] - begin
-        parts[place] = level_tables(codes, labels, n_clusters, places[place], as_words(levels).tolist())
+        parts[index] = level_tables(codes, labels, n_clusters, called[index], as_words(levels).tolist())
         begin += len(levels)
-    ordered = [parts[place] for place in sorted(parts)]
+    ordered = [parts[index] for index in sorted(parts)]
     features = tuple(feature for part in ordered for feature in part[0])
     tables = [np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)]
     return profiles_from(features, tables, len(labels))
@@ -220,16 +222,16 @@ def level_tables(
 ) -> tuple[Any, ...]:
     """Shares of the levels of one column; what is missing (below 0) is left out."""
     there = codes >= 0
-    own = np.where(labels < 0, n_clusters, labels)[there].astype(np.int64)
+    clusters = np.where(labels < 0, n_clusters, labels)[there].astype(np.int64)
     width = len(levels)
-    table = np.bincount(own * width + codes[there], minlength=(n_clusters + 1) * width).astype(np.float64)
+    table = np.bincount(clusters * width + codes[there], minlength=(n_clusters + 1) * width).astype(np.float64)
     table = table.reshape(n_clusters + 1, width)
     with np.errstate(invalid="ignore", divide="ignore"):
         here, elsewhere = shares_of(table)
         whole = table.sum(axis=0) / table.sum()
         deviation = np.sqrt(whole * (1 - whole))
         apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
-    tables = [found[:n_clusters] for found in (here, elsewhere, np.full(here.shape, np.nan), apart)]
+    tables = [one[:n_clusters] for one in (here, elsewhere, np.full(here.shape, np.nan), apart)]
     return (tuple(Feature(name, LEVEL, level) for level in levels), *tables, np.abs(tables[-1]))
 
 
@@ -247,8 +249,8 @@ def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequen
     """
     sums = np.zeros((n_clusters + 1, points.shape[1]))
     for rows in chunks_of(len(labels)):
-        found = membership(labels[rows], n_clusters) @ points[rows]
-        sums += found.toarray() if sparse.issparse(found) else found
+        counts = membership(labels[rows], n_clusters) @ points[rows]
+        sums += counts.toarray() if sparse.issparse(counts) else counts
     features = tuple(Feature(name, COUNT) for name in names_for(names, points.shape[1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         here, elsewhere = shares_of(sums)

@@ -72,21 +72,21 @@ class FitPlan(NamedTuple):
     @property
     def steps(self) -> int | None:
         """Iterations of all chains whose number is known beforehand; None if there are none."""
-        own = self.total - self.search if self.until_flat else self.total
-        return own * self.chains or None
+        each = self.total - self.search if self.until_flat else self.total
+        return each * self.chains or None
 
     def done(self, number: int) -> int:
         """How many of these a chain has done after `number` iterations."""
         return max(0, number - self.search) if self.until_flat else number
 
-    def place(self, number: int, chain: int = 0) -> str:
+    def position(self, number: int, chain: int = 0) -> str:
         """Where a chain is after `number` iterations."""
-        own = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
+        chain_words = f"chain {chain + 1} of {self.chains}, " if self.chains > 1 else ""
         if number < self.search or not self.draws:
-            return f"{own}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
+            return f"{chain_words}iteration {number}" + ("" if self.until_flat else f"/{self.search}")
         if number == self.search:
-            return f"{own}warming up"
-        return f"{own}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
+            return f"{chain_words}warming up"
+        return f"{chain_words}draw {self.draws - (self.total - number) // self.thin}/{self.draws}"
 
     def words(self, number: int, iteration: Iteration) -> str:
         """How a chain is doing."""
@@ -123,7 +123,7 @@ class Chains:
         ]
         news: dict[str, Any] = {"completed": sum(map(self.plan.done, self.reached.values()))}
         if chain == (at_work or [chain])[0]:
-            news |= {"description": self.plan.words(number, iteration), "place": self.plan.place(number, chain)}
+            news |= {"description": self.plan.words(number, iteration), "position": self.plan.position(number, chain)}
         self.tell(**news)
 
 
@@ -132,12 +132,12 @@ def bar(plan: FitPlan, *, leave: bool = False) -> Iterator[Chains]:
     """A line that is redrawn as chains go on, with a bar if the number of steps is known; it may stay at the end."""
     known = "{desc}{postfix} |{bar:16}| {remaining} left" if plan.steps else "{desc}{postfix} {elapsed}"
     lock = threading.Lock()
-    with live_line(known, plan.steps, desc=plan.place(0), leave=leave) as line:
+    with live_line(known, plan.steps, desc=plan.position(0), leave=leave) as line:
 
-        def tell(completed: int = 0, description: str = "", waiting: str = "", place: str = "") -> None:
+        def tell(completed: int = 0, description: str = "", waiting: str = "", position: str = "") -> None:
             with lock:
-                if place:
-                    line.set_description_str(place, refresh=False)
+                if position:
+                    line.set_description_str(position, refresh=False)
                 if waiting or description:
                     line.set_postfix_str(waiting or description, refresh=bool(waiting))
                 line.update(max(0, completed - line.n))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.describe import plotting
 from dpmmwrap.describe.plotting.theme import FAINT, INK, new_figure
-from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.evaluation.baselines import BIC, GIVEN_K, OWN_PRIOR, SCALED, SILHOUETTE, with_hint
 from dpmmwrap.evaluation.battery import OURS
@@ -52,7 +52,7 @@ ABOUT = {
 
 def report_battery(
     folder: Path, store: Store, plan: Plan, command: str, groups: dict[str, tuple[str, ...]], published: Published
-) -> tuple[Table, Table]:
+) -> tuple[ReportTable, ReportTable]:
     """Write sets.csv, means.csv, the figure, report.html and report.md; the tables of sets and of means."""
     scores = scores_of(store.finished(TABLE), store.kept(), groups)
     ranks = mean_ranks(scores)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.describe.report.sections import Picture, Section, ReportTable, write_sections
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR
 from dpmmwrap.evaluation.experiments import TABLE, Plan, Row
@@ -90,7 +90,7 @@ def with_distances(rows: Sequence[Row]) -> list[Row]:
     return [row | {"below_best": best.get(key_of(row, DATA_SET), math.nan) - row["log_posterior"]} for row in rows]
 
 
-def times_table(rows: Sequence[Row]) -> Table:
+def times_table(rows: Sequence[Row]) -> ReportTable:
     """Median processor time relative to the first SubC sampler, here and in the paper."""
     methods = distinct(rows, "method")
     medians = {
@@ -102,4 +102,4 @@ def times_table(rows: Sequence[Row]) -> Table:
         printed = next((text for known, text in PAPER_TIMES.items() if name.startswith(known)), "–")
         here = "–" if math.isnan(medians[name] / unit) else f"{medians[name] / unit:.3g}"
         lines.append([name, f"{medians[name]:.3g}", here, printed])
-    return Table(["method", "CPU seconds, median", "relative to SubC, here", "relative to SubC, paper"], lines)
+    return ReportTable(["method", "CPU seconds, median", "relative to SubC, here", "relative to SubC, paper"], lines)

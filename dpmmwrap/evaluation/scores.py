@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpmmwrap.describe.report.sections import Table
+from dpmmwrap.describe.report.sections import ReportTable
 from dpmmwrap.evaluation.baselines import GIVEN_K, with_hint
 from dpmmwrap.evaluation.battery import OURS
 from dpmmwrap.evaluation.experiments import Row
@@ -143,7 +143,7 @@ def columns_of(scores: Sequence[Score]) -> list[tuple[str, str, Measure]]:
     return columns
 
 
-def means_table(scores: Sequence[Score], ranks: Ranks) -> Table:
+def means_table(scores: Sequence[Score], ranks: Ranks) -> ReportTable:
     """Mean ARI of each battery and method, with the number of sets in brackets if some are missing; mean ranks."""
     columns = columns_of(scores)
     lines = []
@@ -158,7 +158,7 @@ def means_table(scores: Sequence[Score], ranks: Ranks) -> Table:
         # Ranks compare ARIs without groups.
         shown = [ranks.by_method.get(name) if GROUPS not in heading else None for heading, name, _ in columns]
         lines.append(["mean rank", str(ranks.sets), *(NONE if rank is None else f"{rank:.2f}" for rank in shown)])
-    return Table(["battery", "sets", *(heading for heading, _, _ in columns)], lines)
+    return ReportTable(["battery", "sets", *(heading for heading, _, _ in columns)], lines)
 
 
 def mean_of(numbers: Sequence[float], count: int) -> str:
@@ -169,7 +169,7 @@ def mean_of(numbers: Sequence[float], count: int) -> str:
     return f"{np.mean(known):.2f}{some}"
 
 
-def sets_table(scores: Sequence[Score]) -> Table:
+def sets_table(scores: Sequence[Score]) -> ReportTable:
     """A line per set: the ARI of each method and, in brackets, its number of clusters."""
     columns = columns_of(scores)
     lines = []
@@ -178,7 +178,7 @@ def sets_table(scores: Sequence[Score]) -> Table:
         first = next(iter(own.values()))
         cells = [with_clusters(own.get(name), heading, measure) for heading, name, measure in columns]
         lines.append([data, f"{first.points:,}", str(first.dim), str(first.classes), *cells])
-    return Table(["set", "points", "D", "classes", *(heading for heading, _, _ in columns)], lines)
+    return ReportTable(["set", "points", "D", "classes", *(heading for heading, _, _ in columns)], lines)
 
 
 def with_clusters(entry: Score | None, heading: str, measure: Measure) -> str:
@@ -188,7 +188,7 @@ def with_clusters(entry: Score | None, heading: str, measure: Measure) -> str:
     return f"{measure(entry):.2f}{clusters}"
 
 
-def long_table(scores: Sequence[Score]) -> Table:
+def long_table(scores: Sequence[Score]) -> ReportTable:
     """A line per set and method, with all measures."""
     grouped = any(not math.isnan(entry.groups_ari) for entry in scores)
     header = ["set", "method", "runs", "K", "classes", "NMI", "ARI", *(["ARI at groups"] if grouped else [])]
@@ -202,14 +202,14 @@ def long_table(scores: Sequence[Score]) -> Table:
         ]
         for entry in scores
     ]
-    return Table(header, lines)
+    return ReportTable(header, lines)
 
 
 def number(value: float, form: str) -> str:
     return NONE if math.isnan(value) else format(value, form)
 
 
-def behind_table(scores: Sequence[Score]) -> Table | None:
+def behind_table(scores: Sequence[Score]) -> ReportTable | None:
     """The sets where another method's ARI is furthest above that of our default; None if there are none."""
     pairs = []
     for data in dict.fromkeys(entry.data for entry in scores):
@@ -223,10 +223,10 @@ def behind_table(scores: Sequence[Score]) -> Table | None:
         [ours.data, str(ours.classes), f"{ours.n_clusters:g}", f"{ours.ari:.2f}", best.method, f"{best.ari:.2f}"]
         for ours, best in pairs[:BEHIND]
     ]
-    return Table(["set", "classes", f"K, {OURS}", f"ARI, {OURS}", "method", "its ARI"], lines) if lines else None
+    return ReportTable(["set", "classes", f"K, {OURS}", f"ARI, {OURS}", "method", "its ARI"], lines) if lines else None
 
 
-def published_table(scores: Sequence[Score], published: Published) -> Table | None:
+def published_table(scores: Sequence[Score], published: Published) -> ReportTable | None:
     """Published scores beside ours; None if there are none for these sets."""
     sets = [data for data in dict.fromkeys(entry.data for entry in scores) if data in published]
     if not sets:
@@ -243,4 +243,4 @@ def published_table(scores: Sequence[Score], published: Published) -> Table | No
         for data in sets
     ]
     header = ["set", *(f"ARI, {name}, here" for name in here), *(name.removeprefix(PUBLISHED) for name in names)]
-    return Table(header, lines)
+    return ReportTable(header, lines)

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, Section, Table, write_sections
+from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.evaluation.figures import SplitExample, save_both, splits_figure
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import write_csv
@@ -146,7 +146,7 @@ def calibration_error(split: FloatArray, truth: IntArray) -> float:
     return float((bins.shares * np.abs(bins.probability - bins.frequency)).sum())
 
 
-def levels_table(rows: Sequence[SplitResult], title: str = "method") -> Table:
+def levels_table(rows: Sequence[SplitResult], title: str = "method") -> ReportTable:
     """A line per method."""
     cells = {(row.method, row.level): row for row in rows}
     header = [title, *(f"{level}: {measure}" for level in LEVELS for measure in ("ARI", "H > 1", "ms"))]
@@ -156,7 +156,7 @@ def levels_table(rows: Sequence[SplitResult], title: str = "method") -> Table:
         each = [(f"{row.ari:.2f}", f"{row.positive:.2f}", number(row.milliseconds, ".1f")) for row in levels]
         error = number(float(np.mean([row.calibration for row in levels])), ".3f")
         lines.append([method, *(cell for three in each for cell in three), error])
-    return Table([*header, "calibration error"], lines)
+    return ReportTable([*header, "calibration error"], lines)
 
 
 def number(value: float, form: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.report.sections import Table
+from dpmmwrap.describe.report.sections import ReportTable
 from dpmmwrap.evaluation.baselines import GIVEN_K
 from dpmmwrap.evaluation.experiments import Row
 
@@ -63,7 +63,7 @@ def mean_and_deviation(numbers: Sequence[float], digits: int) -> str:
     return f"{mean:,.{digits}f} ± {deviation:,.{digits}f}"
 
 
-def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Table:
+def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> ReportTable:
     """A line per method within each group, such as a number of clusters; groups are (column, heading)."""
     header = [heading for _, heading in groups]
     lines = []
@@ -75,7 +75,7 @@ def method_table(rows: Sequence[Row], groups: Sequence[tuple[str, str]]) -> Tabl
             given = {"n_clusters": "given", "k_error": "–"} if method in GIVEN_K else {}
             cells = [given.get(name) or mean_and_deviation(values(own, name), digits) for _, name, digits in COLUMNS]
             lines.append([*map(str, group), method, str(finished), *cells])
-    return Table([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
+    return ReportTable([*header, "method", "runs", *(heading for heading, _, _ in COLUMNS)], lines)
 
 
 PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
@@ -100,7 +100,7 @@ def paper_set(name: str) -> str | None:
     return next((data for mark, data in marks.items() if mark in plain), None)
 
 
-def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> Table:
+def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> ReportTable:
     """K-MAE, NMI and ARI here and in the paper, with a line for each method of either."""
     measures = (("K-MAE", "k_error"), ("NMI", "nmi"), ("ARI", "ari"))
     header = ["method"]
@@ -118,4 +118,4 @@ def beside_the_paper(rows: Sequence[Row], paper: PaperRow) -> Table:
             given = column == "k_error" and name in GIVEN_K
             line += ["–" if given else mean_and_deviation(values(own, column), 2), theirs]
         lines.append(line)
-    return Table(header, lines)
+    return ReportTable(header, lines)

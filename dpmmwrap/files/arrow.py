@@ -13,7 +13,7 @@ from dpmmwrap.files.bad_fields import dates_in
 from dpmmwrap.files.columns import Column, word_column
 from dpmmwrap.files.problems import InputError, WordsInstead
 from dpmmwrap.files.selection import ALL, Names, Selection, find_columns
-from dpmmwrap.files.tables import Piece, Rows, as_classes, check_distinct
+from dpmmwrap.files.tables import Piece, RowInfo, as_classes, check_distinct
 
 KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
@@ -23,11 +23,11 @@ def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *
     names = arrow_names(path)
     chosen = wanted.of(names, path)
     as_words = find_columns(words, names, path)
-    features = [names[place] for place in chosen.features]
-    ids, labels = (None if place is None else names[place] for place in (chosen.id, chosen.labels))
+    features = [names[index] for index in chosen.features]
+    ids, labels = (None if index is None else names[index] for index in (chosen.id, chosen.labels))
     table = open_table(path, [*dict.fromkeys(name for name in (*features, ids, labels) if name is not None)])
     columns = {name: column_of(table, name, path, name in as_words, truth) for name in features}
-    rows = Rows(
+    rows = RowInfo(
         None if ids is None else as_text(table.column(ids)),
         None if labels is None else as_classes(as_text(table.column(labels)).tolist()),
     )

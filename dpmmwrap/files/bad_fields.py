@@ -24,7 +24,7 @@ from dpmmwrap.files.text import open_text, rows_of
 
 
 def blame_line(
-    path: Path, layout: Layout, as_table: Layout, places: Sequence[int], gaps: bool, error: ValueError
+    path: Path, layout: Layout, as_table: Layout, columns: Sequence[int], gaps: bool, error: ValueError
 ) -> NoReturn:
     """Find the line that numpy could not parse: numpy counts rows of numbers, people count lines.
 
@@ -38,11 +38,11 @@ def blame_line(
             if number <= layout.skipped or not fields:
                 continue
             width = width or len(fields)
-            for column in places:
+            for column in columns:
                 field = fields[column] if column < len(fields) else "0"
                 if not (is_number(field, layout.decimal) or (gaps and field in known_gaps)):
                     rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
-                    blame_field(Field(path, number, column, field), as_table, places, seen, rest, error)
+                    blame_field(Field(path, number, column, field), as_table, columns, seen, rest, error)
             if len(fields) != width:
                 message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
                 raise InputError(message) from error
@@ -62,7 +62,7 @@ class Field(NamedTuple):
 def blame_field(
     field: Field,
     layout: Layout,
-    places: Sequence[int],
+    columns: Sequence[int],
     numbers_above: int,
     rows: Sequence[Sequence[str]],
     error: ValueError,
@@ -72,35 +72,35 @@ def blame_field(
     `rows` are the field's row and those below it.
     """
     path, line, column, text = field
-    place = called(column - layout.start, layout.names, layout.start)
+    where = called(column - layout.start, layout.names, layout.start)
     if text in GAPS.union(UNKNOWN, layout.format.missing):
         came = repr(text) if text else "nothing"
-        raise MissingValues(f"{path} should hold numbers, but line {line}, {place} holds {came}") from error
+        raise MissingValues(f"{path} should hold numbers, but line {line}, {where} holds {came}") from error
     if has_decimal_comma(text) and layout.decimal == ".":
-        raise decimal_commas(f"{path} should hold numbers, but line {line}, {place} holds {text!r}") from error
-    below = {at: [row[at] for row in rows if at < len(row)] for at in places}
+        raise decimal_commas(f"{path} should hold numbers, but line {line}, {where} holds {text!r}") from error
+    below = {at: [row[at] for row in rows if at < len(row)] for at in columns}
     if not holds_words(below[column], numbers_above, layout.decimal):
         advice = f"; {gap_advice(text)}" if may_be_gap(text) else ""
-        raise InputError(f"{path} should hold numbers, but line {line}, {place} holds {text!r}{advice}") from error
-    for at in places if layout.decimal == "." else ():
+        raise InputError(f"{path} should hold numbers, but line {line}, {where} holds {text!r}{advice}") from error
+    for at in columns if layout.decimal == "." else ():
         # Check commas first: decimal commas make columns of numbers look like words.
         held = among_numbers(below[at])
         if 2 * sum(map(has_decimal_comma, held)) > len(held):
-            place = called(at - layout.start, layout.names, layout.start)
+            where = called(at - layout.start, layout.names, layout.start)
             came = next(one for one in held if has_decimal_comma(one))
-            raise decimal_commas(f"{path} should hold numbers, but {place} holds {came!r}") from error
+            raise decimal_commas(f"{path} should hold numbers, but {where} holds {came!r}") from error
     unit = common_unit(below[column])
     if unit is not None:
-        message = f"{path} should hold numbers, but {place} holds numbers with a unit, such as {text!r} in line {line}"
+        message = f"{path} should hold numbers, but {where} holds numbers with a unit, such as {text!r} in line {line}"
         raise InputError(f"{message}; leave out {unit!r}") from error
-    words = [at for at in places if holds_words(below[at], numbers_above, layout.decimal)]
+    words = [at for at in columns if holds_words(below[at], numbers_above, layout.decimal)]
     dates = [at for at in words if holds_dates(below[at])]
     if dates and dates == words:
         raise dates_in(path, layout.known[dates[0] - layout.start], below[dates[0]]) from error
     distinct = [at for at in words if at in dates or names_rows(below[at])]
-    message = f"{path} should hold numbers, but {place} holds words, such as {text!r} in line {line}"
-    own, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
-    raise WordsInstead(message, own, rare) from error
+    message = f"{path} should hold numbers, but {where} holds words, such as {text!r} in line {line}"
+    names, rare = ([layout.known[at - layout.start] for at in some] for some in (words, distinct))
+    raise WordsInstead(message, names, rare) from error
 
 
 def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = ".") -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpmmwrap.files.problems import InputError, MissingValues, name_of
 from dpmmwrap.files.selection import Names
-from dpmmwrap.files.tables import place_in_words
+from dpmmwrap.files.tables import position_text
 from dpmmwrap.numerics.arrays import FloatArray, IntArray
 
 AnyArray = np.ndarray[Any, Any]
@@ -88,10 +88,10 @@ def refuse(wrong: BoolArray, chunk: FloatArray, begin: int, source: str, names: 
     """Name the first number that is not what it should be, if there is one."""
     if not wrong.any():
         return
-    row, column = (int(place) for place in np.argwhere(wrong)[0])
+    row, column = (int(where) for where in np.argwhere(wrong)[0])
     value = float(chunk[row, column])
-    place = place_in_words(begin + row, column, names)
-    message = f"{source} should hold finite numbers, but {place} is {name_of(value)}"
+    where = position_text(begin + row, column, names)
+    message = f"{source} should hold finite numbers, but {where} is {name_of(value)}"
     raise MissingValues(message) if math.isnan(value) else InputError(message)
 
 
@@ -111,9 +111,9 @@ def check_counts(X: FloatArray, source: str, names: Names | None) -> None:
         chunk = X[rows]
         wrong = (chunk < 0) | ((chunk != np.round(chunk)) & ~np.isnan(chunk))
         if wrong.any():
-            row, column = (int(place) for place in np.argwhere(wrong)[0])
-            place = place_in_words(rows.start + row, column, names)
-            raise InputError(f"{source} should hold {COUNTS}, but {place} is {float(chunk[row, column]):g}")
+            row, column = (int(where) for where in np.argwhere(wrong)[0])
+            where = position_text(rows.start + row, column, names)
+            raise InputError(f"{source} should hold {COUNTS}, but {where} is {float(chunk[row, column]):g}")
 
 
 def check_labels(y: AnyArray, n: int, source: str) -> IntArray:

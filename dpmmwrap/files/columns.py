@@ -28,7 +28,7 @@ from dpmmwrap.files.tables import (
     Layout,
     Piece,
     Row,
-    Rows,
+    RowInfo,
     as_classes,
     counted_rows,
     layout_of,
@@ -58,19 +58,19 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
     """The columns that are wanted of rows of text."""
     chosen = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
-    own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
+    id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
-    places = [own, labels, *(layout.start + place for place in chosen.features)]
-    fields: dict[int, list[str]] = {place: [] for place in places if place is not None}
+    used = [id_at, labels, *(layout.start + index for index in chosen.features)]
+    fields: dict[int, list[str]] = {index: [] for index in used if index is not None}
     lines = []
     for row in rows:
         lines.append(row.line)
-        for place, column in fields.items():
-            column.append(row.fields[place])
+        for index, column in fields.items():
+            column.append(row.fields[index])
     columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     readers, slips = dict[str, Reader](), list[Slip]()
-    for place in chosen.features:
-        name, column = layout.known[place], fields[layout.start + place]
+    for index in chosen.features:
+        name, column = layout.known[index], fields[layout.start + index]
         if name in as_words:
             columns[name] = word_column(column, name, path, wanted.format)
             continue
@@ -89,8 +89,8 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     names = None if layout.names is None else tuple(columns)
-    ids = None if own is None else np.array(fields[own], dtype=str)
-    return Piece(columns, names, Rows(ids, None if labels is None else as_classes(fields[labels])), tuple(notes))
+    ids = None if id_at is None else np.array(fields[id_at], dtype=str)
+    return Piece(columns, names, RowInfo(ids, None if labels is None else as_classes(fields[labels])), tuple(notes))
 
 
 def column_of(
@@ -137,11 +137,11 @@ def slip_in(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str
     """The first word of a column of words that are mostly numbers: a typing error, or it means that a value is
     missing."""
     held = [field for field in fields if field not in GAPS]
-    strange = [place for place, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
+    strange = [index for index, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
     if 2 * len(strange) >= len(held):
         return []
-    words = set(among_numbers(fields[place] for place in strange))
-    first = next(place for place in strange if fields[place] in words)
+    words = set(among_numbers(fields[index] for index in strange))
+    first = next(index for index in strange if fields[index] in words)
     return [Slip(name, lines[first], fields[first], len(words) == 1)]
 
 
@@ -199,5 +199,5 @@ def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> 
 
 def gaps_in(column: Column) -> np.ndarray[Any, Any]:
     """Where a column has no value."""
-    found: np.ndarray[Any, Any] = np.isnan(column) if column.dtype.kind == "f" else column == ""
-    return found
+    missing: np.ndarray[Any, Any] = np.isnan(column) if column.dtype.kind == "f" else column == ""
+    return missing

@@ -54,9 +54,9 @@ def layout_of(path: Path, sheet: Sheet) -> Layout:
     first, *following = rows[title:]
     named = names_columns(first, following)
     units = named and has_units(following, ".")
-    told = tuple(unit for unit in following[0] if unit) if units else ()
+    shown = tuple(unit for unit in following[0] if unit) if units else ()
     skipped = title + int(named) + int(units)
-    return arranged(first, named, path)._replace(skipped=skipped, units=told, title=title_of(rows[:title]))
+    return arranged(first, named, path)._replace(skipped=skipped, units=shown, title=title_of(rows[:title]))
 
 
 def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
@@ -78,7 +78,7 @@ def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
     # Whatever zipfile, the XML parser and openpyxl make of a damaged file.
     except Exception as error:
         raise InputError(f"{path} should be an Excel file (.xlsx), but it is damaged or something else") from error
-    width = max((place + 1 for row in cells for place, cell in enumerate(row) if cell), default=0)
+    width = max((index + 1 for row in cells for index, cell in enumerate(row) if cell), default=0)
     rows = [Row(number, padded(row, width)) for number, row in enumerate(cells, start=1) if any(row)]
     if len(names) == 1 or format.sheet is not None:
         return Sheet(rows, str(path))

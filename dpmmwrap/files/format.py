@@ -27,13 +27,13 @@ class Format(NamedTuple):
     @property
     def missing_numbers(self) -> tuple[float, ...]:
         """Those among them that are numbers, such as -999."""
-        found = []
+        numbers = []
         for word in self.missing:
             try:
-                found.append(float(word))
+                numbers.append(float(word))
             except ValueError:
                 continue
-        return tuple(found)
+        return tuple(numbers)
 
 
 PLAIN = Format()

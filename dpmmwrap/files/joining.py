@@ -17,17 +17,17 @@ AnyArray = np.ndarray[Any, Any]
 def same_names(names: Sequence[Names | None], widths: Sequence[int], files: Sequence[Path]) -> None:
     """Refuse files that do not have the same columns, in whatever order."""
     first = names[0]
-    for path, own, width in zip(files[1:], names[1:], widths[1:], strict=True):
-        if first is None or own is None:
+    for path, theirs, width in zip(files[1:], names[1:], widths[1:], strict=True):
+        if first is None or theirs is None:
             if width != widths[0]:
                 message = f"{path} should have {widths[0]} columns like {files[0]}, but it has {width}"
                 raise InputError(message)
             continue
-        lacking = [name for name in first if name not in own]
+        lacking = [name for name in first if name not in theirs]
         if lacking:
-            came = f"it has the columns {listed(own)}"
+            came = f"it has the columns {listed(theirs)}"
             raise InputError(f"{path} should have a column {lacking[0]!r} like {files[0]}, but {came}")
-        more = [name for name in own if name not in first]
+        more = [name for name in theirs if name not in first]
         if more:
             raise InputError(f"{path} has a column {more[0]!r}, which {files[0]} does not have")
 
@@ -36,12 +36,12 @@ def join_columns(tables: Sequence[Any], names: Sequence[Names | None]) -> Any:
     """Rows of points, sparse counts or columns, in the order of the first file's columns."""
     first = tables[0]
     if isinstance(first, dict):
-        by_place = any(own is None for own in names)
+        by_place = any(theirs is None for theirs in names)
         return {
-            name: np.concatenate([list(table.values())[place] if by_place else table[name] for table in tables])
-            for place, name in enumerate(first)
+            name: np.concatenate([list(table.values())[index] if by_place else table[name] for table in tables])
+            for index, name in enumerate(first)
         }
-    ordered = [in_order(table, names[0], own) for table, own in zip(tables, names, strict=True)]
+    ordered = [in_order(table, names[0], theirs) for table, theirs in zip(tables, names, strict=True)]
     if all(hasattr(table, "indptr") for table in ordered):
         from scipy.sparse import vstack
 
@@ -49,10 +49,10 @@ def join_columns(tables: Sequence[Any], names: Sequence[Names | None]) -> Any:
     return np.concatenate([table.toarray() if hasattr(table, "indptr") else table for table in ordered])
 
 
-def in_order(table: Any, names: Names | None, own: Names | None) -> Any:
-    if names is None or own is None or names == own:
+def in_order(table: Any, names: Names | None, theirs: Names | None) -> Any:
+    if names is None or theirs is None or names == theirs:
         return table
-    return table[:, [own.index(name) for name in names]]
+    return table[:, [theirs.index(name) for name in names]]
 
 
 def join_rows(parts: Sequence[AnyArray | None], files: Sequence[Path]) -> AnyArray | None:

@@ -70,9 +70,9 @@ def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
 def common_unit(fields: Sequence[str]) -> str | None:
     """What stands behind every number, such as kg; None if that is not so."""
     held = [field for field in fields if field not in GAPS][:LOOKED_AT]
-    found = [WITH_UNIT.fullmatch(field.strip()) for field in held]
-    units = {match[2] if match else None for match in found}
-    return units.pop() if len(units) == 1 and len({match[1] for match in found if match}) > 1 else None
+    matches = [WITH_UNIT.fullmatch(field.strip()) for field in held]
+    units = {match[2] if match else None for match in matches}
+    return units.pop() if len(units) == 1 and len({match[1] for match in matches if match}) > 1 else None
 
 
 def holds_dates(fields: Sequence[str]) -> bool:

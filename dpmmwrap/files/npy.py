@@ -30,7 +30,7 @@ def names_in(path: Path) -> list[str]:
 
 def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, AnyArray]:
     """The named arrays of a .npz file."""
-    found = {}
+    arrays = {}
     with explained(path), zipfile.ZipFile(path) as archive:
         members = {member.removesuffix(".npy"): member for member in archive.namelist()}
         missing = [name for name in required if name not in members]
@@ -41,10 +41,10 @@ def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[s
             with archive.open(members[name]) as file:
                 check_header(file, f"{name} in {path}")
             with archive.open(members[name]) as file:
-                found[name] = np.lib.format.read_array(file, allow_pickle=False)
+                arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
                 # Past the last byte the archive compares its checksum.
                 file.read(1)
-    return found
+    return arrays
 
 
 def check_header(file: IO[bytes], source: str) -> None:

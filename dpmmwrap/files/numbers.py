@@ -75,12 +75,12 @@ def marked(field: str, decimal: str) -> Mark:
     """A number with a sign beside it, in groups of digits, or in brackets, as accountants write what is below 0."""
     text = field.strip()
     if text[:1] == "(" and text[-1:] == ")" and text[1:2] not in ("-", "+", "("):
-        own, mark = read_number(text[1:-1], decimal)
-        return (mark or Mark(text, own))._replace(text=text, value=-own)
-    found = MARKED.fullmatch(text)
-    if found is None or (found[2] and found[4]) or (found[1] and found[3][0] in "-+"):
+        value, mark = read_number(text[1:-1], decimal)
+        return (mark or Mark(text, value))._replace(text=text, value=-value)
+    match = MARKED.fullmatch(text)
+    if match is None or (match[2] and match[4]) or (match[1] and match[3][0] in "-+"):
         raise ValueError(f"{field} is not a number")
-    digits, sign = found[1] + found[3], found[2] or found[4]
+    digits, sign = match[1] + match[3], match[2] or match[4]
     grouped = GROUPED["," if decimal == "." else r"\."].fullmatch(digits) is not None
     plain = (
         re.sub(r"[,'’ \u00a0\u202f]" if decimal == "." else r"[.'’ \u00a0\u202f]", "", digits) if grouped else digits
@@ -135,8 +135,8 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
     marks = [mark for reader in readers.values() for mark in reader.marks.values()]
     check_doubtful(marks, source, format, separator)
     examples = {(mark.sign, mark.thousands): mark for mark in reversed(marks)}
-    told = ", ".join(f"{quoted(mark.text)} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
-    notes = [f"numbers are read without the marks in them: {told}"] if told else []
+    shown = ", ".join(f"{quoted(mark.text)} as {mark.value:.15g}" for mark in [*examples.values()][::-1][:3])
+    notes = [f"numbers are read without the marks in them: {shown}"] if shown else []
     return (*notes, *unknown_notes(readers))
 
 

@@ -18,17 +18,17 @@ EXCEL = (".xlsx",)
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     """Files by their names, or by patterns such as `*.csv`, in the order of their names."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found: list[Path] = []
+    files: list[Path] = []
     for one in map(str, given):
         # A shell may leave a pattern as it is, for instance in quotes.
         if glob.has_magic(one) and not Path(one).exists():
             matching = sorted(glob.glob(one))
             if not matching:
                 raise InputError(f"{one} should match a file, but it matches none")
-            found += map(Path, matching)
+            files += map(Path, matching)
         else:
-            found.append(Path(one))
-    return list(dict.fromkeys(found))
+            files.append(Path(one))
+    return list(dict.fromkeys(files))
 
 
 def source_of(files: Sequence[Path]) -> str:

@@ -35,7 +35,7 @@ from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suf
 from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explained
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
-from dpmmwrap.files.tables import Piece, Rows, layout_of, read_table
+from dpmmwrap.files.tables import Piece, RowInfo, layout_of, read_table
 from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
@@ -84,10 +84,10 @@ class Data:
         """Which rows have no value at all."""
         if isinstance(self.X, dict):
             return np.asarray(np.all([gaps_in(column) for column in self.X.values()], axis=0))
-        found = np.zeros(len(self), dtype=bool)
+        empty = np.zeros(len(self), dtype=bool)
         for rows in () if hasattr(self.X, "indptr") else chunks(self.X):
-            found[rows] = np.isnan(self.X[rows]).all(axis=1)
-        return found
+            empty[rows] = np.isnan(self.X[rows]).all(axis=1)
+        return empty
 
     def complete(self) -> AnyArray:
         """Which rows have no gaps, and a label if others have one."""
@@ -97,7 +97,7 @@ class Data:
         # An empty column is left out, and needs no values.
         if isinstance(self.X, dict):
             gaps = [gaps_in(column) for column in self.X.values()]
-            return np.asarray(labelled & ~np.any([own for own in gaps if not own.all()] or gaps, axis=0))
+            return np.asarray(labelled & ~np.any([missing for missing in gaps if not missing.all()] or gaps, axis=0))
         empty = empty_columns(self.X)
         wanted = empty if empty.all() else ~empty
         for rows in chunks(self.X):
@@ -144,11 +144,11 @@ def read_data(
 def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:
     """Labels as numbers from 0, -1 where one is missing."""
     where = f"y in {source}" if column is None else f"the column {column!r} of {source}"
-    found = check_labels(labels, n, where)
+    codes = check_labels(labels, n, where)
     if labels.dtype.kind != "U" or not (labels == "").any():
-        return found
+        return codes
     # The empty word comes first in order.
-    return found - np.int32(1)
+    return codes - np.int32(1)
 
 
 def counting_columns(data: Data) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def counting_columns(data: Data) -> tuple[str, ...]:
     if isinstance(data.X, dict):
         return tuple(name for name, column in data.X.items() if numbers_rows(name, column))
     names = data.names or numbered(data.dim)
-    return tuple(name for place, name in enumerate(names) if numbers_rows(name, data.X[:, place]))
+    return tuple(name for index, name in enumerate(names) if numbers_rows(name, data.X[:, index]))
 
 
 def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
@@ -202,8 +202,8 @@ def without_codes(X: AnyArray, format: Format) -> AnyArray:
     codes = format.missing_numbers
     if not codes or X.dtype.kind not in "fiu":
         return X
-    found = np.isin(X, codes)
-    return np.where(found, np.nan, X) if found.any() else X
+    coded = np.isin(X, codes)
+    return np.where(coded, np.nan, X) if coded.any() else X
 
 
 def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
@@ -211,11 +211,11 @@ def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {"X": read_npy(path)}
     X, y, selection = arrays["X"], arrays.get("y"), wanted.selection
     if not selection.narrows or X.ndim != 2:
-        return Piece(X, rows=Rows(labels=y))
+        return Piece(X, rows=RowInfo(labels=y))
     chosen = selection.of(numbered(X.shape[1]), path)
     ids = None if chosen.id is None else np.array([plain(value) for value in X[:, chosen.id].tolist()], dtype=str)
     labels = y if chosen.labels is None else np.array(X[:, chosen.labels])
-    return Piece(X[:, list(chosen.features)], rows=Rows(ids, labels))
+    return Piece(X[:, list(chosen.features)], rows=RowInfo(ids, labels))
 
 
 def plain(value: Any) -> str:
@@ -251,11 +251,12 @@ def read_sparse(path: Path, members: Sequence[str], wanted: ReadingOptions, at_l
     if labels is not None:
         check_labels(labels, X.shape[0], f"y in {path}")
     if not selection.narrows:
-        return Piece(X, None, Rows(labels=labels))
+        return Piece(X, None, RowInfo(labels=labels))
     chosen = selection.of(numbered(X.shape[1]), path)
-    ids, own = (None if one is None else X[:, [one]].toarray()[:, 0] for one in (chosen.id, chosen.labels))
-    rows = Rows(
-        None if ids is None else np.array([plain(value) for value in ids.tolist()]), labels if own is None else own
+    ids, classes = (None if one is None else X[:, [one]].toarray()[:, 0] for one in (chosen.id, chosen.labels))
+    rows = RowInfo(
+        None if ids is None else np.array([plain(value) for value in ids.tolist()]),
+        labels if classes is None else classes,
     )
     return Piece(X[:, list(chosen.features)], None, rows)
 
@@ -269,7 +270,7 @@ def join(pieces: list[Piece], files: Sequence[Path], wanted: ReadingOptions) -> 
             # A column that holds words in one file is read as words in the others, too.
             again = wanted._replace(words=tuple(dict.fromkeys((*wanted.words, *words))))
             pieces = [read_piece(path, again, 1) for path in files]
-    rows = Rows(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
+    rows = RowInfo(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
     notes = tuple(dict.fromkeys(note for piece in pieces for note in piece.notes))
     return Piece(
         join_columns([piece.X for piece in pieces], [piece.names for piece in pieces]), pieces[0].names, rows, notes
@@ -289,9 +290,9 @@ def words_in(pieces: Sequence[Piece]) -> list[str]:
 def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:
     """All columns of files by name or number, as text; empty if a value is missing."""
     files = files_of(paths)
-    found = [columns_as_text(path, format) for path in files]
-    same_names([tuple(columns) for columns in found], [len(columns) for columns in found], files)
-    return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+    tables = [columns_as_text(path, format) for path in files]
+    same_names([tuple(columns) for columns in tables], [len(columns) for columns in tables], files)
+    return {name: np.concatenate([columns[name] for columns in tables]) for name in tables[0]}
 
 
 def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:

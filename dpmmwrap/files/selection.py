@@ -12,8 +12,8 @@ from dpmmwrap.files.problems import InputError
 Names = tuple[str, ...]
 
 
-class Chosen(NamedTuple):
-    """Places of columns, from 0."""
+class ColumnIndices(NamedTuple):
+    """Indices of columns, from 0."""
 
     features: tuple[int, ...]
     id: int | None
@@ -38,16 +38,20 @@ class Selection:
         """Whether some columns are no features."""
         return self.columns is not None or bool(self.drop) or self.id is not None or self.labels is not None
 
-    def of(self, names: Sequence[str], source: Any) -> Chosen:
-        """The places of what is wanted among the columns of a file."""
-        place = {name: number for number, name in enumerate(names)}
-        own, labels = (None if one is None else find_columns([one], names, source)[0] for one in (self.id, self.labels))
+    def of(self, names: Sequence[str], source: Any) -> ColumnIndices:
+        """The indices of what is wanted among the columns of a file."""
+        index = {name: number for number, name in enumerate(names)}
+        id_name, labels = (
+            None if one is None else find_columns([one], names, source)[0] for one in (self.id, self.labels)
+        )
         wanted = tuple(names) if self.columns is None else find_columns(self.columns, names, source)
-        left_out = {*find_columns(self.drop, names, source), own, labels}
-        features = tuple(place[name] for name in wanted if name not in left_out)
+        left_out = {*find_columns(self.drop, names, source), id_name, labels}
+        features = tuple(index[name] for name in wanted if name not in left_out)
         if not features:
             raise InputError(f"{source} should have columns to cluster by, but none of its {len(names)} is left")
-        return Chosen(features, None if own is None else place[own], None if labels is None else place[labels])
+        return ColumnIndices(
+            features, None if id_name is None else index[id_name], None if labels is None else index[labels]
+        )
 
 
 ALL = Selection()
@@ -60,14 +64,14 @@ def numbered(count: int) -> Names:
 
 def find_columns(asked: Sequence[str], names: Sequence[str], source: Any) -> Names:
     """The names of columns that are given by name or, where none has that name, by number (from 1)."""
-    found = []
+    names_found = []
     for word in asked:
         if not has_column(word, names):
             without = tuple(names) == numbered(len(names))
             came = f"{len(names)} columns without names" if without else f"the columns {listed(names)}"
             raise InputError(f"{source} should have a column {word!r}, but it has {came}")
-        found.append(word if word in names else names[int(word) - 1])
-    return tuple(dict.fromkeys(found))
+        names_found.append(word if word in names else names[int(word) - 1])
+    return tuple(dict.fromkeys(names_found))
 
 
 def has_column(word: str, names: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from dpmmwrap.files.problems import InputError, name_of
 PARTS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
 """The arrays of each format of scipy.sparse that is read."""
 LARGEST = 2**31
-"""Rows or columns at most."""
+"""The largest number of rows or columns."""
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -38,20 +38,20 @@ def sparse_counts(arrays: Arrays, path: Path, *, at_least: int) -> Any:
     if rows == 0 or columns == 0:
         raise InputError(f"{path} should hold points, but it has no {'rows' if columns else 'columns'}")
     check_size(rows, at_least, str(path))
-    data, *places = (arrays[name] for name in PARTS[kind])
-    check_parts(data, places, path)
+    data, *indices = (arrays[name] for name in PARTS[kind])
+    check_parts(data, indices, path)
     from scipy import sparse
 
     if kind == "coo":
-        check_indices(places[0], rows, "row", path)
-        check_indices(places[1], columns, "col", path)
-        X = sparse.coo_matrix((data, tuple(places)), shape=(rows, columns)).tocsr()
+        check_indices(indices[0], rows, "row", path)
+        check_indices(indices[1], columns, "col", path)
+        X = sparse.coo_matrix((data, tuple(indices)), shape=(rows, columns)).tocsr()
     else:
         lines, length = (rows, columns) if kind == "csr" else (columns, rows)
-        check_indices(places[0], length, "indices", path)
-        check_pointers(places[1], lines, len(data), path)
+        check_indices(indices[0], length, "indices", path)
+        check_pointers(indices[1], lines, len(data), path)
         made = sparse.csr_matrix if kind == "csr" else sparse.csc_matrix
-        X = made((data, *places), shape=(rows, columns)).tocsr()
+        X = made((data, *indices), shape=(rows, columns)).tocsr()
     X.sum_duplicates()
     check_values(X, path)
     return X
@@ -74,14 +74,14 @@ def shape_of(shape: np.ndarray[Any, Any], path: Path) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def check_parts(data: np.ndarray[Any, Any], places: list[np.ndarray[Any, Any]], path: Path) -> None:
+def check_parts(data: np.ndarray[Any, Any], indices: list[np.ndarray[Any, Any]], path: Path) -> None:
     """Whether a matrix's arrays are of the right kind and length."""
     if data.dtype.kind not in "fiub":
         raise InputError(f"{path} should hold counts, but its data are of type {data.dtype}")
-    if data.ndim != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in places):
+    if data.ndim != 1 or any(array.ndim != 1 or array.dtype.kind not in "iu" for array in indices):
         raise InputError(f"{path} is damaged: a sparse matrix is a list of counts and lists of whole numbers")
-    if len(places[0]) != len(data):
-        message = f"{path} is damaged: it holds {len(data):,} counts, but {len(places[0]):,} indices"
+    if len(indices[0]) != len(data):
+        message = f"{path} is damaged: it holds {len(data):,} counts, but {len(indices[0]):,} indices"
         raise InputError(message)
 
 
@@ -106,10 +106,10 @@ def check_values(X: Any, path: Path) -> None:
         X.data = X.data.astype(np.float32 if X.data.dtype.itemsize <= 2 else np.float64)
     wrong = overflows(X.data) | np.isnan(X.data) | (X.data < 0) | (X.data != np.round(X.data))
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
-        row = int(np.searchsorted(X.indptr, place, side="right"))
-        value = float(X.data[place])
+        index = int(np.flatnonzero(wrong)[0])
+        row = int(np.searchsorted(X.indptr, index, side="right"))
+        value = float(X.data[index])
         came = f"{value:g}" if np.isfinite(np.float32(value)) else name_of(value)
-        where = f"row {row}, column {X.indices[place] + 1}, counted from 1,"
+        where = f"row {row}, column {X.indices[index] + 1}, counted from 1,"
         raise InputError(f"{path} should hold {COUNTS}, but {where} is {came}")
     X.eliminate_zeros()

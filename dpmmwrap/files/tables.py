@@ -26,7 +26,7 @@ LONGEST_UNIT = 15
 """Letters of a unit, such as kg or mm/s, at most."""
 
 
-class Rows(NamedTuple):
+class RowInfo(NamedTuple):
     """The names and labels of the rows of a file, as words; None if it has none."""
 
     ids: np.ndarray[Any, Any] | None = None
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
     missing values, or words, the empty one for missing values."""
     names: Names | None = None
     """The columns' names, if the file has them."""
-    rows: Rows = Rows()
+    rows: RowInfo = RowInfo()
     notes: tuple[str, ...] = ()
     source: str = ""
     """Where in the file they are, for messages, if not in all of it."""
@@ -82,27 +82,27 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     """
     layout = layout_of(path, delimiters, words=wanted.narrows, format=wanted.format)
     chosen = wanted.of(layout.known, path)
-    places = [layout.start + place for place in chosen.features]
-    whole = len(places) == layout.width and not wanted.narrows
+    usecols = [layout.start + index for index in chosen.features]
+    whole = len(usecols) == layout.width and not wanted.narrows
     notes = [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     try:
-        X = load_plain(path, layout, None if whole else places)
+        X = load_plain(path, layout, None if whole else usecols)
     except UnicodeError:
         raise
     except ValueError:
         # Slower: Python parses every field.
-        readers = {place: Reader(wanted.format) for place in places}
+        readers = {index: Reader(wanted.format) for index in usecols}
         try:
-            X = load_by(readers, path, layout, None if whole else places)
+            X = load_by(readers, path, layout, None if whole else usecols)
             refuse_gaps(X, gaps)
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
             from dpmmwrap.files.bad_fields import blame_line
 
-            blame_line(path, layout, as_table, places, gaps, error)
-        named = {layout.known[place - layout.start]: reader for place, reader in readers.items()}
+            blame_line(path, layout, as_table, usecols, gaps, error)
+        named = {layout.known[index - layout.start]: reader for index, reader in readers.items()}
         notes += marks_note(named, path, wanted.format, layout.delimiter)
-    names = None if layout.names is None else tuple(layout.names[place] for place in chosen.features)
+    names = None if layout.names is None else tuple(layout.names[index] for index in chosen.features)
     if whole:
         if X.size and X.shape[1] != layout.width:
             commas = layout.width == 1 and layout.delimiter == ","
@@ -110,9 +110,9 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
             raise decimal_commas(message) if commas else InputError(message)
         return Piece(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it reads only some of them.
-    own = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
+    id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
     labels = None if chosen.labels is None else layout.start + chosen.labels
-    return Piece(X, names, read_rows(path, layout, own, labels), tuple(notes))
+    return Piece(X, names, read_rows(path, layout, id_at, labels), tuple(notes))
 
 
 def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
@@ -137,15 +137,15 @@ def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
     return ("the first column has no name: it is used as names of the rows, not for clustering",)
 
 
-def read_rows(path: Path, layout: Layout, own: int | None, labels: int | None) -> Rows:
+def read_rows(path: Path, layout: Layout, id_at: int | None, labels: int | None) -> RowInfo:
     """The columns that name and label the rows, given by their positions in a line."""
     ids, classes = [], []
     for row in counted_rows(path, layout):
-        if own is not None:
-            ids.append(row.fields[own])
+        if id_at is not None:
+            ids.append(row.fields[id_at])
         if labels is not None:
             classes.append(row.fields[labels])
-    return Rows(None if own is None else np.array(ids, dtype=str), None if labels is None else as_classes(classes))
+    return RowInfo(None if id_at is None else np.array(ids, dtype=str), None if labels is None else as_classes(classes))
 
 
 def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -172,25 +172,25 @@ def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
             yield Row(number, row)
 
 
-def load_plain(path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any]:
+def load_plain(path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
     """Numbers as computers write them, by numpy."""
     if layout.format.decimal != "." or len(layout.format.missing) > len(layout.format.missing_numbers):
         raise ValueError("every field is to be looked at")
     if is_packed(path) or layout.delimiter == BLANKS:
         with open_text(path, layout.format) as file:
-            return loaded(said_lines(file, layout.delimiter), layout, places)
+            return loaded(said_lines(file, layout.delimiter), layout, usecols)
     # By its name it is read in large pieces, which is faster.
-    return loaded(path, layout, places)
+    return loaded(path, layout, usecols)
 
 
-def load_by(readers: dict[int, Reader], path: Path, layout: Layout, places: list[int] | None) -> np.ndarray[Any, Any]:
+def load_by(readers: dict[int, Reader], path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
     """Numbers as people write them, with gaps where the readers take them."""
     with open_text(path, layout.format) as file:
-        return loaded(said_lines(file, layout.delimiter), layout, places, readers)
+        return loaded(said_lines(file, layout.delimiter), layout, usecols, readers)
 
 
 def loaded(
-    source: Any, layout: Layout, places: list[int] | None, readers: dict[int, Reader] | None = None
+    source: Any, layout: Layout, usecols: list[int] | None, readers: dict[int, Reader] | None = None
 ) -> np.ndarray[Any, Any]:
     converters: Any = readers
     with warnings.catch_warnings():
@@ -201,7 +201,7 @@ def loaded(
             comments=None,
             delimiter=mark_of(layout.delimiter),
             skiprows=layout.skipped,
-            usecols=places,
+            usecols=usecols,
             ndmin=2,
             quotechar='"',
             encoding=layout.format.encoding or UTF_8,
@@ -239,7 +239,7 @@ def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Forma
 
 def title_lines(rows: Sequence[Sequence[str]], decimal: str) -> int:
     """How many rows are a title: they have one field each, and below them are names of columns of numbers."""
-    wide = next((place for place, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
+    wide = next((index for index, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
     names, below = rows[wide] if rows else (), rows[wide + 1 :]
     return wide if above_numbers(names, below, decimal) or (is_header(names) and has_units(below, decimal)) else 0
 
@@ -264,9 +264,9 @@ def has_units(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if len(rows) < 3:
         return False
     first, rest = rows[0], rows[1:]
-    below = [among_numbers(row[place] for row in rest if place < len(row)) for place in range(len(first))]
-    numeric = [place for place, held in enumerate(below) if held and all(is_number(field, decimal) for field in held)]
-    units = [first[place] for place in numeric if first[place] not in GAPS]
+    below = [among_numbers(row[index] for row in rest if index < len(row)) for index in range(len(first))]
+    numeric = [index for index, held in enumerate(below) if held and all(is_number(field, decimal) for field in held)]
+    units = [first[index] for index in numeric if first[index] not in GAPS]
     return len(units) > 1 and all(is_unit(unit) for unit in units)
 
 
@@ -294,8 +294,8 @@ def delimiter_of(lines: Sequence[str], marks: str) -> str:
         widths = {*dropwhile((1).__eq__, (len(row) for _, row in rows_of(lines, mark)))}
         if len(widths) == 1:
             return mark
-    found = next((mark for mark in marks if mark in lines[0]), None)
-    return found or (BLANKS if has_blanks(lines) else marks[0])
+    first = next((mark for mark in marks if mark in lines[0]), None)
+    return first or (BLANKS if has_blanks(lines) else marks[0])
 
 
 def has_blanks(lines: Sequence[str]) -> bool:
@@ -338,8 +338,8 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], dec
 
 def above_numbers(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether some field is a name above a column of numbers."""
-    for place, field in enumerate(fields):
-        below = among_numbers(row[place] for row in following if place < len(row))
+    for index, field in enumerate(fields):
+        below = among_numbers(row[index] for row in following if index < len(row))
         if is_name(field) and below and all(is_number(value, decimal) for value in below):
             return True
     return False
@@ -369,7 +369,7 @@ def called(column: int, names: Names | None, start: int = 0) -> str:
     return f"column {names[column]!r}"
 
 
-def place_in_words(row: int, column: int, names: Names | None) -> str:
+def position_text(row: int, column: int, names: Names | None) -> str:
     """A row and a column, both counted from 0, in words."""
     return (
         f"row {row + 1}, {called(column, names)}, counted from 1,"

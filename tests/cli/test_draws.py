@@ -265,18 +265,18 @@ def test_one_chain_and_a_fixed_concentration(run, points: Path) -> None:
     ],
 )
 def test_words_for_clusters(summary: dict[str, Any], said: str) -> None:
-    assert facts.told_clusters(summary) == said
+    assert facts.clusters_text(summary) == said
 
 
 def test_words_for_groups() -> None:
     sizes = {"groups": 10, "group_sizes": [1000, *range(1, 10)]}
-    assert facts.told_groups({"n_clusters": 31} | sizes) == ("10 (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)")
-    assert facts.told_groups({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
+    assert facts.groups_text({"n_clusters": 31} | sizes) == ("10 (1,000, 9, 8, 7, 6, 5, 4, 3 and 2 smaller)")
+    assert facts.groups_text({"n_clusters": 10} | sizes) == "10: no two clusters overlap enough to be joined"
     checked = sizes | {"n_clusters": 10, "groups_reason": "the data may well follow the model"}
-    assert facts.told_groups(checked) == "10: the data may well follow the model"
-    assert facts.told_groups(checked | {"groups_by_confusion": 10}) == "10: the data may well follow the model"
+    assert facts.groups_text(checked) == "10: the data may well follow the model"
+    assert facts.groups_text(checked | {"groups_by_confusion": 10}) == "10: the data may well follow the model"
     # A second opinion is told if it is another one.
-    assert facts.told_groups({"n_clusters": 2, "groups": 1, "group_sizes": [9], "groups_by_confusion": 2}) == (
+    assert facts.groups_text({"n_clusters": 2, "groups": 1, "group_sizes": [9], "groups_by_confusion": 2}) == (
         "1 (9); by confusion alone there would be 2"
     )
 
@@ -286,7 +286,7 @@ def test_an_infinite_r_hat_can_be_written() -> None:
     assert json.loads(results.to_json({"diagnostics": {"n_clusters": one}})) == {
         "diagnostics": {"n_clusters": {"r_hat": None, "ess_bulk": 4.0, "ess_tail": None}}
     }
-    shown = facts.told_diagnostics({"diagnostics": {"n_clusters": one, "weight_1": one}, "chains": 2, "draws": 3})
+    shown = facts.diagnostics_text({"diagnostics": {"n_clusters": one, "weight_1": one}, "chains": 2, "draws": 3})
     assert shown == [
         ("R-hat", "clusters inf, largest weights inf"), ("effective", "clusters 4, largest weights 4 of 6 draws")
     ]  # fmt: skip
@@ -345,13 +345,13 @@ def test_the_labels_of_draws_need_room(
 def test_where_a_chain_is() -> None:
     plan = plan_of(DPMM(max_iter=100, n_draws=1000, thin=2, n_chains=4), 10)
     assert (plan.search, plan.total, plan.chains) == (100, 100 + 200 + 2000, 4)
-    assert plan.place(7) == "chain 1 of 4, iteration 7/100"
-    assert plan.place(100) == "chain 1 of 4, warming up"
-    assert plan.place(302) == "chain 1 of 4, draw 1/1000"
-    assert plan.place(plan.total) == "chain 1 of 4, draw 1000/1000"
-    assert plan.place(304, chain=2) == "chain 3 of 4, draw 2/1000"
+    assert plan.position(7) == "chain 1 of 4, iteration 7/100"
+    assert plan.position(100) == "chain 1 of 4, warming up"
+    assert plan.position(302) == "chain 1 of 4, draw 1/1000"
+    assert plan.position(plan.total) == "chain 1 of 4, draw 1000/1000"
+    assert plan.position(304, chain=2) == "chain 3 of 4, draw 2/1000"
     alone = plan_of(DPMM(max_iter=30), 10**6)
-    assert (alone.total, alone.place(30)) == (30, "iteration 30/30")
+    assert (alone.total, alone.position(30)) == (30, "iteration 30/30")
     assert plan_of(DPMM(), 10_000, 100).chains == 4 and plan_of(DPMM(), 10_001).chains == 1
     assert plan_of(DPMM(), 5000, 20_000).chains == 1, "texts are wide"
 
@@ -365,23 +365,26 @@ def test_all_chains_are_heard() -> None:
     for hear, number in ((first, 1), (second, 1), (first, 10), (second, 2)):
         hear(number, iteration)
     assert [news["completed"] for news in told] == [1, 2, 11, 12]
-    assert [news.get("place") for news in told] == [
+    assert [news.get("position") for news in told] == [
         "chain 1 of 2, iteration 1/10", None, None, "chain 2 of 2, iteration 2/10"
     ]  # fmt: skip
 
 
 def test_a_search_until_it_is_flat_has_no_known_end() -> None:
     plan = plan_of(DPMM(n_chains=2), 10)
-    assert (plan.place(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
+    assert (plan.position(63), plan.steps) == ("chain 1 of 2, iteration 63", None)
     told: list[dict[str, Any]] = []
     chains, iteration = Chains(plan, lambda **news: told.append(news)), Iteration(1, -1234.5, 0.1, 0, 0, 0, 0)
     chains.of_chain(0)(63, iteration)
     chains.ended(0)
     chains.of_chain(1)(1, iteration)
-    assert told[-1]["place"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
+    assert told[-1]["position"] == "chain 2 of 2, iteration 1", "the first has ended, and says no more"
     # Of a search and draws, the draws are counted.
     plan = plan_of(DPMM(n_draws=100, thin=1, n_chains=2), 10)
-    assert (plan.place(63), plan.place(plan.total)) == ("chain 1 of 2, iteration 63", "chain 1 of 2, draw 100/100")
+    assert (plan.position(63), plan.position(plan.total)) == (
+        "chain 1 of 2, iteration 63",
+        "chain 1 of 2, draw 100/100",
+    )
     assert (plan.steps, plan.done(63), plan.done(plan.total)) == (2 * 150, 0, 150)
 
 
@@ -394,7 +397,10 @@ def test_the_estimator_tells_of_all_chains(points: Path, n_jobs: int) -> None:
     until_flat = DPMM(init="kmeans", n_chains=2, backend=Native(n_jobs=n_jobs), random_state=0)
     until_flat.fit(np.load(points)["X"], progress=Chains(plan_of(until_flat, 10), lambda **news: told.append(news)))
     if n_jobs == 1:
-        assert {news["place"].split(",")[0] for news in told if "place" in news} >= {"chain 1 of 2", "chain 2 of 2"}
+        assert {news["position"].split(",")[0] for news in told if "position" in news} >= {
+            "chain 1 of 2",
+            "chain 2 of 2",
+        }
     assert until_flat.stopped_by_ == "flat"
     heard: list[int] = []
     model.fit(np.load(points)["X"], progress=lambda number, _: heard.append(number))

@@ -25,10 +25,10 @@ def test_table_notebook_and_page_say_the_same(name: str) -> None:
     table = dict(fit_table.rows(found | EXTRAS | {"components": None}))
     page = re.sub(r"\s+", " ", html.unescape(render(Subject(model, X))))
     notebook = html.unescape(model._repr_html_())
-    for words in (facts.told_family(found), facts.told_search(found)):
+    for words in (facts.family_text(found), facts.search_text(found)):
         assert words in page and words in notebook
-    assert table["family"] == facts.told_family(found) and facts.told_search(found) in table["time"]
-    assert table["sizes"] == facts.told_sizes(found["sizes"]) and table["sizes"] in notebook
+    assert table["family"] == facts.family_text(found) and facts.search_text(found) in table["time"]
+    assert table["sizes"] == facts.sizes_text(found["sizes"]) and table["sizes"] in notebook
 
 
 def test_numbers_of_a_fit_with_draws() -> None:
@@ -63,20 +63,20 @@ def test_rows_without_values_are_neither_outliers_nor_compared() -> None:
 
 
 def test_words_for_sizes() -> None:
-    assert facts.told_sizes([5]) == "5"
-    assert facts.told_sizes([1, 2000, 3]) == "2,000, 3, 1"
-    assert facts.told_sizes(list(range(1, 12))) == "11, 10, 9, 8, 7, 6, 5, 4 and 3 smaller"
+    assert facts.sizes_text([5]) == "5"
+    assert facts.sizes_text([1, 2000, 3]) == "2,000, 3, 1"
+    assert facts.sizes_text(list(range(1, 12))) == "11, 10, 9, 8, 7, 6, 5, 4 and 3 smaller"
 
 
 def test_words_for_families() -> None:
     gaussian = {"family": "gaussian", "covariance_type": "full", "covariance_reason": "you asked", "categorical": None}
-    assert facts.told_family(gaussian) == "gaussian, full covariances: you asked"
-    assert facts.told_family(gaussian | {"covariance_type": None}) == "gaussian"
-    assert facts.told_family({"categorical": ["sex", "town"]}) == "mixed, categorical: sex, town"
-    assert facts.told_family({"categorical": []}) == "mixed, no column is categorical"
-    assert facts.told_width(gaussian | {"dimensions": 2}) == "in 2 dimensions"
-    assert facts.told_width({"categorical": None, "covariance_type": None, "dimensions": 9}) == "of 9 counts"
-    assert facts.told_width({"categorical": ["sex"], "dimensions": 3}) == "of 2 numeric and 1 categorical column"
+    assert facts.family_text(gaussian) == "gaussian, full covariances: you asked"
+    assert facts.family_text(gaussian | {"covariance_type": None}) == "gaussian"
+    assert facts.family_text({"categorical": ["sex", "town"]}) == "mixed, categorical: sex, town"
+    assert facts.family_text({"categorical": []}) == "mixed, no column is categorical"
+    assert facts.width_text(gaussian | {"dimensions": 2}) == "in 2 dimensions"
+    assert facts.width_text({"categorical": None, "covariance_type": None, "dimensions": 9}) == "of 9 counts"
+    assert facts.width_text({"categorical": ["sex"], "dimensions": 3}) == "of 2 numeric and 1 categorical column"
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_words_for_families() -> None:
 )
 def test_words_for_a_search(iterations: int, stopped_by: str, chains: int, draws: int, said: str) -> None:
     found = {"iterations": iterations, "stopped_by": stopped_by, "chains": chains, "draws": draws}
-    assert facts.told_search(found) == said
+    assert facts.search_text(found) == said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from dpmmwrap.describe.report.sections import Table, text_table
+from dpmmwrap.describe.report.sections import ReportTable, text_table
 from dpmmwrap.evaluation.scores import (
     Score,
     battery_of,
@@ -121,10 +121,10 @@ def test_where_we_are_behind() -> None:
 def test_published_scores_stand_beside() -> None:
     scores = scored({"a": {"DPMM": 0.5, "HDBSCAN": 0.6}, "b": {"DPMM": 0.1}})
     table = published_table(scores, {"a": {"published ARI, EM": "0.5", "published x": ""}, "z": {"published x": "1"}})
-    assert table == Table(["set", "ARI, DPMM, here", "ARI, EM", "x"], [["a", "0.50", "0.5", "–"]])
+    assert table == ReportTable(["set", "ARI, DPMM, here", "ARI, EM", "x"], [["a", "0.50", "0.5", "–"]])
     assert published_table(scores, {}) is None
 
 
 def test_tables_for_a_terminal() -> None:
-    text = text_table(Table(["name", "x"], [["a", "10"], ["long name", "–"]]))
+    text = text_table(ReportTable(["name", "x"], [["a", "10"], ["long name", "–"]]))
     assert text.splitlines() == ["name        x", "a          10", "long name   –"]

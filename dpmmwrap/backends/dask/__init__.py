@@ -76,17 +76,17 @@ class DaskBackend:
             settings = replace(settings, checkpoint=shared_folder(X, settings.checkpoint) / "chain.npz")
         X.use_family(settings.prior)
         settings.bind(X, settings.full_ratio)
-        found = []
+        results = []
         with Interrupt() as interrupt:
             for number in range(settings.n_chains):
                 chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number)
                 try:
-                    found.append(chain.run(interrupt))
+                    results.append(chain.run(interrupt))
                     chain.problem.data.flush()
                 finally:
                     chain.problem.data.close()
                     tell_end(settings.progress, number)
-            result = result_of(found, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
+            result = result_of(results, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
             if settings.refine and has_few_numbers(X) and not result.interrupted:
                 return refined_here(X, settings, result, interrupt)
         result.statistics = best_statistics(X, settings, result)
@@ -100,12 +100,12 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
     from dpmmwrap.sampler.refinement import refined
 
     handle: Any = result.labels
-    found = list(X.cluster.ask(handle.chain, query=("best", ())).values())
-    labels, sublabels = (np.concatenate([part[which] for part in found]) for which in range(2))
+    parts = list(X.cluster.ask(handle.chain, query=("best", ())).values())
+    labels, sublabels = (np.concatenate([part[which] for part in parts]) for which in range(2))
     points = X.everything()
     known = result.candidates[result.chain]._replace(labels=labels, sublabels=sublabels)
     best = refined(points, settings, [known], interrupt)
-    sizes = tuple(len(part[0]) for part in found)
+    sizes = tuple(len(part[0]) for part in parts)
     labels, sublabels = (da.from_array(values, chunks=(sizes,)) for values in (best.labels, best.sublabels))
     return replace(
         result,
@@ -139,12 +139,12 @@ def shared_folder(X: Any, folder: Path) -> Path:
 
 def alike(X: Any, chain: Any, others: list[Any]) -> tuple[float, ...]:
     """The adjusted Rand indices of other chains' best clusterings with that of one, from tables of counts."""
-    found = []
+    indices = []
     for other in others:
         if other is not chain:
             one, two = chain.best.labels.chain, other.best.labels.chain
-            found.append(ari_of_table(table_between(X, one, two)))
-    return tuple(found)
+            indices.append(ari_of_table(table_between(X, one, two)))
+    return tuple(indices)
 
 
 def table_between(X: Any, one: int, other: int) -> Any:
@@ -166,8 +166,8 @@ def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     count = count_of(X, labels.chain)
     prior = settings.prior
     origin = prior.origin(X)
-    found = X.cluster.ask(labels.chain, query=("best_sums", (count, prior, origin)))
-    total = total_of({node: sums for part in found.values() for node, sums in part.items()})
+    parts = X.cluster.ask(labels.chain, query=("best_sums", (count, prior, origin)))
+    total = total_of({node: sums for part in parts.values() for node, sums in part.items()})
     every = prior.statistics_from_sums(total, origin)
     if settings.outlier_weight == 0:
         return every

@@ -76,10 +76,10 @@ class Caller:
 
         self._check_scheduler()
         try:
-            found: dict[str, Any] = self.client.sync(run)
+            replies: dict[str, Any] = self.client.sync(run)
         except (CommClosedError, OSError, asyncio.CancelledError) as error:
             raise self._scheduler_lost() from error
-        return found
+        return replies
 
     async def _quiet(self, addresses: list[str]) -> list[str]:
         """Workers that the scheduler has not heard of for long, or does not know any more."""

@@ -97,8 +97,8 @@ class Cluster(Caller):
         """Make the points of all parts, here and of those that will be loaded again."""
         # First: a part that is lost and loaded again meanwhile is to follow it, too.
         self.recipe = recipe
-        found = self.each(lambda part: (worker.follow, ([part], recipe)))
-        return all(found.values())
+        finite = self.each(lambda part: (worker.follow, ([part], recipe)))
+        return all(finite.values())
 
     def give(self, name: str, values: Any) -> None:
         """Labels of the user's own, cut to the parts."""
@@ -113,14 +113,14 @@ class Cluster(Caller):
 
     def check_versions(self, addresses: list[str]) -> str | None:
         """Refuse workers with other versions; a sentence if their processors differ."""
-        own = worker.versions()
-        processors = {own["processor"]}
+        ours = worker.versions()
+        processors = {ours["processor"]}
         for address, theirs in self._run(worker.versions, (), addresses, VERSIONS_WITHIN).items():
             if is_loss(theirs):
                 continue
             if isinstance(theirs, Exception):
                 raise ClusterError(f"the worker {address} cannot import dpmmwrap: {theirs}")
-            for name, version in own.items():
+            for name, version in ours.items():
                 if name != "processor" and theirs[name] != version:
                     raise ClusterError(
                         f"the worker {address} has {name} {theirs[name]} and this process {version}: all need the same"
@@ -140,20 +140,20 @@ class Cluster(Caller):
         first = len(log)
         for command in commands:
             log.append(command)
-        found: dict[int, Any] = {}
-        while len(found) < len(self.owner):
+        answers: dict[int, Any] = {}
+        while len(answers) < len(self.owner):
             by_worker: dict[str, list[int]] = {}
-            for part in set(self.owner) - set(found):
+            for part in set(self.owner) - set(answers):
                 by_worker.setdefault(self.owner[part], []).append(part)
-            found |= self._asked(Request(self.name, chain, first, log.since(first), query, of_points), by_worker)
-        return dict(sorted(found.items()))
+            answers |= self._asked(Request(self.name, chain, first, log.since(first), query, of_points), by_worker)
+        return dict(sorted(answers.items()))
 
     def _asked(self, request: Request, by_worker: dict[str, list[int]]) -> dict[int, Any]:
         """Ask once; parts that do not answer are brought to another worker."""
         sent = pickle.dumps(request, protocol=5)
         replies = self._run(worker.answer, (sent, by_worker), list(by_worker))
         received, lost = 0, set[str]()
-        found: dict[int, Any] = {}
+        by_part: dict[int, Any] = {}
         for address in by_worker:
             reply = replies.get(address)
             if not isinstance(reply, bytes):
@@ -171,19 +171,19 @@ class Cluster(Caller):
                 raise answers
             if any(isinstance(answer, Loss) for answer in answers.values()):
                 lost.add(address)
-            found |= {part: answer for part, answer in answers.items() if not isinstance(answer, Loss)}
+            by_part |= {part: answer for part, answer in answers.items() if not isinstance(answer, Loss)}
         name = request.query[0] if request.query is not None else request.commands[-1][0]
         self.traffic[name] = self.traffic.get(name, Traffic()).plus(len(sent) * len(by_worker), received)
         if lost:
             self._recover(lost)
-        return found
+        return by_part
 
     def each(self, call: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[int, Any]:
         """Call a function of `worker` for each part, with the fit's name first; answers by part."""
-        found: dict[int, Any] = {}
-        while len(found) < len(self.owner):
+        answers: dict[int, Any] = {}
+        while len(answers) < len(self.owner):
             lost = set()
-            for part in sorted(set(self.owner) - set(found)):
+            for part in sorted(set(self.owner) - set(answers)):
                 function, arguments = call(part)
                 address = self.owner[part]
                 reply = self._run(function, (self.name, *arguments), [address]).get(address)
@@ -192,10 +192,10 @@ class Cluster(Caller):
                 elif isinstance(reply, Exception):
                     raise reply
                 else:
-                    found[part] = reply
+                    answers[part] = reply
             if lost:
                 self._recover(lost)
-        return found
+        return answers
 
     # Losses.
 
@@ -326,17 +326,17 @@ class Cluster(Caller):
         seen, keeper = self.copies.get((part, chain), (-1, ""))
         saved = self.saved.get(chain)
         if keeper and (saved is None or seen >= saved.done):
-            found = self._run(worker.fetch_copy, (self.name, part, chain, keeper), [address]).get(address)
-            if isinstance(found, int):
-                return found
+            reply = self._run(worker.fetch_copy, (self.name, part, chain, keeper), [address]).get(address)
+            if isinstance(reply, int):
+                return reply
             del self.copies[part, chain]
             if address not in self.alive():
                 raise LostAgain({address})
         if saved is None:
             return 0
-        found = self._run(worker.read_labels, (self.name, [part], chain, *saved), [address]).get(address)
-        if found is not None:
-            raise found if isinstance(found, Exception) and not is_loss(found) else LostAgain({address})
+        reply = self._run(worker.read_labels, (self.name, [part], chain, *saved), [address]).get(address)
+        if reply is not None:
+            raise reply if isinstance(reply, Exception) and not is_loss(reply) else LostAgain({address})
         return saved.done
 
     def copy_labels(self, chain: int) -> None:
@@ -350,9 +350,9 @@ class Cluster(Caller):
             wanted.setdefault(second, []).append((part, chain, address))
         seen = []
         for second, parts in wanted.items():
-            found = self._run(worker.keep_copies, (self.name, parts, 1), [second]).get(second)
-            if isinstance(found, dict):
-                self.copies |= {(part, chain): (done, second) for part, done in found.items()}
-                seen += list(found.values())
+            reply = self._run(worker.keep_copies, (self.name, parts, 1), [second]).get(second)
+            if isinstance(reply, dict):
+                self.copies |= {(part, chain): (done, second) for part, done in reply.items()}
+                seen += list(reply.values())
         if len(seen) == len(self.owner):
             log.trim(min(seen))

@@ -60,15 +60,15 @@ class RemoteMembers:
     def __len__(self) -> int:
         return int(self.edges[-1])
 
-    def __getitem__(self, places: Any) -> IntArray:
+    def __getitem__(self, ranks: Any) -> IntArray:
         """Row numbers by their places among the cluster's rows, which are in order."""
-        places = np.asarray(places, np.int64)
-        of_part = np.searchsorted(self.edges, places, side="right") - 1
-        wanted = {part: places[of_part == at] - self.edges[at] for at, part in enumerate(self.sizes)}
-        found = self.data.ask("rows", self.cluster, self.count, wanted)
-        rows = np.empty(len(places), np.int64)
+        ranks = np.asarray(ranks, np.int64)
+        of_part = np.searchsorted(self.edges, ranks, side="right") - 1
+        wanted = {part: ranks[of_part == at] - self.edges[at] for at, part in enumerate(self.sizes)}
+        answers = self.data.ask("rows", self.cluster, self.count, wanted)
+        rows = np.empty(len(ranks), np.int64)
         for at, part in enumerate(self.sizes):
-            rows[of_part == at] = found[part]
+            rows[of_part == at] = answers[part]
         return rows
 
 
@@ -88,8 +88,8 @@ class RemoteData(Data):
 
     def points_of(self, points: Points) -> FamilyPoints:
         """The family's loops over some points that are here."""
-        found: FamilyPoints = self.settings.prior.points(points, 1, missing=self.X.missing)
-        return found
+        family_points: FamilyPoints = self.settings.prior.points(points, 1, missing=self.X.missing)
+        return family_points
 
     # Talking to the workers.
 
@@ -107,9 +107,9 @@ class RemoteData(Data):
         commands, self.waiting = self.waiting, []
         return self.X.cluster.ask(self.chain, commands, (name, arguments))
 
-    def total(self, found: Any) -> tuple[Any, ...]:
+    def total(self, parts: Any) -> tuple[Any, ...]:
         """Sums over all parts, in their fixed order."""
-        nodes = {node: sums for part in found for node, sums in part.items()}
+        nodes = {node: sums for part in parts for node, sums in part.items()}
         return total_of(self.points.unpacked(nodes))
 
     def end_iteration(self, iteration: int) -> None:
@@ -142,30 +142,30 @@ class RemoteData(Data):
     # Sums over points.
 
     def sweep(self, state: State, tables: ParameterTables, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
-        found = self.have("sweep", tables.parameters, key, greedy)
-        return self.points.finish_sweep(self.total(found), tables.tables)
+        parts = self.have("sweep", tables.parameters, key, greedy)
+        return self.points.finish_sweep(self.total(parts), tables.tables)
 
     def sweep_labels(self, state: State, tables: ParameterTables, key: Any) -> Statistics:
-        found = self.have("sweep_labels", tables.parameters, key)
-        return self.points.finish_labels(self.total(found), tables.tables)
+        parts = self.have("sweep_labels", tables.parameters, key)
+        return self.points.finish_labels(self.total(parts), tables.tables)
 
     def add_reverse_proposal_log_prob(
         self, state: State, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Float64Array:
-        found = self.ask("pairs", state.tables.parameters, one, other, margins)
-        (total,) = total_of({node: sums for part in found.values() for node, sums in part.items()})
+        answers = self.ask("pairs", state.tables.parameters, one, other, margins)
+        (total,) = total_of({node: sums for part in answers.values() for node, sums in part.items()})
         return np.asarray(margins + total)
 
     def members(self, state: LabelStore, clusters: IntArray, count: int | None = None) -> list[Any]:
         count = state.n_clusters if count is None else count
-        found = self.ask("sizes", clusters, count)
+        answers = self.ask("sizes", clusters, count)
         members = []
-        for place, cluster in enumerate(clusters.tolist()):
-            sizes = {part: int(its_sizes[place]) for part, (its_sizes, _) in found.items()}
+        for index, cluster in enumerate(clusters.tolist()):
+            sizes = {part: int(its_sizes[index]) for part, (its_sizes, _) in answers.items()}
             # The point of the first row, as on one machine; of an empty cluster, of the first row of all.
             first = next((part for part, size in sizes.items() if size), next(iter(sizes)))
-            points = found[first][1]
-            members.append(RemoteMembers(self, cluster, count, sizes, None if points is None else points[place]))
+            points = answers[first][1]
+            members.append(RemoteMembers(self, cluster, count, sizes, None if points is None else points[index]))
         return members
 
     def divide(self, state: State, clusters: IntArray, members: Sequence[Any], rules: Sequence[Rule]) -> Statistics:
@@ -175,18 +175,18 @@ class RemoteData(Data):
         statistics = self._divided(clusters, count, [own_rule(rule) for rule in rules], members)
         sides = statistics.counts.reshape(-1, 2)
         again = np.array(
-            [place for place, rule in enumerate(rules) if isinstance(rule, OrElse) and sides[place].min() == 0], int
+            [index for index, rule in enumerate(rules) if isinstance(rule, OrElse) and sides[index].min() == 0], int
         )
         if len(again):
-            others = [rules[place].otherwise for place in again]
-            anew = self._divided(clusters[again], count, others, [members[place] for place in again])
+            others = [rules[index].otherwise for index in again]
+            anew = self._divided(clusters[again], count, others, [members[index] for index in again])
             put(statistics, (2 * again[:, None] + [0, 1]).ravel(), anew)
         return statistics
 
     def _divided(self, clusters: IntArray, count: int, rules: list[Rule], members: Sequence[Any]) -> Statistics:
         origins = None if members[0].origin is None else np.array([one.origin for one in members])
-        found = self.have("divide", np.asarray(clusters), count, rules, origins)
-        return self.points.finish_sides(self.total(found), origins)
+        parts = self.have("divide", np.asarray(clusters), count, rules, origins)
+        return self.points.finish_sides(self.total(parts), origins)
 
     # Labels.
 
@@ -194,9 +194,9 @@ class RemoteData(Data):
         if isinstance(first, np.ndarray):
             self.X.give("first labels", first)
             first = "first labels"
-        found = self.have("begin", first, key)
-        counts = np.zeros(max(map(len, found)), np.int64)
-        for its_counts in found:
+        answers = self.have("begin", first, key)
+        counts = np.zeros(max(map(len, answers)), np.int64)
+        for its_counts in answers:
             counts[: len(its_counts)] += its_counts
         return counts
 
@@ -215,8 +215,8 @@ class RemoteData(Data):
 
     def refuse_to_empty(self, state: State) -> Any:
         """As on one machine, looking at no rows but those that come to or leave a cluster of which nobody stays."""
-        found = list(self.ask("deserted", state.n_clusters).values())
-        had, staying = (np.sum([part[which] for part in found], axis=0) for which in range(2))
+        parts = list(self.ask("deserted", state.n_clusters).values())
+        had, staying = (np.sum([part[which] for part in parts], axis=0) for which in range(2))
         deserted = np.flatnonzero((had > 0) & (staying == 0))
         deserted = deserted[deserted >= state.model.outliers]
         if not len(deserted):
@@ -249,8 +249,8 @@ class RemoteData(Data):
     def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()
         cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
-        found = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
-        files = [file for its_files in found.values() for file in its_files]
+        answers = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
+        files = [file for its_files in answers.values() for file in its_files]
         done = len(cluster.logs[self.chain])
         self.written = LabelFiles(str(path.parent), files, done, state.n_clusters)
         return {"labels": np.array(files), "sublabels": np.array([done, state.n_clusters])}
@@ -285,16 +285,16 @@ class RemoteData(Data):
         self.points_of(self.X[np.array([row])]).add_to_statistics(statistics, k, 0, sign)
 
     def some_rows(self, state: State, rows: IntArray) -> SomeRows:
-        numbers, places = np.unique(rows, return_inverse=True)
-        found = list(self.ask("rows_and_labels", numbers).values())
-        points = put_together([part[:2] for part in found], numbers.shape)
-        labels = put_together([part[::2] for part in found], numbers.shape)
+        numbers, inverse = np.unique(rows, return_inverse=True)
+        parts = list(self.ask("rows_and_labels", numbers).values())
+        points = put_together([part[:2] for part in parts], numbers.shape)
+        labels = put_together([part[::2] for part in parts], numbers.shape)
         self.gathered = labels.copy()
-        return SomeRows(self.points_of(points).loop_points, labels, places.reshape(-1), numbers)
+        return SomeRows(self.points_of(points).loop_points, labels, inverse.reshape(-1), numbers)
 
     def labels_at(self, state: State, rows: IntArray) -> IntArray:
-        found: IntArray = put_together(list(self.ask("labels_at", rows).values()), rows.shape)
-        return found
+        labels: IntArray = put_together(list(self.ask("labels_at", rows).values()), rows.shape)
+        return labels
 
     def unions(self, state: State, pairs: IntArray, one: IntArray, other: IntArray, wanted: Any) -> Unions:
         both = [np.unique([a, b]) for a, b in zip(one[wanted], other[wanted], strict=True)]
@@ -302,10 +302,10 @@ class RemoteData(Data):
         if not len(clusters):
             points = self.points.loop_points
             return Unions(np.zeros(1, np.int64), clusters, points, np.empty(0, np.int32), pairs[wanted], clusters)
-        found = self.ask("unions", clusters, state.n_clusters)
-        pieces = [piece for part in found.values() for piece in part]
+        answers = self.ask("unions", clusters, state.n_clusters)
+        pieces = [piece for part in answers.values() for piece in part]
         numbers = np.concatenate([rows for rows, _ in pieces])
-        labels = np.repeat(np.tile(clusters, len(found)), [len(rows) for rows, _ in pieces])
+        labels = np.repeat(np.tile(clusters, len(answers)), [len(rows) for rows, _ in pieces])
         order = np.argsort(numbers)
         numbers, labels = numbers[order], labels[order].astype(np.int32)
         points = stacked([points for _, points in pieces])[order]
@@ -326,8 +326,8 @@ class RemoteData(Data):
     def digest(self) -> str:
         import hashlib
 
-        found = self.X.cluster.ask(self.chain, query=("digests", ()), of_points=True)
-        words = sorted(word for part in found.values() for word in part)
+        answers = self.X.cluster.ask(self.chain, query=("digests", ()), of_points=True)
+        words = sorted(word for part in answers.values() for word in part)
         return hashlib.blake2b("".join(word for _, word in words).encode(), digest_size=16).hexdigest()
 
 

@@ -32,25 +32,25 @@ def open_lazily(paths: Sequence[Path]) -> Lazy:
     files = files_of(paths)
     if len(files) == 1 and is_zarr(files[0]):
         return open_zarr(files[0])
-    found = [file for path in files for file in (files_in(path) if path.is_dir() else [path])]
-    for path in found:
+    data_files = [file for path in files for file in (files_in(path) if path.is_dir() else [path])]
+    for path in data_files:
         if not path.exists():
             raise InputError(f"{path} should be a file, but there is none of that name")
         if path.suffix.lower() not in KINDS:
             raise InputError(f"on Dask {path} should be .npy, .parquet, a folder of these, or zarr")
-    kinds = {path.suffix.lower() for path in found}
+    kinds = {path.suffix.lower() for path in data_files}
     if len(kinds) > 1:
         raise InputError(f"{files[0]} should hold files of one kind, not {' and '.join(sorted(kinds))}")
-    absolute = [path.resolve() for path in found]
+    absolute = [path.resolve() for path in data_files]
     return open_parquet(absolute) if kinds == {".parquet"} else open_npy(absolute)
 
 
 def files_in(folder: Path) -> list[Path]:
     """The data files of a folder, in the order of their names."""
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
-    if not found:
+    data_files = sorted(path for path in folder.iterdir() if path.suffix.lower() in KINDS)
+    if not data_files:
         raise InputError(f"{folder} should hold .npy or .parquet files, or a zarr array, but it holds none")
-    return found
+    return data_files
 
 
 def is_zarr(path: Path) -> bool:

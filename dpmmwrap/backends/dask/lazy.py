@@ -13,8 +13,8 @@ def by_blocks(model: Any, method: str, X: Any, kind: Any, columns: int | None) -
     light = lighter(model)
     empty = np.empty((0,) if columns is None else (0, columns), kind)
     if hasattr(X, "map_partitions") and hasattr(X, "columns"):
-        found = X.map_partitions(call, light, method, meta=empty)
-        return found if hasattr(found, "chunks") else found.to_dask_array()
+        rows = X.map_partitions(call, light, method, meta=empty)
+        return rows if hasattr(rows, "chunks") else rows.to_dask_array()
     if X.ndim == 2 and X.numblocks[1] > 1 and not hasattr(X._meta, "tocsr"):
         X = X.rechunk({1: -1})
     if columns is None:

@@ -145,10 +145,10 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
     held: dict[str, list[int]] = {}
     with contextlib.suppress(Exception):
         where = client.who_has(futures_of(blocks.blocks)) if futures_of(blocks.blocks) else {}
-        places = {str(key): number for number, key in enumerate(blocks.keys)}
+        numbers = {str(key): number for number, key in enumerate(blocks.keys)}
         for key, addresses in where.items():
             for address in addresses:
-                held.setdefault(address, []).append(places.get(str(key), 0))
+                held.setdefault(address, []).append(numbers.get(str(key), 0))
     order = sorted(known, key=lambda address: (np.mean(held[address]) if address in held else np.inf, address))
     return order, [int(known[address]["nthreads"]) for address in order]
 
@@ -196,10 +196,10 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
         raise ValueError("Input X contains NaN or infinity: counts should be numbers from 0 on")
     if not positive:
         check_non_negative(np.array([[-1.0]]), f"DPMM (family {estimator.family})")
-    place = exposure_place(estimator)
-    if place is not None:
-        found = cluster.ask(0, query=("extremes", ([place],)), of_points=True).values()
-        if min(low[0] for low, _ in found) <= 0:
+    column = exposure_place(estimator)
+    if column is not None:
+        answers = cluster.ask(0, query=("extremes", ([column],)), of_points=True).values()
+        if min(low[0] for low, _ in answers) <= 0:
             raise ValueError("the exposure should be above 0 in every row")
     points.follow(Recipe())
     return Read(points, np.zeros(1))
@@ -219,8 +219,8 @@ def computed(client: Client, tasks: Any, what: str) -> list[Any]:
         wait(futures, timeout=PATIENCE)
     except TimeoutError as error:
         raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are there enough workers?") from error
-    found: list[Any] = client.gather(futures)
-    return found
+    results: list[Any] = client.gather(futures)
+    return results
 
 
 def entries_of(block: Any) -> int:
@@ -247,8 +247,8 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     def extremes(columns: list[int]) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
-            return np.nanmin([low for low, _ in found], axis=0), np.nanmax([high for _, high in found], axis=0)
+            answers = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
+            return np.nanmin([low for low, _ in answers], axis=0), np.nanmax([high for _, high in answers], axis=0)
 
     useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
     kept = None if useful.restored is None else useful.restored.kept
@@ -279,8 +279,8 @@ def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row:
 
 def looked(cluster: Cluster) -> tuple[int, bool, bool]:
     """How many values are missing, whether all others are finite, and whether none is below zero."""
-    found = list(cluster.ask(0, query=("look", ()), of_points=True).values())
-    missing, finite, positive = zip(*found, strict=True)
+    answers = list(cluster.ask(0, query=("look", ()), of_points=True).values())
+    missing, finite, positive = zip(*answers, strict=True)
     return sum(missing), all(finite), all(positive)
 
 

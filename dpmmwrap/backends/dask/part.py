@@ -154,27 +154,27 @@ class Part:
         values = self.rows[:, columns]
         return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
 
-    def own(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+    def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Which of some row numbers are here: their places among these, and their rows here."""
         here = rows - self.stretch.first_row
-        places = np.flatnonzero((here >= 0) & (here < self.stretch.n_rows))
-        return places, here[places]
+        indices = np.flatnonzero((here >= 0) & (here < self.stretch.n_rows))
+        return indices, here[indices]
 
     def take(self, rows: IntArray) -> tuple[IntArray, Any]:
         """The points of the row numbers that are here, and the places of these."""
-        places, own = self.own(rows)
-        return places, (self.points if self.rows is None else self.rows)[own]
+        indices, here = self.find(rows)
+        return indices, (self.points if self.rows is None else self.rows)[here]
 
     def digests(self) -> list[tuple[int, str]]:
         """A word for each group of rows."""
         edges = self.known_data.chunks.group_rows()
-        found = []
-        for place in range(len(edges) - 1):
-            rows = self.points[edges[place] : edges[place + 1]]
+        words = []
+        for group in range(len(edges) - 1):
+            rows = self.points[edges[group] : edges[group + 1]]
             arrays = (rows.indptr, rows.indices, rows.data) if hasattr(rows, "indptr") else (rows,)
             word = hashlib.blake2b("".join(map(digest, arrays)).encode(), digest_size=16).hexdigest()
-            found.append((self.stretch.first_group + place, word))
-        return found
+            words.append((self.stretch.first_group + group, word))
+        return words
 
     @property
     def known_data(self) -> Data:
@@ -233,8 +233,8 @@ class Part:
         state.best_labels, state.best_sublabels = state.labels.copy(), state.sublabels.copy()
 
     def do_put(self, state: Labels, rows: IntArray, labels: IntArray) -> None:
-        places, own = self.own(rows)
-        state.labels[own] = labels[places]
+        indices, here = self.find(rows)
+        state.labels[here] = labels[indices]
         state.by_label = None
 
     # Questions about a chain's labels, which change nothing.
@@ -245,10 +245,10 @@ class Part:
         members = data.members(state, clusters, count)
         return np.array([len(rows) for rows in members], np.int64), data.points.origins_of(members)
 
-    def ask_rows(self, state: Labels, cluster: int, count: int, places: dict[int, IntArray]) -> IntArray:
+    def ask_rows(self, state: Labels, cluster: int, count: int, ranks: dict[int, IntArray]) -> IntArray:
         """The numbers of some rows of a cluster, by their places among those that are here."""
         (rows,) = self.known_data.members(state, np.array([cluster]), count)
-        return rows[places[self.number]].astype(np.int64) + self.stretch.first_row
+        return rows[ranks[self.number]].astype(np.int64) + self.stretch.first_row
 
     def ask_pairs(self, state: Labels, sent: Any, one: IntArray, other: IntArray, margins: Any) -> Nodes:
         state.n_clusters = n_clusters_of(sent)
@@ -276,12 +276,12 @@ class Part:
         return int(best_of(state).labels.max())
 
     def ask_labels_at(self, state: Labels, rows: IntArray) -> tuple[IntArray, IntArray]:
-        places, own = self.own(rows)
-        return places, state.labels[own]
+        indices, here = self.find(rows)
+        return indices, state.labels[here]
 
     def ask_rows_and_labels(self, state: Labels, rows: IntArray) -> tuple[IntArray, Any, IntArray]:
-        places, own = self.own(rows)
-        return places, self.points[own], state.labels[own]
+        indices, here = self.find(rows)
+        return indices, self.points[here], state.labels[here]
 
     def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
         """Row numbers, points and labels of whole clusters."""
@@ -304,11 +304,11 @@ class Part:
     def ask_best_sums(self, state: Labels, count: int, prior: Any, origin: Any) -> Nodes:
         """What the statistics of the best clusters are made from, in double precision."""
         labels, edges = best_of(state).labels, self.known_data.chunks.group_rows()
-        found = []
+        groups = []
         for begin, end in itertools.pairwise(edges.tolist()):
-            rows, own = self.points[begin:end], labels[begin:end]
-            found.append(prior.plain_sums(rows, own, count, origin))
-        sums = tuple(np.stack(arrays) for arrays in zip(*found, strict=True))
+            rows, some = self.points[begin:end], labels[begin:end]
+            groups.append(prior.plain_sums(rows, some, count, origin))
+        sums = tuple(np.stack(arrays) for arrays in zip(*groups, strict=True))
         return merge_nodes(reduce_groups(self.stretch.first_group, sums))
 
     def query(self, chain: int, name: str, arguments: tuple[Any, ...]) -> Any:

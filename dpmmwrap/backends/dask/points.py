@@ -98,16 +98,14 @@ def stacked(pieces: list[Any]) -> Any:
 
 
 def put_together(pieces: Any, shape: tuple[int, ...]) -> Any:
-    """Rows from several parts, each with the places where its own belong."""
-    found = [(places, rows) for places, rows in pieces if len(places)]
-    if not found:
-        found = list(pieces)[:1]
-    places = np.concatenate([its_places for its_places, _ in found])
-    if hasattr(found[0][1], "indptr"):
+    """Rows from several parts, each with the indices of its rows in the result."""
+    parts = [(indices, rows) for indices, rows in pieces if len(indices)] or list(pieces)[:1]
+    order = np.concatenate([indices for indices, _ in parts])
+    if hasattr(parts[0][1], "indptr"):
         from scipy.sparse import vstack
 
-        return vstack([rows for _, rows in found], format="csr")[np.argsort(places)]
-    together = np.concatenate([rows for _, rows in found])
+        return vstack([rows for _, rows in parts], format="csr")[np.argsort(order)]
+    together = np.concatenate([rows for _, rows in parts])
     rows = np.empty_like(together)
-    rows[places] = together
+    rows[order] = together
     return rows.reshape(*shape, *rows.shape[1:])

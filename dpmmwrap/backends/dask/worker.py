@@ -89,9 +89,9 @@ def _answer_of(fit: WorkerFit, number: int, asked: Request) -> Any:
         name, arguments = asked.query
         return getattr(part, name)(*arguments)
     try:
-        found = part.command(asked.chain, asked.first, asked.commands) if asked.commands else None
+        reply = part.command(asked.chain, asked.first, asked.commands) if asked.commands else None
         if asked.query is None:
-            return found
+            return reply
         if part.state_of(asked.chain).done < asked.first + len(asked.commands):
             return Loss(number, part.state_of(asked.chain).done)
         return part.query(asked.chain, *asked.query)
@@ -126,16 +126,16 @@ def prepare(kinds: tuple[str, ...], draws: bool) -> None:
 
 def open_fit(fit: str, parts: list[tuple[int, Stretch]], n_jobs: int) -> None:
     """Make room for some parts."""
-    own = FITS.setdefault(fit, WorkerFit(n_jobs))
+    holding = FITS.setdefault(fit, WorkerFit(n_jobs))
     for number, stretch in parts:
-        own.parts[number] = Part(number, stretch, n_jobs)
+        holding.parts[number] = Part(number, stretch, n_jobs)
 
 
 def close_fit(fit: str) -> None:
     """Forget a fit."""
-    own = FITS.pop(fit, None)
-    if own is not None:
-        own.close()
+    holding = FITS.pop(fit, None)
+    if holding is not None:
+        holding.close()
 
 
 def put_rows(fit: str, part: int, begin: int, block: Any, low: int, high: int) -> int:
@@ -206,12 +206,12 @@ async def fetch(address: str, function: Callable[..., Any], arguments: tuple[Any
 
 async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int, dask_worker: Any) -> dict[int, int]:
     """Keep copies of labels of parts on other workers; how many commands each has seen, by part."""
-    own, found = FITS.setdefault(fit, WorkerFit(n_jobs)), {}
+    holding, done = FITS.setdefault(fit, WorkerFit(n_jobs)), {}
     for part, chain, address in wanted:
         copy = await fetch(address, copy_of, (fit, part, chain), dask_worker)
-        own.copies[part, chain] = copy
-        found[part] = copy.done
-    return found
+        holding.copies[part, chain] = copy
+        done[part] = copy.done
+    return done
 
 
 async def fetch_copy(fit: str, part: int, chain: int, address: str, dask_worker: Any) -> int:
@@ -253,9 +253,9 @@ def write_labels(fit: str, parts: list[int], chain: int, folder: str, name: str)
     written = []
     for part in parts:
         stretch, copy = FITS[fit].parts[part].stretch, copy_of(fit, part, chain)
-        place = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
-        write_npz(Path(folder) / place, copy.arrays)
-        written.append(place)
+        file = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
+        write_npz(Path(folder) / file, copy.arrays)
+        written.append(file)
     return written
 
 
@@ -264,15 +264,15 @@ def read_labels(fit: str, parts: list[int], chain: int, folder: str, files: list
     for number in parts:
         part = FITS[fit].parts[number]
         begin, end = part.stretch.first_row, part.stretch.first_row + part.stretch.n_rows
-        found: dict[str, list[Any]] = {}
+        stored: dict[str, list[Any]] = {}
         for name in sorted(files, key=lambda name: rows_in(name)[0]):
             first, last = rows_in(name)
             if first < end and last > begin:
                 with np.load(Path(folder) / name, allow_pickle=False) as arrays:
                     for array in arrays:
                         some = arrays[array][max(begin - first, 0) : end - first]
-                        found.setdefault(array, []).append(some)
-        arrays = {name: np.concatenate(pieces) for name, pieces in found.items()}
+                        stored.setdefault(array, []).append(some)
+        arrays = {name: np.concatenate(pieces) for name, pieces in stored.items()}
         restore(fit, number, chain, Copy(done, count, arrays))
 
 

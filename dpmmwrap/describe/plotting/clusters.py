@@ -70,12 +70,12 @@ def draw_fit(
         every, points, labels = every[there], points[there], np.asarray(labels)[there]
     if columns is not None:
         names = names or mixture._feature_names
-        places = places_of(columns, names)
-        called = tuple(names[place] for place in places)
-        means, covariances = mixture.means[:, places], marginal(mixture.covariances, places)
+        indices = column_indices(columns, names)
+        called = tuple(names[index] for index in indices)
+        means, covariances = mixture.means[:, indices], marginal(mixture.covariances, indices)
         if np.isnan(means).any():
             raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
-        draw_clusters(axes, every[:, places], labels, means, covariances, names=called)
+        draw_clusters(axes, every[:, indices], labels, means, covariances, names=called)
     elif mixture.is_gaussian:
         # Of the columns that are drawn.
         inside = replace(mixture, restored=None, subspace=None)
@@ -86,7 +86,7 @@ def draw_fit(
     _draw_legend(axes, own_figure)
 
 
-def places_of(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
+def column_indices(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
     """Where one or two columns are."""
     if len(columns) not in (1, 2):
         raise ValueError(f"columns should be one or two columns, not {len(columns)}")
@@ -201,13 +201,13 @@ def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None
     given = given or {}
     few = len(centres) <= len(COLOURS) and set(given.values()) <= set(COLOURS)
     palette = COLOURS if few else MORE_COLOURS
-    taken = {place: palette.index(colour) for place, colour in given.items()}
+    taken = {other: palette.index(colour) for other, colour in given.items()}
     for number, centre in enumerate(centres):
         if number in taken:
             continue
         away = np.full(len(palette), np.inf)
-        for place, colour in taken.items():
-            away[colour] = min(away[colour], float(np.linalg.norm(centre - centres[place])))
+        for other, colour in taken.items():
+            away[colour] = min(away[colour], float(np.linalg.norm(centre - centres[other])))
         taken[number] = int(np.argmax(away))
     return [palette[taken[number]] for number in range(len(centres))]
 
@@ -294,8 +294,8 @@ def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
     for number, (mean, axis) in enumerate(zip(means, major, strict=True)):
         if np.isnan(mean).any():
             continue
-        places = [mean + shift * axis for shift in (0.0, 0.45, -0.45, 0.8, -0.8)]
-        free = [place for place in places if (np.abs(placed - place) > room).any(axis=1).all()]
+        positions = [mean + shift * axis for shift in (0.0, 0.45, -0.45, 0.8, -0.8)]
+        free = [position for position in positions if (np.abs(placed - position) > room).any(axis=1).all()]
         if not free:
             continue
         placed = np.vstack([placed, free[0]])

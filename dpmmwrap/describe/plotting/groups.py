@@ -97,10 +97,10 @@ def _far(probabilities: Any) -> Any:
 
 def _first_components(groups: Groups) -> list[int]:
     """A component within each component and each union."""
-    found = list(range(groups.n_components))
+    firsts = list(range(groups.n_components))
     for one in groups.merges[:, 0].astype(int):
-        found.append(found[one])
-    return found
+        firsts.append(firsts[one])
+    return firsts
 
 
 def _colours(groups: Groups, leaves: list[int]) -> dict[int, str]:

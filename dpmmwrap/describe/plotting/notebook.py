@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.clusters import SHOWN, places_of, some_rows
+from dpmmwrap.describe.plotting.clusters import SHOWN, column_indices, some_rows
 from dpmmwrap.describe.plotting.theme import (
     COLOURS,
     FAINT,
@@ -97,14 +97,14 @@ LONG = 34
 
 def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
     """A line for each of the most telling features, a column for each cluster."""
-    places = profiles.most_telling(n_features)
+    indices = profiles.most_telling(n_features)
     shown = min(profiles.n_clusters, CLUSTERS)
-    apart = np.nan_to_num(profiles.apart[:shown][:, places].T)
+    apart = np.nan_to_num(profiles.apart[:shown][:, indices].T)
     reach = float(np.clip(np.abs(apart).max(initial=0.0), 1.0, REACH))
     picture = axes.imshow(apart, cmap="RdBu_r", vmin=-reach, vmax=reach, aspect="auto", interpolation="nearest")
-    names = [str(profiles.features[index]) for index in places]
+    names = [str(profiles.features[index]) for index in indices]
     names = [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in names]
-    axes.set_yticks(range(len(places)), names)
+    axes.set_yticks(range(len(indices)), names)
     step = -(-shown // 20)
     axes.set_xticks(range(0, shown, step), [str(k) for k in range(0, shown, step)])
     axes.set_xlabel(
@@ -112,18 +112,18 @@ def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
     )
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    counts = profiles.features[places[0]].kind == COUNT
+    counts = profiles.features[indices[0]].kind == COUNT
     bar = axes.figure.colorbar(picture, ax=axes, extend="both" if np.abs(apart).max(initial=0.0) > reach else "neither")
     bar.set_label("log2 of frequency / elsewhere" if counts else "SDs from the other rows")
     bar.outline.set_visible(False)
     if apart.size <= WRITTEN and shown <= 15:
-        write_values(axes, profiles, places, apart / reach)
+        write_values(axes, profiles, indices, apart / reach)
     axes.set_title(f"What sets {counted(profiles.n_clusters, 'cluster')} apart: means and shares")
 
 
-def write_values(axes: Axes, profiles: Profiles, places: IntArray, depth: Float64Array) -> None:
+def write_values(axes: Axes, profiles: Profiles, indices: IntArray, depth: Float64Array) -> None:
     depths = np.abs(depth)
-    for line, index in enumerate(places):
+    for line, index in enumerate(indices):
         is_share = profiles.features[index].kind in (COUNT, LEVEL)
         for k in range(depths.shape[1]):
             value = float(profiles.here[k, index])
@@ -142,12 +142,12 @@ def plot_density(model: Any, columns: Sequence[str | int], rows: Any, level: flo
     if not 0 < level < 1:
         raise ValueError(f"level should be between 0 and 1, not {level}")
     names = model.mixture_._feature_names
-    places = places_of(columns, names)
-    values = None if rows is None else np.asarray(rows, dtype=np.float64)[:, places]
-    with on(ax, 7.0, 5.6 if len(places) == 2 else 3.8) as axes:
-        draw = draw_line if len(places) == 1 else draw_map
-        draw(axes, model, places, values, level)
-        axes.set_xlabel(called(names[places[0]]))
+    indices = column_indices(columns, names)
+    values = None if rows is None else np.asarray(rows, dtype=np.float64)[:, indices]
+    with on(ax, 7.0, 5.6 if len(indices) == 2 else 3.8) as axes:
+        draw = draw_line if len(indices) == 1 else draw_map
+        draw(axes, model, indices, values, level)
+        axes.set_xlabel(called(names[indices[0]]))
         return axes
 
 
@@ -163,15 +163,17 @@ def reach_of(mixture: Any, index: int) -> tuple[float, float]:
     return float((middles - widths).min()), float((middles + widths).max())
 
 
-def draw_line(axes: Axes, model: Any, places: list[int], values: Float64Array | None, level: float) -> None:
+def draw_line(axes: Axes, model: Any, indices: list[int], values: Float64Array | None, level: float) -> None:
     """The mean, the band, and a histogram of rows."""
-    along = np.linspace(*reach_of(model.mixture_, places[0]), LINE)
-    found = model.density(along[:, None], ((1 - level) / 2, (1 + level) / 2), columns=places)
+    along = np.linspace(*reach_of(model.mixture_, indices[0]), LINE)
+    density = model.density(along[:, None], ((1 - level) / 2, (1 + level) / 2), columns=indices)
     if values is not None:
         shown = values[np.isfinite(values[:, 0]), 0]
         axes.hist(shown, bins="auto", density=True, color=FAINT, alpha=0.6, label="rows")
-    axes.fill_between(along, *found.quantiles, color=COLOURS[0], alpha=0.3, linewidth=0, label=f"{level:.0%} of draws")
-    axes.plot(along, found.mean, color=COLOURS[0], label="density")
+    axes.fill_between(
+        along, *density.quantiles, color=COLOURS[0], alpha=0.3, linewidth=0, label=f"{level:.0%} of draws"
+    )
+    axes.plot(along, density.mean, color=COLOURS[0], label="density")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
     axes.set_ylabel("density")
@@ -179,16 +181,16 @@ def draw_line(axes: Axes, model: Any, places: list[int], values: Float64Array | 
     number_ticks(axes.yaxis)
 
 
-def draw_map(axes: Axes, model: Any, places: list[int], values: Float64Array | None, level: float) -> None:
+def draw_map(axes: Axes, model: Any, indices: list[int], values: Float64Array | None, level: float) -> None:
     """Where the density is high, in steps of its root, so that thin clusters are seen beside dense ones."""
     mixture = model.mixture_
-    across, up = (np.linspace(*reach_of(mixture, index), MAP) for index in places)
+    across, up = (np.linspace(*reach_of(mixture, index), MAP) for index in indices)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    mean = model.density(grid, (), columns=places).mean.reshape(MAP, MAP)
+    mean = model.density(grid, (), columns=indices).mean.reshape(MAP, MAP)
     levels = mean.max() * np.linspace(0.1, 1.0, 8) ** 2
     axes.contourf(across, up, mean, levels=levels, cmap="Blues", extend="max")
     axes.contour(across, up, mean, levels=levels[:-1], colors=INK, linewidths=0.4)
     if values is not None:
         shown = values[some_rows(len(values), SHOWN, np.random.default_rng(0))]
         axes.scatter(shown[:, 0], shown[:, 1], s=3, color=INK, alpha=0.3, linewidths=0)
-    axes.set_ylabel(called(mixture._feature_names[places[1]]))
+    axes.set_ylabel(called(mixture._feature_names[indices[1]]))

@@ -108,18 +108,18 @@ def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, widt
     """Dots beside one another within each bar, in the order of the chains; among many bars, lines."""
     chains = len(shares)
     many = chains > len(COLOURS)
-    for number, own in enumerate(shares):
+    for number, heights in enumerate(shares):
         look = {
             "color": INK if many else COLOURS[number],
             "label": ("each chain" if number == 0 else None) if many else f"chain {number + 1}",
             "zorder": 3,
         }
-        if len(own) > FEW_BARS:
-            axes.plot(centres, own, linewidth=0.6 if many else 1.2, **look)
+        if len(heights) > FEW_BARS:
+            axes.plot(centres, heights, linewidth=0.6 if many else 1.2, **look)
         else:
             offset = (number - (chains - 1) / 2) * 0.66 * width / chains
             size = float(np.clip(1500 / shares.size, 4, 26))
-            axes.scatter(centres + offset, own, s=size, linewidths=0, clip_on=False, **look)
+            axes.scatter(centres + offset, heights, s=size, linewidths=0, clip_on=False, **look)
 
 
 def chains_figure(draws: Draws) -> Figure:
@@ -153,10 +153,10 @@ def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
     chains, length = values.shape
     # Whole numbers would lie on top of one another.
     apart = min(0.08, 0.5 / chains) if name == "clusters" else 0.0
-    for number, own in enumerate(values):
+    for number, line in enumerate(values):
         axes.plot(
             np.arange(1, length + 1),
-            own + apart * (number - (chains - 1) / 2),
+            line + apart * (number - (chains - 1) / 2),
             color=COLOURS[number % len(COLOURS)],
             linestyle=LINES[number // len(COLOURS) % len(LINES)],
             linewidth=1.0 if length <= 500 else 0.6,
@@ -205,8 +205,8 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
         bar = figure.colorbar(picture, ax=axes, shrink=0.85, aspect=30)
         bar.set_label("probability of sharing a cluster")
         bar.outline.set_visible(False)
-        found = counted(sum(name != "outliers" for name in names), "cluster")
-        axes.set_title(title or f"{found}, {counted(len(labels), 'point')}")
+        clusters = counted(sum(name != "outliers" for name in names), "cluster")
+        axes.set_title(title or f"{clusters}, {counted(len(labels), 'point')}")
     return figure
 
 

@@ -75,8 +75,8 @@ def principal_components(points: Any) -> tuple[Float64Array, Float64Array, Float
         from sklearn.decomposition import PCA
 
         # The two that are wanted and not all of thousands; sparse rows stay sparse.
-        found = PCA(2, svd_solver="arpack", random_state=0).fit(points)
-        return found.mean_, found.components_.T, found.explained_variance_ratio_
+        pca = PCA(2, svd_solver="arpack", random_state=0).fit(points)
+        return pca.mean_, pca.components_.T, pca.explained_variance_ratio_
     points = points.toarray() if is_sparse(points) else points
     origin = points.mean(axis=0)
     if points.shape[1] > WIDE:

@@ -46,8 +46,8 @@ class Certainty(NamedTuple):
 
     def of_rows(self, rows: IntArray) -> Float64Array:
         """Probabilities of rows; not a number where one was not looked at."""
-        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[places] == rows, self.probability[places], np.nan)
+        indices = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[indices] == rows, self.probability[indices], np.nan)
 
 
 def certainty_of(model: Any, points: Any) -> Certainty:
@@ -70,16 +70,20 @@ def certainty_of(model: Any, points: Any) -> Certainty:
 def doubtful_rows(model: Any, points: Any, rows: IntArray, probability: Float64Array) -> list[DoubtfulRow]:
     if not len(rows):
         return []
-    found = model.mixture_.predict_proba(points[rows])
-    names = np.arange(found.shape[1])
+    probabilities = model.mixture_.predict_proba(points[rows])
+    names = np.arange(probabilities.shape[1])
     names[model.n_clusters_ :] = -1
-    order = np.argsort(-found, axis=1, kind="stable")[:, :3]
+    order = np.argsort(-probabilities, axis=1, kind="stable")[:, :3]
     return [
         DoubtfulRow(
             int(row),
             int(model.labels_[row]),
             float(sure),
-            tuple((int(names[k]), float(found[index, k])) for k in order[index] if found[index, k] >= 0.005),
+            tuple(
+                (int(names[k]), float(probabilities[index, k]))
+                for k in order[index]
+                if probabilities[index, k] >= 0.005
+            ),
         )
         for index, (row, sure) in enumerate(zip(rows, probability, strict=True))
     ]

@@ -28,7 +28,7 @@ class Polyline(NamedTuple):
 
 
 class Tick(NamedTuple):
-    place: float
+    position: float
     text: str
 
 
@@ -36,7 +36,7 @@ class Chart(NamedTuple):
     """One quantity along the iterations, a line for each chain."""
 
     name: str
-    told: str
+    description: str
     """The same in words."""
     lines: list[Polyline]
     up: list[Tick]
@@ -50,12 +50,12 @@ class Chart(NamedTuple):
 
 def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) -> Chart | None:
     """None where there is nothing to draw."""
-    found = [np.asarray(values, dtype=np.float64) for values in series][:MOST_LINES]
-    known = np.concatenate([values[np.isfinite(values)] for values in found]) if found else np.empty(0)
+    chains = [np.asarray(values, dtype=np.float64) for values in series][:MOST_LINES]
+    known = np.concatenate([values[np.isfinite(values)] for values in chains]) if chains else np.empty(0)
     if not len(known):
         return None
     low, high = bounds(float(known.min()), float(known.max()), whole)
-    longest = max(len(values) for values in found)
+    longest = max(len(values) for values in chains)
     marks = [(value, number(value, low, high, whole)) for value in ticks(low, high, whole)]
     left = round(10 + LETTER * max((len(text) for _, text in marks), default=0), 1)
 
@@ -66,21 +66,21 @@ def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) ->
         return round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low), 1)
 
     lines = []
-    for chain, values in enumerate(found):
+    for chain, values in enumerate(chains):
         steps = [step for step in evenly_spaced(len(values), MOST_STEPS).tolist() if math.isfinite(values[step])]
-        places = [(across(step + 1), height(values[step])) for step in steps]
-        if places:
-            points = " ".join(f"{x:g},{y:g}" for x, y in places)
-            lines.append(Polyline(points, COLOURS[chain % len(COLOURS)], places[-1]))
+        corners = [(across(step + 1), height(values[step])) for step in steps]
+        if corners:
+            points = " ".join(f"{x:g},{y:g}" for x, y in corners)
+            lines.append(Polyline(points, COLOURS[chain % len(COLOURS)], corners[-1]))
     up = [Tick(height(value), text) for value, text in marks]
     along = [Tick(across(step), f"{step:,}") for step in sorted({1, (1 + longest) // 2, longest})]
-    last = found[0][np.isfinite(found[0])]
-    told = (
+    last = chains[0][np.isfinite(chains[0])]
+    words = (
         f"{name} along {longest:,} iterations: between {number(float(known.min()), low, high, whole)} and "
         f"{number(float(known.max()), low, high, whole)}"
-        + (f", at the end {number(float(last[-1]), low, high, whole)}" if len(last) and len(found) == 1 else "")
+        + (f", at the end {number(float(last[-1]), low, high, whole)}" if len(last) and len(chains) == 1 else "")
     )
-    return Chart(name, told, lines, up, along, left)
+    return Chart(name, words, lines, up, along, left)
 
 
 def bounds(low: float, high: float, whole: bool) -> tuple[float, float]:
@@ -101,7 +101,7 @@ def ticks(low: float, high: float, whole: bool) -> list[float]:
             step *= factor
             break
     first = math.ceil(low / step)
-    return [place * step for place in range(first, math.floor(high / step) + 1)]
+    return [index * step for index in range(first, math.floor(high / step) + 1)]
 
 
 def number(value: float, low: float, high: float, whole: bool) -> str:

@@ -18,14 +18,14 @@ def environment() -> Any:
     from jinja2 import Environment, FunctionLoader
 
     folder = files("dpmmwrap.describe.report")
-    found = Environment(
+    templates = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"counted": counted, "share": share, "code": with_code, "embedded": embedded}
-    return found
+    templates.filters |= {"counted": counted, "share": share, "code": with_code, "embedded": embedded}
+    return templates
 
 
 def rendered(template: str, **content: Any) -> str:

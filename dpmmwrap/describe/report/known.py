@@ -57,16 +57,16 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
     first, rest = split(lines, CLUSTERS)
     called = [names[k] if k < len(names) else str(k) for k in range(counts.shape[1])]
 
-    def line(cluster: int | None, own: Any) -> KnownRow:
-        whole, best = max(1, int(own.sum())), int(own.argmax())
-        cells = [*own[shown].tolist(), *([int(own[hidden].sum())] if len(hidden) else [])]
+    def line(cluster: int | None, members: Any) -> KnownRow:
+        whole, best = max(1, int(members.sum())), int(members.argmax())
+        cells = [*members[shown].tolist(), *([int(members[hidden].sum())] if len(hidden) else [])]
         shares = [Cell(rows, round(rows / whole, 3)) for rows in cells]
-        return KnownRow(cluster, shares, called[best], float(own[best] / whole))
+        return KnownRow(cluster, shares, called[best], float(members[best] / whole))
 
-    found = [line(int(k), counts[k]) for k in first]
-    found += [line(None, counts[rest].sum(axis=0))] if len(rest) else []
-    found += [line(-1, counts[n_clusters])] if counts[n_clusters].any() else []
-    return KnownTable([called[k] for k in shown], found, len(hidden), len(rest))
+    shown_rows = [line(int(k), counts[k]) for k in first]
+    shown_rows += [line(None, counts[rest].sum(axis=0))] if len(rest) else []
+    shown_rows += [line(-1, counts[n_clusters])] if counts[n_clusters].any() else []
+    return KnownTable([called[k] for k in shown], shown_rows, len(hidden), len(rest))
 
 
 def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
@@ -83,7 +83,7 @@ class Gap(NamedTuple):
     elsewhere: float
 
 
-class Gaps(NamedTuple):
+class MissingShares(NamedTuple):
     """How often values are missing in each cluster."""
 
     shares: Float64Array
@@ -92,7 +92,9 @@ class Gaps(NamedTuple):
     """Where a column is missing more often than elsewhere, the one in which that is so most."""
 
 
-def gaps_of(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str], columns: Any = None) -> Gaps | None:
+def gaps_of(
+    points: Any, labels: IntArray, n_clusters: int, names: Sequence[str], columns: Any = None
+) -> MissingShares | None:
     """None where nothing is missing. A column without any value was not looked at."""
     inside = labels >= 0
     sizes = np.bincount(labels[inside], minlength=n_clusters)
@@ -107,11 +109,11 @@ def gaps_of(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str]
     table = np.array(counts).T
     here = table / np.maximum(sizes, 1)[:, None]
     elsewhere = (table.sum(axis=0) - table) / np.maximum(sizes.sum() - sizes, 1)[:, None]
-    found = {}
+    gaps = {}
     for k, index in enumerate((here - elsewhere).argmax(axis=1).tolist()):
         if here[k, index] - elsewhere[k, index] >= OFTEN:
-            found[k] = Gap(called[index], float(here[k, index]), float(elsewhere[k, index]))
-    return Gaps(here.mean(axis=1), found)
+            gaps[k] = Gap(called[index], float(here[k, index]), float(elsewhere[k, index]))
+    return MissingShares(here.mean(axis=1), gaps)
 
 
 def missing_values(points: Any, names: Sequence[str], columns: Any) -> Any:

@@ -36,7 +36,7 @@ class Map(NamedTuple):
     across: str
     up: str
     """What the two axes are, with their ranges where they are features."""
-    places: IntArray
+    positions: IntArray
     """(rows, 2), in the units of the drawing."""
     centres: list[tuple[int, int, int]]
     """A cluster, and where its number stands."""
@@ -89,15 +89,15 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
         ends = zip(names[:2], coordinates.min(axis=0), coordinates.max(axis=0), strict=True)
         across, up = (ranged(*end) for end in ends)
         return [placed("As they are", across, up, coordinates, labels)]
-    found = [principal(standard, kind, labels)]
+    maps = [principal(standard, kind, labels)]
     parting = discriminants(standard, labels)
     if parting is not None:
-        found.append(placed("What parts the clusters", *parting[1], parting[0], labels))
+        maps.append(placed("What parts the clusters", *parting[1], parting[0], labels))
     neighbours = umap_of(standard)
     if neighbours is not None:
         across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
-        found.append(placed("UMAP", across, up, neighbours, labels))
-    return found
+        maps.append(placed("UMAP", across, up, neighbours, labels))
+    return maps
 
 
 def principal(standard: Any, kind: str, labels: IntArray) -> Map:
@@ -128,8 +128,8 @@ def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[
     if flat.shape[1] < 2 or not np.isfinite(flat).all():
         return None
     first, second = model.explained_variance_ratio_[:2]
-    told = "{} discriminant ({:.0%} of what parts the clusters)"
-    return flat, (told.format("first", first), told.format("second", second))
+    title = "{} discriminant ({:.0%} of what parts the clusters)"
+    return flat, (title.format("first", first), title.format("second", second))
 
 
 def reduced_to_few(standard: Any) -> Any:
@@ -183,11 +183,11 @@ def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray
     room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
     # A picture's rows run down.
     upright = np.column_stack([scaled[:, 0], 1 - scaled[:, 1]])
-    places = np.rint(MARGIN + upright * room).astype(np.int64)
+    positions = np.rint(MARGIN + upright * room).astype(np.int64)
     centres = []
     for k in np.unique(labels[labels >= 0]):
-        members = places[labels == k]
+        members = positions[labels == k]
         x, y = np.median(members, axis=0)
         # The number of a few rows stands above them, or it would hide them.
         centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
-    return Map(name, across, up, places, centres)
+    return Map(name, across, up, positions, centres)

@@ -25,16 +25,16 @@ def distinct_answers(subject: Subject) -> list[dict[str, Any]]:
     if draws is None or draws.labels is None:
         return []
     rows = evenly_spaced(subject.n_rows, ROWS)
-    found = answers(np.asarray(draws.kept_labels[:, rows]), loss=subject.model.loss)
-    if len(found) == 1:
+    modes = answers(np.asarray(draws.kept_labels[:, rows]), loss=subject.model.loss)
+    if len(modes) == 1:
         return []
-    first, points = found[0].labels, subject.points[rows]
-    told = [
+    first, points = modes[0].labels, subject.points[rows]
+    differences = [
         difference_between(subject.model, points, first, one.labels, subject.names, subject.preparation)
-        for one in found[1:]
+        for one in modes[1:]
     ]
-    splits = [[], *(difference.splits for difference in told)]
+    splits = [[], *(difference.splits for difference in differences)]
     return [
-        {"clusters": one.n_clusters, "share": share(one.share), "splits": own}
-        for one, own in zip(found, splits, strict=True)
+        {"clusters": one.n_clusters, "share": share(one.share), "splits": divided}
+        for one, divided in zip(modes, splits, strict=True)
     ]

@@ -6,15 +6,15 @@
   const numbers = document.getElementById("numbers");
   const ring = document.getElementById("ring");
   const tip = document.getElementById("tip");
-  const told = document.getElementById("told");
+  const status = document.getElementById("status");
   const NEAR = 14; // Pixels from the pointer within which a dot is meant.
-  const NOWHERE = -100; // Where a dot is that has no place, outside of the drawing.
+  const NOWHERE = -100; // Where a dot is that has no position, outside of the drawing.
   let view = data.views[0];
   let chosen = -1;
   let alone = null; // The cluster that is shown alone.
 
-  const x = (i) => view.places[2 * i];
-  const y = (i) => view.places[2 * i + 1];
+  const x = (i) => view.positions[2 * i];
+  const y = (i) => view.positions[2 * i + 1];
   const shown = (i) => x(i) !== NOWHERE && (alone === null || data.clusters[i] === alone);
 
   function words(i) {
@@ -28,11 +28,11 @@
     tip.hidden = i < 0;
     ring.toggleAttribute("hidden", i < 0);
     if (i < 0) {
-      told.textContent = "No row is chosen.";
+      status.textContent = "No row is chosen.";
       return;
     }
     const text = words(i);
-    told.textContent = text[0].toUpperCase() + text.slice(1);
+    status.textContent = text[0].toUpperCase() + text.slice(1);
     tip.textContent = text;
     ring.setAttribute("cx", x(i));
     ring.setAttribute("cy", y(i));
@@ -134,9 +134,9 @@
       circle.setAttribute("cy", y(i));
     });
     if (numbers) {
-      view.centres.forEach(([, cx, cy], place) => {
-        numbers.children[place].setAttribute("x", cx);
-        numbers.children[place].setAttribute("y", cy);
+      view.centres.forEach(([, cx, cy], index) => {
+        numbers.children[index].setAttribute("x", cx);
+        numbers.children[index].setAttribute("y", cy);
       });
     }
     document.getElementById("across").textContent = view.across;
@@ -152,18 +152,18 @@
   // A map of two columns as they are; rows without one of the values are not on it.
   function twoColumns(across, up) {
     const [width, height, margin, steps] = data.drawing;
-    const places = data.clusters.flatMap((_, i) => {
-      const [one, other] = [across.places[i], up.places[i]];
+    const positions = data.clusters.flatMap((_, i) => {
+      const [one, other] = [across.positions[i], up.positions[i]];
       if (one === null || other === null) return [NOWHERE, NOWHERE];
       const share = other / steps;
       return [margin + (one / steps) * (width - 2 * margin), height - margin - share * (height - 2 * margin)].map(Math.round);
     });
     const centres = data.views[0].centres.map(([cluster]) => {
-      const members = data.clusters.flatMap((k, i) => (k === cluster && places[2 * i] !== NOWHERE ? [i] : []));
-      return [cluster, median(members.map((i) => places[2 * i])), median(members.map((i) => places[2 * i + 1]))];
+      const members = data.clusters.flatMap((k, i) => (k === cluster && positions[2 * i] !== NOWHERE ? [i] : []));
+      return [cluster, median(members.map((i) => positions[2 * i])), median(members.map((i) => positions[2 * i + 1]))];
     });
-    const missing = places.includes(NOWHERE) ? " (rows without one of the two values are not drawn)" : "";
-    return { places, centres, across: across.told, up: up.told + missing };
+    const missing = positions.includes(NOWHERE) ? " (rows without one of the two values are not drawn)" : "";
+    return { positions, centres, across: across.title, up: up.title + missing };
   }
 
   const columns = document.getElementById("columns");

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.describe.facts import told_groups
+from dpmmwrap.describe.facts import groups_text
 from dpmmwrap.describe.plotting.clusters import NUMBERED, spread_colours
 from dpmmwrap.describe.plotting.theme import COLOURS, shade
 from dpmmwrap.describe.profiles import Profiles, Trait, in_units, profiles_for
 from dpmmwrap.describe.report import maps, words
 from dpmmwrap.describe.report.certainty import SURE, Certainty, certainty_of
 from dpmmwrap.describe.report.charts import Chart, chart_of
+from dpmmwrap.describe.report.data_columns import STEPS, DataColumn, data_columns
 from dpmmwrap.describe.report.engine import rendered, write_page
-from dpmmwrap.describe.report.known import Gaps, KnownTable, gaps_of, known_table
+from dpmmwrap.describe.report.known import KnownTable, MissingShares, known_table, missing_shares
 from dpmmwrap.describe.report.modes import distinct_answers
-from dpmmwrap.describe.report.own_columns import STEPS, OwnColumn, own_columns
 from dpmmwrap.describe.report.subject import Subject
 from dpmmwrap.describe.report.tree import tree_chart
 from dpmmwrap.describe.wording import counted, share
@@ -54,10 +54,12 @@ def render(subject: Subject) -> str:
     rows = maps.drawn_rows(subject.labels, wanted, subject.points.shape[1])
     rows = rows[~subject.absent[rows]]
     views = maps.maps_of(subject.model, subject.points, rows, subject.names)
-    columns = own_columns(subject, rows)
+    columns = data_columns(subject, rows)
     palette, drawn = colours(subject, views[0]), subject.labels[rows].tolist()
     profiles = profiled(subject, subject.labels, subject.n_clusters)
-    gaps = gaps_of(subject.points, subject.labels, subject.n_clusters, subject.names, subject.model.mixture_.columns)
+    gaps = missing_shares(
+        subject.points, subject.labels, subject.n_clusters, subject.names, subject.model.mixture_.columns
+    )
     every = clusters(subject, sure, profiles, gaps, palette)
     # More numbers would hide the map.
     largest = set(np.argsort(-subject.sizes, kind="stable")[:NUMBERED].tolist())
@@ -76,7 +78,7 @@ def render(subject: Subject) -> str:
         by_groups=subject.component_groups is not None,
         groups=groups(subject, palette),
         n_groups=subject.facts["groups"],
-        groups_told=told_groups(subject.facts) if subject.n_clusters > 1 else "",
+        groups_words=groups_text(subject.facts) if subject.n_clusters > 1 else "",
         tree=None
         if subject.groups is None or subject.component_groups is None
         else tree_chart(subject.groups, palette),
@@ -98,7 +100,7 @@ def render(subject: Subject) -> str:
         columns=columns,
         drawing=(maps.WIDTH, maps.HEIGHT),
         # Where each drawn row stands on the first map, and its colour; the last entry is for -1.
-        points=[(x, y, [*palette, OUTLIERS][k]) for (x, y), k in zip(views[0].places.tolist(), drawn, strict=True)],
+        points=[(x, y, [*palette, OUTLIERS][k]) for (x, y), k in zip(views[0].positions.tolist(), drawn, strict=True)],
         radius=max(3.0, min(8.0, 260 / len(rows) ** 0.5)),
         data=as_json(drawing_data(subject, rows, views, sure, columns)),
         sure=sure,
@@ -122,8 +124,8 @@ def profiled(subject: Subject, labels: IntArray, count: int) -> Profiles | None:
     """What sets clusters or groups apart, in the units of the data; None where there is only one."""
     if count < 2:
         return None
-    found = profiles_for(subject.model, subject.points, labels, count, subject.names)
-    return in_units(found, subject.preparation)
+    profiles = profiles_for(subject.model, subject.points, labels, count, subject.names)
+    return in_units(profiles, subject.preparation)
 
 
 def colours(subject: Subject, view: maps.Map) -> list[str]:
@@ -131,17 +133,17 @@ def colours(subject: Subject, view: maps.Map) -> list[str]:
     centres = np.zeros((subject.n_clusters, 2))
     for number, x, y in view.centres:
         centres[number] = x, y
-    own = subject.component_groups
-    if own is None:
+    groups = subject.component_groups
+    if groups is None:
         return spread_colours(centres) or [COLOURS[0]]
-    sizes = np.bincount(own, weights=subject.sizes)
-    middles = [np.bincount(own, weights=subject.sizes * along) / np.maximum(sizes, 1) for along in centres.T]
+    sizes = np.bincount(groups, weights=subject.sizes)
+    middles = [np.bincount(groups, weights=subject.sizes * along) / np.maximum(sizes, 1) for along in centres.T]
     # The largest groups take the colours that are told apart most easily.
     order = np.argsort(-sizes, kind="stable")
-    found = dict(zip(order.tolist(), spread_colours(np.column_stack(middles)[order]), strict=True))
+    group_colours = dict(zip(order.tolist(), spread_colours(np.column_stack(middles)[order]), strict=True))
     palette = [""] * subject.n_clusters
-    for group, colour in found.items():
-        members = np.flatnonzero(own == group)
+    for group, colour in group_colours.items():
+        members = np.flatnonzero(groups == group)
         for index, k in enumerate(members[np.argsort(-subject.sizes[members], kind="stable")].tolist()):
             palette[k] = shade(colour, index)
     return palette
@@ -149,16 +151,16 @@ def colours(subject: Subject, view: maps.Map) -> list[str]:
 
 def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
     """The largest groups, where there are fewer than clusters."""
-    own = subject.component_groups
-    if own is None:
+    members_of = subject.component_groups
+    if members_of is None:
         return []
-    sizes = np.bincount(own, weights=subject.sizes).astype(np.int64)
-    profiles = profiled(subject, np.where(subject.labels < 0, -1, own[subject.labels]), len(sizes))
-    found = []
+    sizes = np.bincount(members_of, weights=subject.sizes).astype(np.int64)
+    profiles = profiled(subject, np.where(subject.labels < 0, -1, members_of[subject.labels]), len(sizes))
+    lines = []
     for group in np.argsort(-sizes, kind="stable")[:GROUPED].tolist():
-        members = np.flatnonzero(own == group)
+        members = np.flatnonzero(members_of == group)
         members = members[np.argsort(-subject.sizes[members], kind="stable")].tolist()
-        told = {
+        line = {
             "number": group,
             "size": int(sizes[group]),
             "share": share(sizes[group] / subject.n_rows),
@@ -166,8 +168,8 @@ def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
             "members": listed([str(k) for k in members], 12),
             "short": "" if profiles is None else words.in_short(profiles.traits(group, FEATURES)),
         }
-        found.append(told)
-    return found
+        lines.append(line)
+    return lines
 
 
 def known(subject: Subject) -> KnownTable | None:
@@ -181,16 +183,16 @@ def known(subject: Subject) -> KnownTable | None:
 
 
 def clusters(
-    subject: Subject, sure: Certainty, profiles: Profiles | None, gaps: Gaps | None, palette: list[str]
+    subject: Subject, sure: Certainty, profiles: Profiles | None, gaps: MissingShares | None, palette: list[str]
 ) -> list[dict[str, Any]]:
     """Each cluster's line in the table of sizes, and its profile; the largest first."""
-    own = subject.labels[sure.rows]
+    labels = subject.labels[sure.rows]
     groups = None if subject.groups is None else subject.groups.component_groups
-    found = []
+    lines = []
     for index, number in enumerate(np.argsort(-subject.sizes, kind="stable").tolist()):
-        members = sure.probability[own == number]
+        members = sure.probability[labels == number]
         traits = [] if profiles is None or index >= PROFILED else profiles.traits(number, FEATURES)
-        told = {
+        line = {
             "number": number,
             "size": int(subject.sizes[number]),
             "share": share(subject.sizes[number] / subject.n_rows),
@@ -204,8 +206,8 @@ def clusters(
             "short": words.in_short(traits),
             "traits": trait_rows(traits),
         }
-        found.append(told)
-    return found
+        lines.append(line)
+    return lines
 
 
 def trait_rows(traits: list[Trait]) -> list[dict[str, Any]]:
@@ -224,7 +226,7 @@ def trait_rows(traits: list[Trait]) -> list[dict[str, Any]]:
 
 
 def drawing_data(
-    subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty, columns: list[OwnColumn]
+    subject: Subject, rows: IntArray, views: list[maps.Map], sure: Certainty, columns: list[DataColumn]
 ) -> dict[str, Any]:
     """What the script needs to know of the drawn rows."""
     probability = sure.of_rows(rows)
@@ -234,10 +236,15 @@ def drawing_data(
         "clusters": subject.labels[rows].tolist(),
         "sure": [None if np.isnan(value) else round(float(value), 3) for value in probability],
         "views": [
-            {"places": view.places.ravel().tolist(), "centres": view.centres, "across": view.across, "up": view.up}
+            {
+                "positions": view.positions.ravel().tolist(),
+                "centres": view.centres,
+                "across": view.across,
+                "up": view.up,
+            }
             for view in views
         ],
-        "columns": [{"told": column.told, "places": column.places} for column in columns],
+        "columns": [{"title": column.title, "positions": column.positions} for column in columns],
         "drawing": [maps.WIDTH, maps.HEIGHT, maps.MARGIN, STEPS],
     }
 
@@ -248,9 +255,9 @@ def as_json(value: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def bar(name: str, length: float, told: str) -> dict[str, Any]:
+def bar(name: str, length: float, words: str) -> dict[str, Any]:
     """A length from 0 to 1 and the words beside it."""
-    return {"name": name, "share": length, "told": told}
+    return {"name": name, "share": length, "words": words}
 
 
 def certainty_bars(sure: Certainty) -> list[dict[str, Any]]:
@@ -280,16 +287,16 @@ def posterior_bars(subject: Subject) -> list[dict[str, Any]]:
     values = np.asarray(draws.n_clusters).ravel()
     low, high = int(values.min()), int(values.max())
     width = -(-(high - low + 1) // BARS)
-    found = []
+    bars = []
     for begin in range(low, high + 1, width):
         chance = float(((values >= begin) & (values < begin + width)).mean())
         name = str(begin) if width == 1 else f"{begin} to {begin + width - 1}"
-        found.append(bar(name, chance, share(chance)))
-    return found
+        bars.append(bar(name, chance, share(chance)))
+    return bars
 
 
 def trace_charts(subject: Subject) -> list[Chart]:
     traces = subject.model.traces_
     wanted = [("Clusters", "n_clusters", True), ("Log posterior", "log_posterior", False)]
-    found = [chart_of(name, [trace[column] for trace in traces], whole=whole) for name, column, whole in wanted]
-    return [chart for chart in found if chart is not None]
+    charts = [chart_of(name, [trace[column] for trace in traces], whole=whole) for name, column, whole in wanted]
+    return [chart for chart in charts if chart is not None]

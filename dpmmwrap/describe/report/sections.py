@@ -10,7 +10,7 @@ from dpmmwrap.describe.report.engine import rendered, write_page
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Words in rows and columns."""
 
     header: list[str]
@@ -33,7 +33,7 @@ class Picture:
 class Section:
     title: str
     words: list[str] = field(default_factory=list)
-    table: Table | None = None
+    table: ReportTable | None = None
     pictures: list[Picture] = field(default_factory=list)
 
 
@@ -53,12 +53,12 @@ def to_markdown(title: str, command: str, sections: Sequence[Section]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: ReportTable) -> str:
     lines = [table.header, ["---"] * len(table.header), *table.lines]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def text_table(table: Table) -> str:
+def text_table(table: ReportTable) -> str:
     """For a terminal: the first column to the left, the others to the right."""
     lines = [table.header, *table.lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

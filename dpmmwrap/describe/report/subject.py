@@ -91,5 +91,5 @@ class Subject:
         """A row's own name, or its number from 1."""
         if self.ids is None:
             return str(int(row) + 1)
-        own = self.ids[row]
-        return str(own.item() if hasattr(own, "item") else own)
+        name = self.ids[row]
+        return str(name.item() if hasattr(name, "item") else name)

@@ -37,12 +37,12 @@ def tree_chart(groups: Groups, palette: list[str]) -> TreeChart:
     within = 2 * count - groups.suggested
     lines = []
     for bracket, union in zip(tree.lines, tree.unions, strict=True):
-        places = [(LEFT + (WIDTH - LEFT - AROUND) * x / far, AROUND + LINE * (y + 0.5)) for x, y in bracket.tolist()]
+        corners = [(LEFT + (WIDTH - LEFT - AROUND) * x / far, AROUND + LINE * (y + 0.5)) for x, y in bracket.tolist()]
         colour = palette[firsts[union]] if union < within else INK
-        lines.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in places), colour))
+        lines.append((" ".join(f"{x:.1f},{y:.1f}" for x, y in corners), colour))
     leaves = [
-        (AROUND + LINE * (place + 0.8), f"{firsts[leaf]}{'' if leaf < count else ', …'}", palette[firsts[leaf]])
-        for place, leaf in enumerate(tree.leaves)
+        (AROUND + LINE * (row + 0.8), f"{firsts[leaf]}{'' if leaf < count else ', …'}", palette[firsts[leaf]])
+        for row, leaf in enumerate(tree.leaves)
     ]
     return TreeChart(WIDTH, 2 * AROUND + LINE * len(leaves), lines, leaves, path_of(groups))
 

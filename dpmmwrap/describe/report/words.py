@@ -22,27 +22,27 @@ SLIGHT = 0.2
 
 def summary(subject: Subject, sure: Certainty) -> list[str]:
     """The result in a few sentences."""
-    found = subject.facts
+    known = subject.facts
     said = [f"{clusters_in(subject)}, described by {width_of(subject)}."]
     if subject.n_clusters > 1:
         said.append(sizes(subject))
         if subject.n_clusters > MANY:
             said.append(many_sizes(subject))
-    if found["n_clusters_interval"] is not None:
-        fewest, most = found["n_clusters_interval"]
+    if known["n_clusters_interval"] is not None:
+        fewest, most = known["n_clusters_interval"]
         between = f"{fewest} to {counted(most, 'cluster')}" if most > fewest else counted(most, "cluster")
         said.append(f"95% of the draws from the posterior have {between}.")
     if subject.n_clusters > 1:
         said.append(certainty(sure))
         if subject.component_groups is not None:
-            said.append(f"Clusters that overlap make {counted(found['groups'], 'group')}.")
-    if "nmi" in found:
-        classes = "1 class" if found["true_clusters"] == 1 else f"{found['true_clusters']:,} classes"
+            said.append(f"Clusters that overlap make {counted(known['groups'], 'group')}.")
+    if "nmi" in known:
+        classes = "1 class" if known["true_clusters"] == 1 else f"{known['true_clusters']:,} classes"
         said.append(
-            f"The known labels have {classes}; the clusters agree with them with an NMI of {found['nmi']:.3f} "
-            f"and an ARI of {found['ari']:.3f} (1 is the same, 0 is chance)."
+            f"The known labels have {classes}; the clusters agree with them with an NMI of {known['nmi']:.3f} "
+            f"and an ARI of {known['ari']:.3f} (1 is the same, 0 is chance)."
         )
-    if found["interrupted"]:
+    if known["interrupted"]:
         said.append("The fit was interrupted: this is the result so far.")
     return said
 
@@ -81,17 +81,18 @@ def many_sizes(subject: Subject) -> str:
     sizes = np.sort(subject.sizes)[::-1]
     half = int(np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)) + 1
     small = int((sizes < SMALL).sum())
-    told = f"Half of the rows are in the {counted(half, 'largest cluster')}"
+    sentence = f"Half of the rows are in the {counted(half, 'largest cluster')}"
     if not small:
-        return f"{told}."
-    return f"{told}; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows."
+        return f"{sentence}."
+    return f"{sentence}; {small:,} {'has' if small == 1 else 'have'} fewer than {SMALL} rows."
 
 
-def gap(found: Gap | None) -> str:
+def gap(missing: Gap | None) -> str:
     """A column that is often missing, in a sentence."""
-    if found is None:
+    if missing is None:
         return ""
-    return f"Often missing: {found.column} (in {share(found.here)} of the rows, elsewhere in {share(found.elsewhere)})."
+    here, elsewhere = share(missing.here), share(missing.elsewhere)
+    return f"Often missing: {missing.column} (in {here} of the rows, elsewhere in {elsewhere})."
 
 
 def certainty(sure: Certainty) -> str:
@@ -104,8 +105,8 @@ def certainty(sure: Certainty) -> str:
 
 
 def here(trait: Trait) -> str:
-    told = value_of(trait, trait.here)
-    return f"{told} ± {number(trait.spread, 2)}" if trait.spread > 0 else told
+    text = value_of(trait, trait.here)
+    return f"{text} ± {number(trait.spread, 2)}" if trait.spread > 0 else text
 
 
 def elsewhere(trait: Trait) -> str:
@@ -128,10 +129,10 @@ def difference(trait: Trait) -> str:
 
 def in_short(traits: list[Trait]) -> str:
     """What sets a cluster apart, in one sentence."""
-    told = [trait_in_short(trait) for trait in traits[:3] if abs(trait.apart) >= SLIGHT]
-    if not told:
+    phrases = [trait_in_short(trait) for trait in traits[:3] if abs(trait.apart) >= SLIGHT]
+    if not phrases:
         return "No single feature sets it apart by its mean: it differs in how features vary, or vary together."
-    text = "; ".join(told)
+    text = "; ".join(phrases)
     return text[0].upper() + text[1:] + "."
 
 
@@ -145,22 +146,22 @@ def settings(subject: Subject) -> list[tuple[str, str]]:
     """What was fitted, and how."""
     from dpmmwrap import __version__
 
-    model, found = subject.model, subject.facts
-    told = [
-        ("family", facts.told_family(found)),
-        ("clusters differ", facts.told_subspace(found).strip()),
-        ("prior over partitions", facts.told_partition_prior(model)),
-        ("prior", facts.told_prior(found) if found["prior_width"] is not None else ""),
-        ("length", facts.told_search(found)),
+    model, known = subject.model, subject.facts
+    table = [
+        ("family", facts.family_text(known)),
+        ("clusters differ", facts.subspace_text(known).strip()),
+        ("prior over partitions", facts.partition_prior_text(model)),
+        ("prior", facts.prior_text(known) if known["prior_width"] is not None else ""),
+        ("length", facts.search_text(known)),
         ("start of new clusters", str(model.init_)),
-        ("sampler", found["backend"]),
-        ("seed", str(found["seed"])),
-        ("log posterior", number(found["log_posterior"])),
-        ("missing", counted(found["missing"], "value") if found["missing"] else ""),
+        ("sampler", known["backend"]),
+        ("seed", str(known["seed"])),
+        ("log posterior", number(known["log_posterior"])),
+        ("missing", counted(known["missing"], "value") if known["missing"] else ""),
         ("time", "" if subject.seconds is None else f"{subject.seconds:,.1f} s"),
         ("version", f"dpmmwrap {__version__}"),
     ]
-    return [(name, words) for name, words in told if words] + other_settings(model)
+    return [(name, words) for name, words in table if words] + other_settings(model)
 
 
 SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose", "max_iter", "n_draws"}
@@ -168,13 +169,13 @@ SHOWN_ANYWAY = {"family", "alpha", "partition_prior", "random_state", "verbose",
 
 def other_settings(model: Any) -> list[tuple[str, str]]:
     """Settings that are not the defaults and are not told elsewhere."""
-    found = []
+    table = []
     for name, value in given_settings(model).items():
         if name not in SHOWN_ANYWAY and not (name == "backend" and isinstance(value, str)):
             plain = isinstance(value, (str, int, float, bool)) or value is None
             text = str(value) if plain else " ".join(repr(value).split())
-            found.append((name, text if len(text) <= 120 else f"{text[:117]}…"))
-    return found
+            table.append((name, text if len(text) <= 120 else f"{text[:117]}…"))
+    return table
 
 
 def given_settings(model: Any) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def test_the_pointer_shows_a_row_and_its_cluster(browser: Any, pages: Path, flow
     assert shown.startswith(words_of(flowers.model, row, f"plant {row}"))
     place = [circles[71].get_attribute(name) for name in ("cx", "cy")]
     assert [circles[row].get_attribute(name) for name in ("cx", "cy")] == place
-    assert element(browser, "#told").text.lower() == shown.lower()
+    assert element(browser, "#status").text.lower() == shown.lower()
 
 
 def test_the_keyboard_reaches_every_row(browser: Any, pages: Path, flowers: Any) -> None:
@@ -115,7 +115,7 @@ def test_the_keyboard_reaches_every_row(browser: Any, pages: Path, flowers: Any)
         label = focused.get_attribute("aria-label")
         row = int(label.split("plant ")[1].split(":")[0])
         assert label.startswith(words_of(flowers.model, row, f"plant {row}"))
-        assert element(browser, "#tip").text == label and element(browser, "#told").text.lower() == label.lower()
+        assert element(browser, "#tip").text == label and element(browser, "#status").text.lower() == label.lower()
         met.append((key, place, [float(focused.get_attribute(name)) for name in ("cx", "cy")]))
     for key, (x, y), (to_x, to_y) in met:
         ahead = {Keys.ARROW_RIGHT: to_x > x, Keys.ARROW_LEFT: to_x < x, Keys.ARROW_UP: to_y < y}

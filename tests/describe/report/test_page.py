@@ -34,7 +34,7 @@ def test_a_page_of_every_family(name: str, request: pytest.FixtureRequest) -> No
     data = data_of(page)
     assert data["clusters"] == fit.model.labels_.tolist()
     assert page.count("<circle cx=") >= rows
-    assert all(len(view["places"]) == 2 * rows for view in data["views"])
+    assert all(len(view["positions"]) == 2 * rows for view in data["views"])
     assert not re.search(r"https?://|//cdn|@import|url\(|<link|<img|src=", page), "nothing is fetched"
     assert "nan" not in text_of(page).lower().split() and "None" not in text_of(page)
     assert all(identifier in page for identifier in ('id="map"', 'id="sizes"', 'id="trace"', 'id="settings"'))

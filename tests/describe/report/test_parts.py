@@ -12,7 +12,7 @@ from dpmmwrap.describe import wording
 from dpmmwrap.describe.profiles import Feature, Trait
 from dpmmwrap.describe.report import Subject, certainty, known, maps, words
 from dpmmwrap.describe.report.charts import chart_of, ticks
-from dpmmwrap.describe.report.own_columns import STEPS, own_columns
+from dpmmwrap.describe.report.data_columns import STEPS, data_columns
 from dpmmwrap.model.preparation import Preparation
 
 
@@ -47,9 +47,9 @@ def test_two_features_are_shown_as_they_are(plane: Any) -> None:
     [view] = maps.maps_of(plane.model, points_of(plane), np.arange(200), ["width", "height"])
     assert view.across.startswith("width, from −") and view.up.startswith("height, from −")
     x, y = plane.X.T
-    assert np.corrcoef(view.places[:, 0], x)[0, 1] == pytest.approx(1, abs=1e-4)
-    assert np.corrcoef(view.places[:, 1], y)[0, 1] == pytest.approx(-1, abs=1e-4), "up is up"
-    assert view.places.min() >= 0 and (view.places.max(axis=0) <= (maps.WIDTH, maps.HEIGHT)).all()
+    assert np.corrcoef(view.positions[:, 0], x)[0, 1] == pytest.approx(1, abs=1e-4)
+    assert np.corrcoef(view.positions[:, 1], y)[0, 1] == pytest.approx(-1, abs=1e-4), "up is up"
+    assert view.positions.min() >= 0 and (view.positions.max(axis=0) <= (maps.WIDTH, maps.HEIGHT)).all()
     assert [number for number, _, _ in view.centres] == list(range(plane.model.n_clusters_))
 
 
@@ -58,7 +58,7 @@ def test_units_do_not_matter(flowers: Any) -> None:
     rows = np.arange(90)
     plain, apart = maps.maps_of(model, points, rows, list("abcd"))[:2]
     scaled = maps.maps_of(model, points * [1, 1e6, 1, 1e-3], rows, list("abcd"))[0]
-    assert np.abs(plain.places - scaled.places).max() <= 1
+    assert np.abs(plain.positions - scaled.positions).max() <= 1
     assert "principal component 1" in plain.across and "standardised" in plain.across
     assert "first discriminant" in apart.across
     # The directions that part the clusters do so better than the components.
@@ -67,7 +67,7 @@ def test_units_do_not_matter(flowers: Any) -> None:
 
 def spread_of(view: maps.Map, labels: np.ndarray) -> float:
     """Variance between clusters, by that within."""
-    places = view.places.astype(float)
+    places = view.positions.astype(float)
     means = np.array([places[labels == k].mean(axis=0) for k in labels])
     return float(((means - places.mean(axis=0)) ** 2).sum() / ((places - means) ** 2).sum())
 
@@ -129,7 +129,7 @@ def test_ticks_are_distinct_and_within(values: list[float], whole: bool) -> None
     assert chart is not None
     texts = [tick.text for tick in chart.up]
     assert texts and len(set(texts)) == len(texts) <= 6
-    assert all(0 <= tick.place <= chart.height for tick in chart.up)
+    assert all(0 <= tick.position <= chart.height for tick in chart.up)
     assert len({tick.text for tick in chart.along}) == len(chart.along)
     for pair in chart.lines[0].points.split():
         x, y = map(float, pair.split(","))
@@ -159,17 +159,17 @@ def test_long_numbers_have_room() -> None:
 
 def test_columns_in_which_clusters_differ_come_first(flowers: Any, people: Any, plane: Any) -> None:
     subject = Subject(flowers.model, flowers.X)
-    found = own_columns(subject, np.arange(len(flowers.X)))
+    found = data_columns(subject, np.arange(len(flowers.X)))
     # Clusters differ in the first three of four columns.
     assert {column.name for column in found[:3]} == set(flowers.X.columns[:3]) and len(found) == 4
     for column in found:
         values = flowers.X[column.name]
         scaled = (values - values.min()) / (values.max() - values.min()) * STEPS
-        np.testing.assert_allclose(column.places, scaled, atol=0.5)
-        assert column.told == f"{column.name}, from {values.min():.4g} to {values.max():.4g}"
+        np.testing.assert_allclose(column.positions, scaled, atol=0.5)
+        assert column.title == f"{column.name}, from {values.min():.4g} to {values.max():.4g}"
     # Two features are the map, and one column makes none.
-    assert not own_columns(Subject(plane.model, plane.X), np.arange(200))
-    assert not own_columns(Subject(people.model, people.X), np.arange(120))
+    assert not data_columns(Subject(plane.model, plane.X), np.arange(200))
+    assert not data_columns(Subject(people.model, people.X), np.arange(120))
 
 
 def test_columns_of_a_table_with_gaps_in_their_units() -> None:
@@ -182,9 +182,9 @@ def test_columns_of_a_table_with_gaps_in_their_units() -> None:
     model = smallfits.fitted(frame, family="mixed", n_chains=1).model
     raw = np.column_stack([np.exp(frame["income"]), frame["age"]])
     preparation = Preparation.learn(raw, False, 0, ("income", "age"), np.array([0]))
-    income, age = own_columns(Subject(model, frame, preparation=preparation), np.arange(80))
-    assert income.name == "income" and income.told.endswith(", its logarithm")
-    assert f"to {raw[:, 0].max():.4g}" in income.told and age.places[3] is None
+    income, age = data_columns(Subject(model, frame, preparation=preparation), np.arange(80))
+    assert income.name == "income" and income.title.endswith(", its logarithm")
+    assert f"to {raw[:, 0].max():.4g}" in income.title and age.positions[3] is None
 
 
 # Words
@@ -229,9 +229,9 @@ def test_gaps_of_clusters() -> None:
     X[:8, 0] = X[20, 1] = np.nan
     X[:, 2] = np.nan
     labels = np.repeat([0, 1], 20)
-    found = known.gaps_of(X, labels, 2, ["a", "b", "c"])
+    found = known.missing_shares(X, labels, 2, ["a", "b", "c"])
     assert found is not None
     np.testing.assert_allclose(found.shares, [0.2, 0.025])
     assert found.gaps == {0: known.Gap("a", 0.4, 0.0)}
     assert words.gap(found.gaps[0]) == "Often missing: a (in 40% of the rows, elsewhere in 0%)."
-    assert known.gaps_of(np.ones((40, 3)), labels, 2, ["a", "b", "c"]) is None
+    assert known.missing_shares(np.ones((40, 3)), labels, 2, ["a", "b", "c"]) is None

@@ -3,13 +3,13 @@
 import base64
 from pathlib import Path
 
-from dpmmwrap.describe.report.sections import Picture, Section, Table, markdown_table, write_sections
+from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, markdown_table, write_sections
 
 
 def test_one_report_in_two_forms(tmp_path: Path) -> None:
     picture = tmp_path / "dots.png"
     picture.write_bytes(b"not really a picture")
-    table = Table(["set", "method", "ARI"], [["a|b", "<DPMM>", "0.50"]])
+    table = ReportTable(["set", "method", "ARI"], [["a|b", "<DPMM>", "0.50"]])
     sections = [Section("Results & more", ["see `x < y`"], table, [Picture(picture, "Dots.")]), Section("Nothing")]
     write_sections(tmp_path, "A <title>", "dpmmwrap evaluate --out 'x'", sections)
     page, text = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
@@ -26,4 +26,4 @@ def test_one_report_in_two_forms(tmp_path: Path) -> None:
 
 
 def test_a_bar_in_a_cell_does_not_end_it() -> None:
-    assert markdown_table(Table(["x"], [["a|b"]])).splitlines() == ["| x |", "| --- |", "| a\\|b |"]
+    assert markdown_table(ReportTable(["x"], [["a|b"]])).splitlines() == ["| x |", "| --- |", "| a\\|b |"]

@@ -17,31 +17,31 @@ STEPS = 1000
 """How finely the range of a column is divided."""
 
 
-class OwnColumn(NamedTuple):
+class DataColumn(NamedTuple):
     """A column of the drawn rows."""
 
     name: str
-    told: str
+    title: str
     """Its name and its range, in the units of the data."""
-    places: list[int | None]
+    positions: list[int | None]
     """Each row's place from the least value to the largest, from 0 to `STEPS`; None where the value is missing."""
 
 
-def own_columns(subject: Subject, rows: IntArray) -> list[OwnColumn]:
+def data_columns(subject: Subject, rows: IntArray) -> list[DataColumn]:
     """Those in which clusters differ most come first. None where two features are the whole map, and of counts."""
     mixture, points = subject.model.mixture_, subject.points
     table = isinstance(points, TablePoints)
     if not table and not (mixture.is_gaussian and points.shape[1] > 2):
         return []
     X = np.asarray((points.numeric if table else points)[rows], dtype=np.float64)
-    names = [mixture.columns.names[place] for place in mixture.columns.numeric] if table else subject.names
+    names = [mixture.columns.names[index] for index in mixture.columns.numeric] if table else subject.names
     kept = np.arange(X.shape[1]) if mixture.restored is None else np.asarray(mixture.restored.kept)
     known = ~np.isnan(X[:, kept]).all(axis=0)
     kept = kept[known]
     if len(kept) < 2:
         return []
     order = np.argsort(-between(X[:, kept], subject.labels[rows]), kind="stable")[:MOST]
-    return [own_column(X[:, place], str(names[place]), place, subject) for place in kept[order].tolist()]
+    return [data_column(X[:, index], str(names[index]), index, subject) for index in kept[order].tolist()]
 
 
 def between(X: Float64Array, labels: IntArray) -> Float64Array:
@@ -56,27 +56,27 @@ def between(X: Float64Array, labels: IntArray) -> Float64Array:
     return np.asarray((sums**2 / np.maximum(counts, 1)).sum(axis=0) / np.where(whole > 0, whole, 1.0))
 
 
-def own_column(values: Float64Array, name: str, place: int, subject: Subject) -> OwnColumn:
+def data_column(values: Float64Array, name: str, index: int, subject: Subject) -> DataColumn:
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     scaled = np.rint((values - low) / ((high - low) or 1.0) * STEPS)
-    places = [None if np.isnan(value) else int(value) for value in scaled.tolist()]
-    called, (low, high), logged = in_units(subject.preparation, name, place, (low, high))
-    return OwnColumn(called, ranged(called, low, high) + (", its logarithm" if logged else ""), places)
+    positions = [None if np.isnan(value) else int(value) for value in scaled.tolist()]
+    called, (low, high), logged = in_units(subject.preparation, name, index, (low, high))
+    return DataColumn(called, ranged(called, low, high) + (", its logarithm" if logged else ""), positions)
 
 
 def in_units(
-    preparation: Any, name: str, place: int, ends: tuple[float, float]
+    preparation: Any, name: str, index: int, ends: tuple[float, float]
 ) -> tuple[str, tuple[float, float], bool]:
     """A column's name and range before its preparation, and whether its logarithm was taken."""
     if preparation is None or preparation.components is not None:
         return name, ends, False
     if preparation.names is not None:
-        own = next((p for p, pair in enumerate(both_names(preparation)) if name in pair), None)
-        if own is None:
+        column = next((p for p, pair in enumerate(both_names(preparation)) if name in pair), None)
+        if column is None:
             return name, ends, False
-        name, place = preparation.names[own], own
-    logged = preparation.logs is not None and place in preparation.logs
-    return name, (float(preparation.undone(place, ends[0])), float(preparation.undone(place, ends[1]))), logged
+        name, index = preparation.names[column], column
+    logged = preparation.logs is not None and index in preparation.logs
+    return name, (float(preparation.undone(index, ends[0])), float(preparation.undone(index, ends[1]))), logged
 
 
 def both_names(preparation: Any) -> list[tuple[str, str]]:
