@@ -92,10 +92,10 @@ class MissingShares(NamedTuple):
     """Where a column is missing more often than elsewhere, the one in which that is so most."""
 
 
-def gaps_of(
+def missing_shares(
     points: Any, labels: IntArray, n_clusters: int, names: Sequence[str], columns: Any = None
 ) -> MissingShares | None:
-    """None where nothing is missing. A column without any value was not looked at."""
+    """None if nothing is missing. A column without any value does not count."""
     inside = labels >= 0
     sizes = np.bincount(labels[inside], minlength=n_clusters)
     counts, called = [], []
