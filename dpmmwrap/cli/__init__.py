@@ -16,20 +16,20 @@ from dpmmwrap import __version__
 # The one-line helps stand here, so that `dpmmwrap --help` imports none of the commands.
 COMMANDS = {
     "fit": "Cluster a file of points.",
-    "predict": "Label new points by a fitted model.",
+    "predict": "Label new points with a fitted model.",
     "generate": "Draw a data set from a mixture.",
     "train": "Train a SplitNet.",
     "evaluate": "Repeat the experiments and compare with other methods.",
-    "warm-up": "Compile ahead of the first fit.",
+    "warm-up": "Compile before the first fit.",
     "julia": "Set up, check and describe the Julia backend.",
-    "completion": "Print the completion of commands for a shell.",
+    "completion": "Print a shell's completion script.",
 }
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name; imports the module of one when it is run or its own help is asked for."""
+    """Knows its commands by name, and imports the module of one when it runs or shows its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 
 
 def show_versions(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    """The version, and what else a report of a problem should name, found without importing it."""
+    """The versions that a bug report should name, without importing the packages."""
     if not asked or ctx.resilient_parsing:
         return
     from dpmmwrap.cli.versions import versions
@@ -64,11 +64,11 @@ def show_versions(ctx: click.Context, option: click.Parameter, asked: bool) -> N
     is_eager=True,
     expose_value=False,
     callback=show_versions,
-    help="Show the version, and those of what it runs on.",
+    help="Show the versions of dpmmwrap and of what it runs on.",
 )
-@click.option("--traceback", is_flag=True, help="On an error show where it came from, not only what it says.")
+@click.option("--traceback", is_flag=True, help="Show where an error came from, not only its message.")
 def cli(traceback: bool) -> None:
-    """Clustering with Dirichlet process mixtures: the number of clusters is found, not given.
+    """Clustering with Dirichlet process mixtures, which infer the number of clusters.
 
     \b
     Try it:   dpmmwrap fit --example
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code of a command line; every expected problem becomes one sentence on stderr."""
+    """Run a command line; its exit code. Every expected problem becomes one sentence on stderr."""
     try:
         code = cli.main(arguments, prog_name="dpmmwrap", standalone_mode=False)
         return code if isinstance(code, int) else DONE
@@ -109,14 +109,14 @@ def run(arguments: list[str]) -> int:
 
 
 def exit_code(error: RuntimeError) -> int:
-    """What Julia refuses or cannot find is the user's to mend, as bad input is."""
+    """The user can mend what Julia refuses or cannot find, like bad input."""
     from dpmmwrap.backends.julia import JuliaError
 
     return BAD_INPUT if isinstance(error, JuliaError) else FAILED
 
 
 def usage_sentence(error: click.ClickException) -> str:
-    """click's message in one line, with the way to the help."""
+    """click's message in one line, with the command that shows the help."""
     message = " ".join(error.format_message().split())
     if not isinstance(error, click.UsageError) or error.ctx is None:
         return message
@@ -124,7 +124,7 @@ def usage_sentence(error: click.ClickException) -> str:
 
 
 def complain(message: str, code: int, arguments: Sequence[str] = ()) -> int:
-    """Say what went wrong on stderr, in one line unless the traceback was asked for."""
+    """Say what went wrong on stderr: one line, after the traceback if --traceback was given."""
     if "--traceback" in arguments:
         traceback.print_exc()
     click.echo(f"dpmmwrap: {' '.join(message.split())}", err=True)

@@ -1,4 +1,4 @@
-"""What several commands share: kinds of values, ways to write options, the command line as it was typed."""
+"""What commands share: types of values, lists of options, the command line as it was typed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
 def with_options(*options: Option) -> Option:
-    """All of these options, in their order, as one decorator."""
+    """Several options as one decorator, in their order."""
 
     def decorate(function: Any) -> Any:
         for option in reversed(options):
@@ -29,20 +29,20 @@ def with_options(*options: Option) -> Option:
 
 
 def word_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Words with commas between them."""
+    """Words separated by commas."""
     return None if value is None else tuple(word.strip() for word in value.split(",") if word.strip())
 
 
 def number_list(ctx: click.Context, option: click.Parameter, value: str) -> tuple[int, ...]:
-    """Positive numbers with commas between them, each once."""
+    """Positive numbers separated by commas, without repetitions."""
     return tuple(dict.fromkeys(POSITIVE(word.strip(), option, ctx) for word in value.split(",")))
 
 
 def column_list(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Columns with commas between them; at least one."""
+    """At least one column, separated by commas."""
     columns = word_list(ctx, option, value)
     if columns == ():
-        raise click.BadParameter("expected names or numbers of columns, with commas between them.", ctx, option)
+        raise click.BadParameter("expected names or numbers of columns, separated by commas.", ctx, option)
     return columns
 
 
@@ -61,7 +61,7 @@ def say_note(sentence: str) -> None:
 
 
 def command_line(ctx: click.Context | None, without: Sequence[str]) -> str:
-    """What the user typed, but for these parameters, which do not change the results."""
+    """The command that the user typed, without some parameters, which do not change the results."""
     if ctx is None:
         return ""
     typed = [

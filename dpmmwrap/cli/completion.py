@@ -16,7 +16,7 @@ Once for each shell:
 @click.command("completion", epilog=EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what lets SHELL complete commands, options and files of dpmmwrap by the Tab key."""
+    """Print a script with which the Tab key completes commands, options and files of dpmmwrap in SHELL."""
     from click.shell_completion import get_completion_class
 
     from dpmmwrap.cli import cli

@@ -1,5 +1,4 @@
-"""What the commands that read data ask of it: where it is, how files are written, which columns and rows, what is done
-to them."""
+"""Options of all commands that read data: the format of files, columns and rows, transformations; standard input."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 
 SEPARATORS = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",", "pipe": "|"}
-"""What cannot well be typed, by name."""
+"""Names of separators that are hard to type."""
 
 
 def one_mark(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """What stands between two fields: one character, or its name."""
+    """A separator: one character, or its name."""
     mark = SEPARATORS.get(value or "", value)
     if mark is not None and (len(mark) != 1 or mark in '"\r\n' or mark.isalnum()):
-        raise click.BadParameter(f"expected one mark, or tab or blank, not {value!r}.", ctx, option)
+        raise click.BadParameter(f"expected one character, tab or blank, not {value!r}.", ctx, option)
     return mark
 
 
@@ -36,7 +35,7 @@ def known_encoding(ctx: click.Context, option: click.Parameter, value: str | Non
     try:
         "".encode(value or "utf-8")
     except LookupError as error:
-        raise click.BadParameter(f"{value!r} is no encoding of text.", ctx, option) from error
+        raise click.BadParameter(f"{value!r} is not a text encoding.", ctx, option) from error
     return value
 
 
@@ -44,18 +43,18 @@ def format_options(option: Callable[..., Option]) -> tuple[Option, ...]:
     # fmt: off
     return (
         option("--decimal", type=click.Choice([".", ","]), default=".", show_default=True,
-            help="What stands before the decimals in text files; commas need ; or tabs between fields, or quotes."),
+            help="The decimal mark in text files; commas need ; or tabs between fields, or quotes."),
         option("--thousands", type=click.Choice([",", "."]),
-            help="What stands between thousands, where 3,750 could also be 3.75."),
+            help="The mark between thousands, if 3,750 could also be 3.75."),
         option("--sep", callback=one_mark, metavar="MARK",
-            help="What stands between two fields: a mark such as '|', tab, or blank for any number of blanks. As a "
-            "rule it is noticed."),
+            help="What separates fields: a mark such as '|', tab, or blank for any number of blanks. By default it is "
+            "detected."),
         option("--encoding", callback=known_encoding, metavar="NAME", show_default="utf-8",
-            help="The encoding of text files: utf-16, latin-1, cp1252 and so on."),
-        option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="Which sheet of an Excel file."),
+            help="The encoding of text files, such as utf-16, latin-1 or cp1252."),
+        option("--sheet", metavar="NAME|NUMBER", show_default="the first", help="The sheet of an Excel file."),
         option("--missing", callback=word_list, default="", metavar="WORDS",
-            help="What else stands for a missing value, with commas between them: -999,unknown. Among numbers ? and - "
-            "do."),
+            help="Further words for missing values, such as -999,unknown. Empty fields, NA and NaN always are missing; "
+            "? and - are, among numbers."),
     )
     # fmt: on
 
@@ -67,14 +66,14 @@ def format_of(options: dict[str, Any]) -> Format:
 
 
 def column_options(option: Callable[..., Option], written: Callable[..., Option] | None = None) -> tuple[Option, ...]:
-    """Which columns of a file are features; `option` is click's, or one for a section of the help. So is `written`, for
-    how the file is written."""
+    """Which columns of a file are features. `option` makes an option, perhaps for a section of the help; `written` does
+    for those about the format of the file."""
     # fmt: off
     return (
         option("--columns", callback=column_list, metavar="COLS",
-            help="Cluster by these columns only: names or numbers from 1, with commas between them."),
+            help="The features: names of columns, or their numbers from 1, separated by commas. By default all."),
         option("--drop", callback=column_list, metavar="COLS", help="Leave out these columns."),
-        option("--id", "id_column", metavar="COLUMN", help="The column that names the rows; it is not clustered by."),
+        option("--id", "id_column", metavar="COLUMN", help="The column that names the rows; it is not a feature."),
         *format_options(written or option),
     )
     # fmt: on
@@ -90,18 +89,18 @@ def data_options(option: Callable[..., Option], written: Callable[..., Option] |
     return (
         *column_options(option, written),
         option("--labels", metavar="COLUMN|FILE",
-            help="True labels, for NMI and ARI: a column of the same file, or a file of one per line (else y of a "
-            ".npz)."),
+            help="True labels, for NMI and ARI: a column of DATA, or a file with one label per line. By default y of a "
+            ".npz."),
         skip_option(option),
         option("--scale", is_flag=True, help="Standardise numeric columns first: mean 0, variance 1."),
         option("--pca", type=click.IntRange(min=0), metavar="N",
-            help="Project on N principal components first, where there are more features."),
+            help="Project on N principal components first, if there are more features."),
     )
     # fmt: on
 
 
 class TrueLabels(NamedTuple):
-    """Where the true labels are: in a column of the data, or in a file of their own."""
+    """Where the true labels are: in a column of the data, or in a separate file."""
 
     column: str | None = None
     file: Path | None = None
@@ -121,14 +120,14 @@ def true_labels(value: str | None, data: Path, format: Format) -> TrueLabels:
 
 
 def selection_of(options: dict[str, Any], labels: str | None = None) -> Selection:
-    """The columns that the options ask for."""
+    """The columns that the options select."""
     from dpmmwrap.files import Selection
 
     return Selection(options["columns"], options["drop"] or (), options["id_column"], labels, format_of(options))
 
 
 def left_out_note(rows: int) -> str:
-    """What is to be said of rows that --skip-missing leaves out."""
+    """The note about rows that --skip-missing leaves out."""
     from dpmmwrap.describe.wording import counted
 
     return f"{counted(rows, 'row')} with missing values left out"
@@ -136,11 +135,11 @@ def left_out_note(rows: int) -> str:
 
 CALLED = "standard input"
 KINDS = ((b"\x93NUMPY", ".npy"), (b"PAR1", ".parquet"), (b"ARROW1", ".feather"), (b"\x1f\x8b", ".csv.gz"))
-"""What files begin with; what begins otherwise is text."""
+"""The first bytes of files; all others are text."""
 
 
 def piped(ctx: click.Context, paths: Sequence[Path]) -> tuple[Path, ...]:
-    """The paths, with a file of what comes by the pipe in place of `-`, as long as the command runs."""
+    """The paths, with `-` replaced by a temporary file that holds standard input."""
     if not any(str(path) == "-" for path in paths):
         return tuple(paths)
     content = sys.stdin.buffer.read()
@@ -151,7 +150,7 @@ def piped(ctx: click.Context, paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def ending_of(content: bytes) -> str:
-    """The ending of the file that this would be, by its first bytes."""
+    """The file name extension that fits these bytes."""
     if content.startswith(b"PK"):
         with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(content)) as archive:
             return ".xlsx" if "[Content_Types].xml" in archive.namelist() else ".npz"
@@ -164,7 +163,7 @@ def is_piped(path: Path) -> bool:
 
 @contextlib.contextmanager
 def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
-    """Messages about what came by the pipe say so."""
+    """Let messages about standard input say so, instead of naming the temporary file."""
     from dpmmwrap.files import InputError
 
     try:
@@ -177,5 +176,5 @@ def by_its_name(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def called(source: str, paths: Sequence[Path]) -> str:
-    """Where the points came from, in words."""
+    """Where the points came from, for people."""
     return next((source.replace(str(path), CALLED) for path in paths if is_piped(path)), source)

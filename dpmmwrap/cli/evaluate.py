@@ -21,7 +21,7 @@ from dpmmwrap.cli.paper import paper
 
 HELP = """
 \b
-Methods: DPMM, EM-GMM and K-means (both told the number of classes), DPGMM (scikit-learn's, with
+Methods: DPMM, EM-GMM and K-means (which know the number of classes), DPGMM (scikit-learn's, with
 its own prior), GMM-BIC, K-means-silhouette, HDBSCAN; these are the default. And DPMM with one
 setting changed:
   families         DPMM-full, DPMM-diag, DPMM-spherical, DPMM-multinomial (for counts)
@@ -30,14 +30,14 @@ setting changed:
   rivals, all      all that are not ours; everything
 The words on the left stand for those on the right.
 \b
-A set is a .npz with X and y, or with the arrays of a sparse matrix of counts and y. A class of -1
-says that it is not known: that point is clustered, but not scored. Sets of one battery have a name
-with the same word before the first underscore. Where there is an index.csv with a column name,
-its columns that begin with "published" are shown.
+A set is a .npz with X and y, or with the arrays of a sparse matrix of counts and y. Points whose
+class is unknown (-1) are clustered, but not scored. The names of all sets of a battery begin with
+the same word, followed by an underscore. If the folder has an index.csv with a column "name",
+the report shows its columns that begin with "published".
 \b
 The folder gets results.csv (a row per run), sets.csv (per set and method), means.csv (per
-battery), a figure, report.html and report.md. The same command goes on where it was
-interrupted, and does not repeat what is in the folder.
+battery), a figure, report.html and report.md. After an interruption the same command
+continues; finished runs are not repeated.
 """
 BATTERY_EXAMPLES = """
 \b
@@ -63,13 +63,13 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
 @click.command("battery", epilog=HELP + BATTERY_EXAMPLES)
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True)
 @methods_option
-@click.option("--sets", callback=word_list, metavar="PATTERN,…", help="Only sets of such names, as 'sipu_*'.")
+@click.option("--sets", callback=word_list, metavar="PATTERN,…", help="Only sets whose names match, such as 'sipu_*'.")
 @click.option(
     "--max-points",
     type=click.IntRange(min=2),
     default=10_000,
     show_default=True,
-    help="Larger sets are cut to a random sample of this size, always the same one.",
+    help="Larger sets are reduced to a random sample of this size, the same for all methods.",
 )
 @click.option("--seeds", type=POSITIVE, default=3, show_default=True, help="Runs of each method on each set.")
 @click.option(
@@ -78,7 +78,7 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
     callback=group_list,
     multiple=True,
     metavar="NAME=PATTERN,…",
-    help="Sets that count as one battery, whatever their names begin with. May be given several times.",
+    help="Sets that form a battery, whatever their names. May be given several times.",
 )
 @click.option(
     "--upper-bound", type=POSITIVE, default=50, show_default=True, help="Clusters that scikit-learn's DPGMM may use."
@@ -89,7 +89,7 @@ def group_list(ctx: click.Context, option: click.Parameter, value: tuple[str, ..
 def battery(ctx: click.Context, /, **options: Any) -> int:
     """Compare methods over the .npz sets of a folder: K, NMI, ARI, log posterior, seconds.
 
-    DIR is a folder; several may be given. The word scikit-learn stands for the sets that it ships: breast cancer,
+    DIR is a folder; several may be given. The word scikit-learn stands for the sets that come with it: breast cancer,
     digits, iris and wine.
     """
     from dpmmwrap.evaluation.battery import plan_battery
@@ -137,9 +137,9 @@ for experiment in (paper, synthetic, data, battery):
 @click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
 @click.option("--sets", type=POSITIVE, default=80, show_default=True, help="Test sets of each level.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--weights", type=A_PATH, help="Weights of another SplitNet than the shipped one.")
-@click.option("--parts", is_flag=True, help="Also SplitNet's start without each of its parts.")
-@click.option("--out", type=A_PATH, metavar="DIR", help="Also a table, a figure and a report in this folder.")
+@click.option("--weights", type=A_PATH, help="Weights of a SplitNet other than the shipped one.")
+@click.option("--parts", is_flag=True, help="Also SplitNet's start with each of its parts left out in turn.")
+@click.option("--out", type=A_PATH, metavar="DIR", help="Write a table, a figure and a report to this folder.")
 @click.pass_context
 def splits(
     ctx: click.Context, dim: int, sets: int, seed: int, weights: Path | None, parts: bool, out: Path | None

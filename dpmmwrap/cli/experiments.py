@@ -40,17 +40,17 @@ PAPER_SETS = ("MNIST", "FMNIST", "CIFAR10", "CIFAR20", "STL-10")
 RATIOS = ("auto", "jain-neal", "reference")
 INTERRUPTED = 130
 ROOM = 50_000_000
-"""Bytes that an experiment's folder may need."""
+"""Bytes that a folder may need."""
 
 METHODS_HELP = """
 \b
-Methods: SubC-Random, SubC-K-means, SubC-SplitNet (also with " (Julia)" behind), moVB, EM-GMM,
+Methods: SubC-Random, SubC-K-means, SubC-SplitNet (each also followed by " (Julia)"), moVB, EM-GMM,
 K-means; "DPGMM (our prior)" and "DPGMM (its own prior)", or DPGMM for both: scikit-learn's, with
 the prior and concentration of the others, or with its own defaults. Also DPMM, GMM-BIC,
 K-means-silhouette and HDBSCAN, which evaluate battery explains.
-Those that cannot run here are left out, and it is said why.
-The folder gets results.csv, figures, report.html and report.md. The same command
-goes on where it was interrupted, and does not repeat what is in the folder.
+Methods that cannot run here are left out, with a note that says why.
+The folder gets results.csv, figures, report.html and report.md. After an interruption the same
+command continues; finished runs are not repeated.
 """
 SYNTHETIC = """
 \b
@@ -81,8 +81,8 @@ def ratio_option(default: str) -> Option:
     return option(
         "--ratio",
         default,
-        "How the SubC samplers accept splits and merges: by the whole Hastings ratio, or as the reference package, "
-        "where subclusters never begin anew; auto: the latter on Julia only.",
+        "How the SubC samplers accept splits and merges: by the whole Hastings ratio, or as the reference package "
+        "does, without restarts of subclusters. auto: the latter on Julia only.",
         type=click.Choice(RATIOS),
     )
 
@@ -90,30 +90,30 @@ def ratio_option(default: str) -> Option:
 methods_option = click.option("--methods", callback=word_list, metavar="NAME,…", help="Methods to compare; see below.")
 run_options = with_options(
     option("--seed", 0, "Seed of the first run.", type=click.IntRange(0, 2**31)),
-    option("--jobs", 1, "Runs at the same time.", type=POSITIVE),
-    click.option("--report-only", is_flag=True, help="Run nothing: report what is in the folder so far."),
+    option("--jobs", 1, "Runs in parallel.", type=POSITIVE),
+    click.option("--report-only", is_flag=True, help="Run nothing: report the finished runs of the folder."),
     click.option("--quiet", "-q", is_flag=True, help="No progress and no table."),
 )
-"""How the runs of an experiment are done, whatever they are."""
+"""Options of all experiments."""
 common = with_options(
     methods_option,
     option("--iterations", 200, "Iterations of each method.", type=POSITIVE),
     ratio_option("auto"),
-    option("--alpha", 10.0, "Concentration: more means more clusters.", type=ABOVE_ZERO),
+    option("--alpha", 10.0, "Concentration: more gives more clusters.", type=ABOVE_ZERO),
     click.option("--prior", type=click.Choice(["data", "reference"]), default="data", show_default=True),
     option(
         "--init-clusters",
         "1",
-        "Clusters that the SubC samplers begin with; 1 as in the paper; many: small ones, that then merge; "
-        "auto: as fit does.",
+        "Clusters that the SubC samplers begin with: 1 as in the paper; many: small ones, which then merge; auto: as "
+        "fit does.",
         callback=many_or_number,
         metavar="auto|many|N",
     ),
-    option("--upper-bound", 100, "Clusters that DPGMM may use; the paper used 1000.", type=POSITIVE),
-    click.option("--weights", type=A_PATH, metavar="FILE", help="Weights of another SplitNet."),
+    option("--upper-bound", 100, "Largest number of clusters of DPGMM; 1000 in the paper.", type=POSITIVE),
+    click.option("--weights", type=A_PATH, metavar="FILE", help="Weights of a SplitNet other than the shipped one."),
     run_options,
 )
-"""The options of all experiments but the battery."""
+"""Options of all experiments except the battery."""
 mixtures = with_options(
     option("--points", 20_000, "Points in each data set.", type=POSITIVE),
     option("--datasets", 10, "Data sets of each kind.", type=POSITIVE),
@@ -124,7 +124,7 @@ mixtures = with_options(
         help="Variance of the clusters' means.  [default: 50 in 1 or 2 dimensions, 20 in 3 or 4, 10 beyond]",
     ),
 )
-"""The options of experiments on mixtures drawn at random."""
+"""Options of experiments on mixtures drawn at random."""
 
 
 def out_option(default: str) -> Option:
@@ -144,7 +144,7 @@ def typed(ctx: click.Context) -> str:
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Runs of each start on the first data set, drawn along their iterations.",
+    help="Runs of each start on the first data set, plotted by iteration.",
 )
 @common
 @out_option("evaluation-synthetic")
@@ -169,11 +169,11 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
     help="Categorical columns, by names or by numbers from 1: each level becomes a column of zeros and ones.",
 )
 @click.option("--runs", type=POSITIVE, default=10, show_default=True, help="Runs of each method.")
-@click.option("--name", help="What the report calls the data.  [default: the file's name]")
+@click.option("--name", help="The name of the data in the report.  [default: the file's name]")
 @click.option(
     "--compare-with",
     type=click.Choice((*PAPER_SETS, "none"), case_sensitive=False),
-    help="Whose numbers of the paper stand beside.  [default: by the file's name]",
+    help="The data set of the paper to compare with.  [default: by the file's name]",
 )
 @common
 @out_option("evaluation-data")
@@ -181,10 +181,10 @@ def synthetic(ctx: click.Context, /, **options: Any) -> int:
 def data(ctx: click.Context, /, **options: Any) -> int:
     """Compare methods on the points of FILE, whose true labels are known.
 
-    FILE is what dpmmwrap fit reads, one or several; MNIST's own idx files or Keras' .npz of images; or mnist or
-    fashion-mnist, which are fetched from openml.org. Images are projected on 20 principal components unless --pca says
-    otherwise. K-means and DPGMM with its own prior get columns of variance one, unless the points are principal
-    components, which have one unit.
+    FILE is one or several files that dpmmwrap fit reads; MNIST's idx files or Keras' .npz of images; or mnist or
+    fashion-mnist, which are downloaded from openml.org. Images are projected on 20 principal components, unless --pca
+    says otherwise. K-means and DPGMM with its own prior get columns of variance one, but principal components as they
+    are.
     """
     from dpmmwrap.evaluation.experiments import plan_data
     from dpmmwrap.evaluation.report import report_data
@@ -202,7 +202,7 @@ def data(ctx: click.Context, /, **options: Any) -> int:
 
 
 def open_data(options: dict[str, Any], name: str) -> SourceFile:
-    """The points of files; what is wrong with them, and what to do about it."""
+    """The points of files; errors say what to do about them."""
     from dpmmwrap.evaluation.images import is_images
     from dpmmwrap.evaluation.sources import Reading, open_file
     from dpmmwrap.files import InputError, MissingValues, WordsInstead, files_of
@@ -233,7 +233,7 @@ def choice(options: dict[str, Any]) -> Comparison:
 
 
 def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) -> int:
-    """Do the runs, write the report; after Ctrl-C, say what is kept."""
+    """Do the runs and write the report; after Ctrl-C, say what is kept."""
     from dpmmwrap.evaluation.store import Store, locked, run_all
     from dpmmwrap.files import InputError, prepare_folder
 
@@ -251,7 +251,7 @@ def carry_out(ctx: click.Context, plan: Plan, write: Callable[[Store], None]) ->
         except KeyboardInterrupt:
             done = sum(run in store for run in plan.runs)
             kept = f"{done} of {len(plan.runs)} runs are kept in {folder}"
-            click.echo(f"dpmmwrap: interrupted: {kept}, and the same command goes on", err=True)
+            click.echo(f"dpmmwrap: interrupted: {kept}, and the same command continues", err=True)
             return INTERRUPTED
         if not any(run in store for run in plan.runs):
             raise InputError(f"{folder} holds no finished run of this experiment yet")

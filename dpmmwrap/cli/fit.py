@@ -46,15 +46,15 @@ BYTES = 64
 @all_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Cluster the points of DATA: .npy, .npz (X, and y if there), .csv, .tsv, .txt, .dat (also .gz), .parquet, .feather
-    or .xlsx; or - for standard input.
+    """Cluster the points of DATA: .npy, .npz (X, and y if present), .csv, .tsv, .txt, .dat (also .gz), .parquet,
+    .feather or .xlsx; or - for standard input.
 
-    Each row is a point, each column a feature; several files, or a pattern such as '*.csv', are taken one after the
-    other. The number of clusters is found, not given. Counts may also be a sparse matrix (.npz, as
-    scipy.sparse.save_npz writes it). NaN, NA and empty fields are missing values.
-    Ctrl-C ends after the current iteration and keeps the result so far.
+    Each row is a point, each column a feature. Several files, or a pattern such as '*.csv', are joined by rows. The
+    number of clusters is inferred. Counts may also be a sparse matrix (.npz, as scipy.sparse.save_npz writes it).
+    NaN, NA and empty fields are missing values. Ctrl-C stops after the current iteration and keeps the result so far.
 
-    With --backend dask DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or zarr.
+    With --backend dask, DATA is on storage that all workers see: .npy, a folder or pattern of .npy or .parquet, or
+    zarr.
     """
     from dpmmwrap.cli import DONE, FAILED, INTERRUPTED
 

@@ -1,4 +1,4 @@
-"""The options of `dpmmwrap fit`, in the sections of its help, and what makes no sense among those of the draws."""
+"""The options of `dpmmwrap fit`, in the sections of its help, and which of them contradict each other."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SectionOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has sections, in the order in which they are met; --help itself is in the last one."""
+    """A command whose help has sections, in the order of its options; --help itself is in the last one."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -100,57 +100,55 @@ OPTIONS: tuple[Option, ...] = (
     files("--example", is_flag=True, help="Cluster the bundled example: 10,000 points in 2 dimensions."),
     *data_options(files, section("How files are written")),
     files("--log", callback=column_list, metavar="COLS",
-        help="Take the logarithm of these columns first, for what is skewed, such as incomes and prices."),
+        help="Take the logarithm of these columns first; for skewed ones, such as incomes and prices."),
     files("--normalize", is_flag=True,
         help="Scale each row to length 1 first, for embeddings in which only the direction matters."),
     files("--out", type=A_PATH, metavar="DIR", help="Write labels, model, trace, summary, a report and pictures here."),
-    files("--with-data", is_flag=True, help="Let labels.csv have the columns of DATA, too."),
-    files("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."),
+    files("--with-data", is_flag=True, help="Copy the columns of DATA into labels.csv."),
+    files("--json", "as_json", is_flag=True, help="Print a JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model("--family", type=click.Choice(FAMILIES), show_default=FAMILIES[0],
-        help="What the points of a cluster follow. student: numbers whose clusters have tails, with full covariances. "
-        "multinomial: rows of counts whose proportions matter, dense or sparse. poisson: rows of event counts. mixed: "
-        "a table of numbers and categories."),
+        help="The distribution of a cluster's points. student: numbers with heavy tails. multinomial: counts, of which "
+        "the proportions matter, dense or sparse. poisson: event counts. mixed: a table of numbers and categories."),
     model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
         help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
-        "data most probable. Missing values need diag or spherical, and auto knows that."),
+        "data most probable."),
     model("--subspace", callback=subspace_size, metavar="auto|none|N", default="auto", show_default=True,
-        help="Let clusters differ in a subspace of N dimensions only, for embeddings with hundreds of columns. auto: "
-        "where that makes data of more than 30 columns most probable, with as many dimensions as do so."),
+        help="Clusters differ only in a subspace of N dimensions; for embeddings with hundreds of columns. auto: a "
+        "subspace beyond 30 columns, if one makes the data more probable."),
     model("--categorical", callback=column_list, metavar="COLS",
-        help="Categorical columns, by names or by numbers from 1, with commas between them: --family mixed. Without "
-        "it, those that hold words or few different whole numbers."),
+        help="The categorical columns; implies --family mixed. By default those that hold words, or whole numbers "
+        "with few different values."),
     model("--exposure", metavar="COL",
-        help="The column of event counts, by name or by number from 1, that says for how long, or for how many, the "
-        "events of a row were counted: --family poisson."),
+        help="The column that says for how long, or among how many, the events of a row were counted; implies "
+        "--family poisson."),
     model("--sample-weight", metavar="COL",
-        help="The column, by name or by number from 1, that says how many equal rows each row stands for; it is not "
-        "clustered by."),
+        help="The column that says how many equal rows each row stands for; it is not a feature."),
     model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
-        help="From how wide the data are locally; the reference package's (0, I); or a .json or .npz with mean, "
-        "mean_strength, scale and degrees_of_freedom (of counts: concentration; of "
-        "events: shape, rate and exposure, the number of its column from 0, or -1)."),
+        help="data: learned from the data. reference: the reference package's, around 0 with scale I. FILE: a .json or "
+        ".npz with mean, mean_strength, scale and degrees_of_freedom (multinomial: concentration; poisson: shape, rate "
+        "and exposure, the number of its column from 0, or -1)."),
     model("--prior-width", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="How wide the default prior expects clusters to be, as a share of each feature's variance: less means "
+        help="How wide the default prior expects clusters to be, as a share of each feature's variance. Less gives "
         "more clusters. auto: learned from the data."),
     model("--prior-strength", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="How sure it is of that, in degrees of freedom. auto: learned from the data."),
+        help="How sure the prior is of this width, in degrees of freedom. auto: learned from the data."),
     model("--prior-kappa", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="A cluster's variance over that of all clusters' means: less means clusters further apart. auto: learned "
-        "from the data."),
+        help="The variance within a cluster, divided by the variance of the clusters' means. Less expects clusters "
+        "farther apart. auto: learned from the data."),
     model("--sensitivity", is_flag=True,
-        help="Also tell how many clusters short chains find if the prior's width, kappa or concentration is a "
-        "quarter, half, twice and four times what it is, and how many the prior alone expects."),
+        help="Also show how many clusters short chains find if the prior's width, kappa or concentration is a "
+        "quarter, half, twice or four times as large, and how many the prior alone expects."),
     model("--alpha", callback=auto_or_positive, metavar="auto|NUMBER", default="auto", show_default=True,
-        help="Concentration: more means more clusters. auto: learned from the data."),
+        help="Concentration: more gives more clusters. auto: learned from the data."),
     model("--alpha-prior", callback=shape_and_rate, metavar="SHAPE,RATE", default="1,1", show_default=True,
-        help="Shape and rate of the Gamma prior of a concentration that is learned."),
+        help="Shape and rate of the Gamma prior under which the concentration is learned."),
     model("--partition-prior", metavar="PRIOR", default="dirichlet", show_default=True,
-        help="Prior over partitions: dirichlet; pitman-yor, for many small clusters; finite, for a number of clusters "
-        "that does not grow with the points. Numbers may follow: pitman-yor:CONCENTRATION,DISCOUNT (each may be auto) "
-        "or finite:GAMMA,RATE."),
+        help="Prior over partitions: dirichlet; pitman-yor for many small clusters; finite for a number of clusters "
+        "that does not grow with the points. Parameters may follow: pitman-yor:CONCENTRATION,DISCOUNT (each may be "
+        "auto) or finite:GAMMA,RATE."),
     model("--outlier-weight", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0,
-        show_default=True, help="Weight of a component for outliers, which get the label -1."),
+        show_default=True, help="The weight of a broad component for outliers, which get the label -1."),
     updates("--update", type=A_PATH, metavar="MODEL",
         help="Add the rows of DATA to this model, a model.npz or its folder, and write the new one to --out DIR, which "
         "may be the same folder. Clusters keep their ids."),
@@ -162,33 +160,33 @@ OPTIONS: tuple[Option, ...] = (
     updates("--freeze", is_flag=True, help="Let no two clusters of the model merge: find what is new beside them."),
     updates("--repeat", is_flag=True, help="Take a batch that the model has seen before again."),
     search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
-        help="Length of the search. auto: until the log posterior has been flat for a while, at most 500."),
+        help="Length of the search. auto: until the log posterior stays flat, at most 500."),
     search("--init", type=click.Choice(INITS), default="auto", show_default=True,
-        help="How the two subclusters of a new cluster begin. auto: kmeans, or splitnet for Gaussian clusters with "
-        "the reference's ratio, as in Julia."),
+        help="How a new cluster is divided into its two subclusters. auto: kmeans; splitnet for Gaussian clusters in "
+        "Julia or with the reference's ratio."),
     search("--weights", type=A_PATH, metavar="FILE", help="Weights of a trained network, for --init splitnet."),
     search("--init-clusters", callback=many_or_number, metavar="auto|many|N", default="auto", show_default=True,
-        help="Clusters to begin with. many: small ones, that then merge. auto: 1, but many where the reference's "
-        "ratio is used, by which splits do not find clusters that overlap."),
-    search("--max-clusters", type=POSITIVE, metavar="N", help="Never have more clusters than this."),
+        help="The number of clusters to begin with. many: small ones, which then merge. auto: 1; many with the "
+        "reference's ratio, under which splits miss clusters that overlap."),
+    search("--max-clusters", type=POSITIVE, metavar="N", help="The largest number of clusters."),
     search("--min-cluster-age", type=POSITIVE, metavar="N", help="Iterations before a new cluster may split or merge."),
     search("--acceptance-ratio", type=click.Choice(RATIOS), default="auto", show_default=True,
-        help="How splits and merges are judged: by all of the Hastings ratio (auto, with the built-in sampler), as "
-        "the reference package does (auto, with Julia), or as the paper prints it."),
+        help="How splits and merges are accepted: by the whole Hastings ratio (auto, jain-neal), as the reference "
+        "package does, or as the paper prints it."),
     search("--seed", type=click.IntRange(0, 2**32 - 1), metavar="N", default=0, show_default=True,
         help="The same seed gives the same labels and draws."),
     draws("--draws", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
-        help="Draws that each chain makes after the search. With draws, the labels are the clustering that represents "
-        "them best, and the result says how sure it is."),
+        help="Draws of each chain after the search. With draws, the labels are the clustering that represents them "
+        "best, and the result says how sure it is."),
     draws("--chains", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,
-        help="Independent chains. Without draws the best of them is taken; with draws they tell whether they agree. "
-        "auto: 4 with draws and up to 10,000 points (and a million numbers), else 1."),
+        help="Independent chains. Without draws the best one is the result; with draws they show whether the sampler "
+        "has converged. auto: 4 with draws, and for up to 10,000 points and a million numbers; else 1."),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
     draws("--loss", type=click.Choice(LOSSES), show_default="vi",
-        help="What the labels have least of, on average over draws: variation of information, or Binder's loss."),
+        help="The loss that the labels minimise, on average over the draws: variation of information, or Binder's."),
     draws("--keep-labels/--no-keep-labels", default=None, show_default="keep-labels",
-        help="Whether the labels of all draws are kept, 4 bytes a point and draw. Without them the result is the best "
-        "that the search has met, and there are no confidences."),
+        help="Keep the labels of all draws, 4 bytes for each point and draw. Without them the result is the best "
+        "clustering of the search, and has no confidences."),
     running("--n-jobs", type=int, metavar="N",
         help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it."),
     running("--device", callback=known_device, metavar="auto|cpu|cuda", default="auto", show_default=True,
@@ -200,7 +198,7 @@ OPTIONS: tuple[Option, ...] = (
     running("--backend", type=click.Choice(["auto", "native", "julia", "dask"]), default="auto", show_default=True,
         help="The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on Dask's workers. auto: Julia if it "
         "is set up and supports all settings, else the built-in sampler."),
-    running("--scheduler", metavar="ADDRESS", help="Dask: its scheduler, such as tcp://host:8786."),
+    running("--scheduler", metavar="ADDRESS", help="Dask: the address of the scheduler, such as tcp://host:8786."),
     running("--local-workers", type=POSITIVE, metavar="N", help="Dask: worker processes to start on this machine."),
     running("--workers", type=click.IntRange(min=0), metavar="N", help="Julia: worker processes on this machine."),
     running("--machines", type=A_PATH, metavar="FILE", help="Julia: a file of machines to run workers on."),
@@ -219,7 +217,7 @@ ONE_PLACE = (
 
 
 def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse what Dask cannot do, and its options without it."""
+    """Refuse what Dask does not support, and its options without it."""
     given = [name for name in ("scheduler", "local_workers") if options[name] is not None]
     if options["backend"] != "dask":
         for name in given:
@@ -249,7 +247,7 @@ JULIA_OPTIONS = ("workers", "machines")
 
 
 def backend_name(options: dict[str, Any]) -> str:
-    """The backend that is asked for, by its name or by a setting that only one has."""
+    """The backend, by its name or by a setting that only one has."""
     name: str = options["backend"]
     if name == "auto" and any(options[option] for option in JULIA_OPTIONS):
         return "julia"
@@ -259,7 +257,7 @@ def backend_name(options: dict[str, Any]) -> str:
 
 
 def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse settings of another backend than the one that is asked for."""
+    """Refuse settings that the backend does not have."""
     name = backend_name(options)
     if name != "julia" and any(options[option] for option in JULIA_OPTIONS):
         raise click.UsageError("--workers and --machines need the Julia backend: --backend julia.", ctx)
@@ -270,7 +268,7 @@ def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
 
 
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse what makes no sense with draws, or without them."""
+    """Refuse options that contradict draws, or need them."""
     julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
     for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
         if asked and julia:
@@ -279,6 +277,6 @@ def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
     kept = "--keep-labels" if options["keep_labels"] else "--no-keep-labels"
     for name, value in (("--thin", options["thin"]), ("--loss", options["loss"]), (kept, options["keep_labels"])):
         if value is not None and not options["draws"]:
-            raise click.UsageError(f"{name} is about draws and needs --draws N.", ctx)
+            raise click.UsageError(f"{name} needs --draws N.", ctx)
     if options["loss"] is not None and options["keep_labels"] is False:
         raise click.UsageError("--loss needs the labels of the draws: leave out --no-keep-labels.", ctx)

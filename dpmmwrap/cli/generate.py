@@ -26,8 +26,8 @@ KINDS = ("gaussian", "round", "counts", "mixed")
     type=click.Choice(KINDS),
     default="gaussian",
     show_default=True,
-    help="Gaussians of any shape, or round ones of variance 1; rows of counts (sparse); or a table of D numeric "
-    "columns and D categorical ones.",
+    help="Gaussians with any covariance, or spherical ones of variance 1; rows of counts (sparse); or a table of D "
+    "numeric and D categorical columns.",
 )
 @click.option("--dim", type=POSITIVE, default=2, show_default=True, help="Features of a point.")
 @click.option("--clusters", type=POSITIVE, default=20, show_default=True, help="Components of the mixture.")
@@ -56,7 +56,7 @@ def command(
     if out.suffix.lower() != ending:
         raise InputError(f"--out should be a {ending} file, not {out}")
     if kind == "counts" and ctx.get_parameter_source("spread") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--spread is for points, not for --kind counts.", ctx)
+        raise click.UsageError("--spread does not apply to --kind counts.", ctx)
     check_writable(out, needed=4 * points * (dim + 1) if kind != "counts" else 0)
     write(kind, dim, clusters, points, spread, seed, out)
 

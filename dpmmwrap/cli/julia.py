@@ -24,11 +24,11 @@ def command() -> None:
 
 @command.command("setup")
 def setup() -> None:
-    """Bring Julia and the packages, and compile them. Needs the network, once.
+    """Install Julia and its packages, and compile them. This needs the network once.
 
     A Julia and a project named by PYTHON_JULIACALL_EXE and PYTHON_JULIACALL_PROJECT are used as they are. With
-    PYTHON_JULIAPKG_OFFLINE=yes nothing is fetched: Julia has to be there, and the packages come from the depot that
-    JULIA_DEPOT_PATH names, a folder brought from another machine.
+    PYTHON_JULIAPKG_OFFLINE=yes nothing is downloaded: Julia must be installed, and JULIA_DEPOT_PATH must name a depot
+    with the packages, a folder copied from another machine.
     """
     from dpmmwrap.backends.julia import setup as julia_setup
 
@@ -59,7 +59,7 @@ def bring() -> None:
 
     offline = julia_setup.is_offline()
     if not offline:
-        click.echo("Bringing Julia and its packages; this needs the network and some minutes.")
+        click.echo("Downloading Julia and its packages; this takes some minutes.")
     try:
         juliapkg.resolve()
     except subprocess.CalledProcessError as error:
@@ -102,7 +102,7 @@ def add_from_depot(juliacall: str) -> None:
 
 @command.command("status")
 def status() -> int:
-    """Say what is there, or what is missing and the command that mends it. Exit code 1 if something is."""
+    """Show what is installed, or what is missing and how to install it (exit code 1)."""
     from dpmmwrap.backends.julia import setup as julia_setup
 
     installation = julia_setup.find()

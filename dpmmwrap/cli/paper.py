@@ -13,11 +13,11 @@ from dpmmwrap.cli.experiments import carry_out, methods_option, out_option, rati
 HELP = """
 \b
 Methods: SubC-Random, SubC-K-means and SubC-SplitNet, DPGMM (scikit-learn's, with our prior), moVB
-(if bnpy is installed), EM-GMM and K-means (both told the number of clusters).
-A real data set is a .npz with X (principal components) and y, whose name has mnist, fashion-mnist,
-cifar10, cifar20 or stl10 in it.
-The folder gets results.csv, box plots, report.html and report.md. The same command goes on where it
-was interrupted, and does not repeat what is in the folder.
+(if bnpy is installed), EM-GMM and K-means (which know the number of clusters).
+A real data set is a .npz with X (principal components) and y, whose name contains mnist,
+fashion-mnist, cifar10, cifar20 or stl10.
+The folder gets results.csv, box plots, report.html and report.md. After an interruption the same
+command continues; finished runs are not repeated.
 \b
 Examples:
   dpmmwrap evaluate paper --small --data features --out paper
@@ -57,7 +57,7 @@ def numbers_or_none(ctx: click.Context, option: click.Parameter, value: str | No
 @out_option("evaluation-paper")
 @click.pass_context
 def paper(ctx: click.Context, /, **options: Any) -> int:
-    """Repeat the paper's experiments: its mixtures, its data sets where they are at hand, and its methods.
+    """Repeat the paper's experiments: its mixtures, its data sets (if you have them), and its methods.
 
     Winter, Dinari and Freifeld (2022): NMI, ARI, K, log posterior and seconds of the three starts and of other methods,
     beside what the paper prints.

@@ -42,19 +42,18 @@ Examples:
 @click.argument("model", type=A_PATH)
 @click.argument("data", type=A_PATH, nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="FILE", help="Write a .npy or .csv file instead of printing.")
-@click.option("--proba", is_flag=True, help="The probability of every cluster, not the likeliest cluster.")
-@click.option("--with-data", is_flag=True, help="Let the .csv file of --out have the columns of DATA, too.")
+@click.option("--proba", is_flag=True, help="The probabilities of all clusters instead of the most probable cluster.")
+@click.option("--with-data", is_flag=True, help="Copy the columns of DATA into the .csv file of --out.")
 @with_options(*column_options(click.option), skip_option(click.option))
 @click.pass_context
 def command(
     ctx: click.Context, /, model: Path, data: tuple[Path, ...], out: Path | None, proba: bool, **options: Any
 ) -> None:
-    """Label the points of DATA by MODEL, the model.npz that `dpmmwrap fit --out` wrote, or its folder.
+    """Label the points of DATA with MODEL, the model.npz that `dpmmwrap fit --out` wrote, or its folder.
 
-    Printed is one line per point: the number of its cluster, or its probability in each cluster. A .csv file has a
-    header: row (or id), cluster, probability, outlier; rows that are left out are not in it. DATA is of the same kind
-    as what the model was fitted to; the columns that the model knows are found by their names, in any order and among
-    others.
+    This prints one line per point: the number of its cluster, or its probabilities in all clusters. A .csv file has
+    the columns row (or id), cluster, probability and outlier; it lacks rows that are left out. DATA is of the same kind
+    as the data of the fit; the model's columns are found by name, in any order, and others are ignored.
     """
 
     from dpmmwrap.describe.wording import counted
@@ -67,7 +66,7 @@ def command(
             raise InputError(f"--out should be a .npy or .csv file, not {out}")
         check_writable(out)
     if options["with_data"] and (out is None or out.suffix.lower() != ".csv" or proba):
-        raise InputError("--with-data is about the labels in a .csv file: it needs --out FILE.csv, without --proba")
+        raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
     mixture = load(model / "model.npz" if (model / "model.npz").is_file() else model)
     data = piped(ctx, data)
     with by_its_name(data):

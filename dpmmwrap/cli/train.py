@@ -34,16 +34,16 @@ INTERRUPTED = 130
     "dims",
     type=POSITIVE,
     multiple=True,
-    help="Features of a point; give it several times for sets of several dimensions.  [default: 1 to 20, mixed]",
+    help="Features of a point; may be given several times, to mix dimensions.  [default: 1 to 20, mixed]",
 )
 @click.option(
     "--preset",
     type=click.Choice(["compact", "paper"]),
     default="compact",
     show_default=True,
-    help="Sizes of the network: compact for a CPU, or the paper's.",
+    help="The size of the network: compact, for a CPU, or the paper's.",
 )
-@click.option("--steps", type=POSITIVE, help="Steps of training.  [default: 4000]")
+@click.option("--steps", type=POSITIVE, help="Training steps.  [default: 4000]")
 @click.option(
     "--minutes", type=ABOVE_ZERO, help="Train for about this long instead; with --resume, for about this long more."
 )
@@ -53,9 +53,9 @@ INTERRUPTED = 130
     "--out",
     type=A_PATH,
     metavar="FILE.safetensors",
-    help="Weights to write; the model card goes beside them.  [default: splitnet.safetensors]",
+    help="Write the weights here, and the model card beside them.  [default: splitnet.safetensors]",
 )
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint beside --out.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint beside --out.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def command(
     dims: tuple[int, ...],
@@ -70,9 +70,9 @@ def command(
 ) -> int:
     """Train a SplitNet for D dimensions on synthetic clusters; no data are needed.
 
-    After two minutes it says how far the network is from the shipped one, and how long that took to learn.
-    Ctrl-C keeps the best weights so far; --resume goes on from there. The same seed and number of steps give the
-    same weights on one machine.
+    After two minutes it compares the network with the shipped one, and says how long that took to train. Ctrl-C keeps
+    the best weights so far; --resume continues from there. On one machine, the same seed and number of steps give the
+    same weights.
     """
     if steps is not None and minutes is not None:
         raise click.UsageError("give --steps or --minutes, not both")
@@ -91,9 +91,9 @@ def command(
     agreement = ", ".join(f"{name.removeprefix('ari_')} {value:.2f}" for name, value in card["metrics"].items())
     click.echo(f"Written to {out}: the weights after {card['best_step']:,} steps; ARI {agreement}")
     if card["ended_by"] == "time" and card["steps_done"] < card["steps"]:
-        click.echo(f"Time is up after {card['steps_done']:,} of {card['steps']:,} steps; --resume goes on", err=True)
+        click.echo(f"Time is up after {card['steps_done']:,} of {card['steps']:,} steps; --resume continues", err=True)
     elif card["steps_done"] < card["steps"]:
-        click.echo(f"Interrupted after {card['steps_done']:,} of {card['steps']:,} steps; --resume goes on", err=True)
+        click.echo(f"Interrupted after {card['steps_done']:,} of {card['steps']:,} steps; --resume continues", err=True)
         return INTERRUPTED
     return 0
 

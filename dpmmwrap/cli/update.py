@@ -22,24 +22,24 @@ ALLOWED = (
     *("data", "update", "out", "as_json", "quiet", "seed", "n_jobs", "iterations", "max_clusters", "skip_missing"),
     *("id_column", "columns", "drop", "decimal", "thousands", "sep", "encoding", "sheet", "missing"),
 )
-"""Options that go with --update; all others were settled by the first fit."""
+"""Options that --update takes; the first fit has decided all others."""
 
 
 def check_update(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Refuse options of updates without one, and with one those that the model has settled."""
+    """Refuse options of updates without --update, and with it those that the first fit has decided."""
     given = [name for name in options if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     for name in given:
         option = f"--{NAMES.get(name, name).replace('_', '-')}"
         if options["update"] is None and name in ABOUT_UPDATES:
             raise click.UsageError(f"{option} needs --update MODEL.", ctx)
         if options["update"] is not None and name not in ALLOWED:
-            raise click.UsageError(f"{option} was settled by the first fit: leave it out with --update.", ctx)
+            raise click.UsageError(f"{option} was decided by the first fit: leave it out with --update.", ctx)
     if options["update"] is not None and options["out"] is None:
         raise click.UsageError("--update needs --out DIR, where the new model goes.", ctx)
 
 
 def run(options: dict[str, Any]) -> int:
-    """Add the rows of files to a model, and write what has become of it."""
+    """Add the rows of files to a model, and write the new one."""
     from dpmmwrap.backends import Native
     from dpmmwrap.cli import DONE, INTERRUPTED
     from dpmmwrap.cli.data_options import by_its_name, format_of, selection_of

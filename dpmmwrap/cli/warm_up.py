@@ -1,4 +1,4 @@
-"""`dpmmwrap warm-up`: compile ahead of the first fit."""
+"""`dpmmwrap warm-up`: compile before the first fit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpmmwrap.families import FAMILIES, family_named
     "families",
     type=click.Choice(FAMILIES),
     multiple=True,
-    help="Only what fits of this family need; may be given several times. All families by default.",
+    help="Compile for this family only; may be given several times. By default for all.",
 )
-@click.option("--draws/--no-draws", default=True, show_default=True, help="Also what draws from the posterior need.")
+@click.option("--draws/--no-draws", default=True, show_default=True, help="Compile for draws from the posterior, too.")
 def command(families: tuple[str, ...], draws: bool) -> None:
-    """Compile what fits need, so that the first one does not wait for it. Once on a machine, on all cores.
+    """Compile everything that fits need, on all cores, so that the first fit need not wait. Once per machine is enough.
 
     \b
     Everything:         dpmmwrap warm-up

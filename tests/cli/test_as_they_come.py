@@ -328,8 +328,8 @@ def test_options_that_a_file_needs(run, tmp_path: Path) -> None:
     said = run("fit", path, "--encoding", "latin-1").sentence
     assert said.endswith("'1,500' may be 1500 or 1.5; use --thousands , or --decimal ,")
     assert run("fit", path, "--encoding", "latin-1", "--thousands", ",", *QUICK).code == 0
-    assert "'klingon' is no encoding of text" in run("fit", path, "--encoding", "klingon").sentence
-    assert "expected one mark, or tab or blank, not 'ab'" in run("fit", path, "--sep", "ab").sentence
+    assert "'klingon' is not a text encoding" in run("fit", path, "--encoding", "klingon").sentence
+    assert "expected one character, tab or blank, not 'ab'" in run("fit", path, "--sep", "ab").sentence
     np.save(tmp_path / "x.npy", X)
     assert (
         "x.npy is no text file: --sep and --encoding are for those"

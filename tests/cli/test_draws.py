@@ -307,9 +307,9 @@ def test_an_infinite_r_hat_can_be_written() -> None:
         (("--draws", 10, "--thin", 0), "--thin"),
         (("--draws", 10, "--chains", 0), "--chains"),
         (("--draws", 10, "--loss", "nll"), "'nll' is not one of 'vi', 'binder'"),
-        (("--thin", 3), "--thin is about draws and needs --draws N"),
-        (("--loss", "vi"), "--loss is about draws and needs --draws N"),
-        (("--no-keep-labels",), "--no-keep-labels is about draws and needs --draws N"),
+        (("--thin", 3), "--thin needs --draws N"),
+        (("--loss", "vi"), "--loss needs --draws N"),
+        (("--no-keep-labels",), "--no-keep-labels needs --draws N"),
         (("--draws", 10, "--no-keep-labels", "--loss", "vi"), "leave out --no-keep-labels"),
     ],
 )

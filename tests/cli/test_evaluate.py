@@ -228,7 +228,7 @@ def test_ctrl_c_keeps_what_was_done(run, tmp_path: Path, jobs: int) -> None:
         os.killpg(process.pid, signal.SIGINT)
         err = process.communicate(timeout=120)[1]
     assert process.returncode == 130
-    assert err == f"dpmmwrap: interrupted: 1 of 2 runs are kept in {tmp_path}, and the same command goes on\n"
+    assert err == f"dpmmwrap: interrupted: 1 of 2 runs are kept in {tmp_path}, and the same command continues\n"
     assert [row["method"] for row in rows_of(tmp_path)] == ["K-means"]
     if jobs == 1:
         done = run(*command[3:], "--report-only")

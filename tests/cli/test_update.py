@@ -79,7 +79,7 @@ def test_what_is_refused(run, first: Path, tmp_path: Path) -> None:
         in run(*update).sentence
     )
     assert run(*update, "--repeat", "--json").code == 0
-    assert "--scale was settled by the first fit: leave it out with --update" in run(*update, "--scale").sentence
+    assert "--scale was decided by the first fit: leave it out with --update" in run(*update, "--scale").sentence
     assert "--update needs --out DIR" in run("fit", path, "--update", first).sentence
     assert "--freeze needs --update MODEL" in run("fit", path, "--freeze").sentence
     other = write_day(tmp_path, 3, 2, name="z")
