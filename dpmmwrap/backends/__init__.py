@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Auto", "Dask", "Julia", "Native", "Runner", "as_backend"]
 
 Tell = Callable[[str], None]
-"""Hears what a fit waits for before its first iteration."""
+"""A listener for what a fit waits for before its first iteration."""
 
 
 class Runner(Protocol):

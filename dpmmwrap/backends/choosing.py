@@ -1,4 +1,4 @@
-"""Which backend a fit has: the one that is asked for if it can do it, or what "auto" is."""
+"""The choice of the backend: the given one if it supports the fit, or what "auto" means."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dpmmwrap.families import FAMILIES
 
 
 class Needs(NamedTuple):
-    """What a fit asks of a backend, as far as it decides which one can do it."""
+    """What a fit needs of a backend."""
 
     family: str = FAMILIES[0]
-    """The family, or the kind of covariance that is asked for where that is not full."""
+    """The family, or the covariance type if it is not full."""
     julia: bool = True
     """Whether Julia knows it."""
     sparse: bool = False
     sampling: bool = False
-    """Whether draws or several chains are asked for."""
+    """Whether there are draws or several chains."""
     to_learn: str | None = None
-    """What "auto" settings leave to the built-in sampler alone, such as "the covariance type is to be chosen"."""
+    """What only the built-in sampler can choose for "auto" settings, as a clause; None for nothing."""
     remote: bool = False
     """Whether the points are on the workers of a Dask cluster."""
     partition_prior: str = "dirichlet"
@@ -40,8 +40,8 @@ class BackendChoice(NamedTuple):
 
 
 def choose_backend(asked: Auto, needs: Needs) -> BackendChoice:
-    """The backend that is asked for, if it can do what is needed. "auto" is Dask where the points are there, Julia
-    where it is set up and can do it all, else the built-in sampler."""
+    """The given backend, if it supports the fit. "auto" is Dask for data of Dask's, Julia if it is set up and supports
+    the fit, else the built-in sampler."""
     from dpmmwrap.backends.julia import workers as julia_workers
 
     if asked.name == "dask" or needs.remote:
@@ -103,7 +103,7 @@ def refused_by_julia(needs: Needs, ratio: str) -> str | None:
 
 
 def listener_of(progress: Any, verbose: int) -> Tell | None:
-    """Who hears what is waited for before the first iteration."""
+    """The listener for what a fit waits for before its first iteration."""
     listener: Tell | None = getattr(progress, "waits_for", None)
     if listener is None and progress is None and verbose:
         return lambda words: print(words, flush=True)

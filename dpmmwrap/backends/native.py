@@ -52,12 +52,12 @@ class NativeBackend:
                 if best.labels is not result.labels:
                     others = [chain.best.labels for number, chain in enumerate(results) if number != result.chain]
                     result = replace(result, **best._asdict(), agreement=agreement_with(best.labels, others))
-        # Also after the last iteration: who has asked for the end of a loop of fits should get it.
+        # Also after the last iteration: Ctrl-C should end a loop of fits.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:
-    """Who hears of a chain."""
+    """The progress callable of one chain."""
     of_chain = getattr(progress, "of_chain", None)
     if of_chain is None:
         return progress if number == 0 else None
@@ -66,7 +66,7 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
 
 
 def tell_end(progress: Progress | None, number: int) -> None:
-    """A chain has ended, which those who hear of several want to know."""
+    """Tell a listener to several chains that one has ended."""
     ended = getattr(progress, "ended", None)
     if ended is not None:
         ended(number)
@@ -78,7 +78,7 @@ def result_of(
     hyperprior: LearnedPrior | None = None,
     agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
 ) -> Result:
-    """Of several chains: the best clustering that any has met, and all draws."""
+    """The best clustering of all chains, and all draws."""
     # After an interrupt some have not made a step.
     begun = [result for result in results if len(result.trace)] or results
     chain = max(begun, key=lambda result: result.best.log_posterior)
@@ -102,7 +102,7 @@ def result_of(
 
 
 def agreement_of(chain: ChainResult, others: list[ChainResult]) -> tuple[float, ...]:
-    """How much other chains' best clusterings are like that of one."""
+    """The adjusted Rand indices of other chains' best clusterings with that of one chain."""
     return agreement_with(chain.best.labels, [other.best.labels for other in others if other is not chain])
 
 

@@ -95,7 +95,7 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return complain(usage_sentence(error), error.exit_code)
     except BrokenPipeError:
-        # The reader of a pipe has gone (`| head`). Python would complain once more when it flushes stdout.
+        # The reader of the pipe has closed it (`| head`). Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     # Parameters are checked where they are used, and those checks raise ValueError (InputError is one).
@@ -103,7 +103,7 @@ def run(arguments: list[str]) -> int:
         return complain(str(error), BAD_INPUT, arguments)
     except MemoryError as error:
         return complain(f"out of memory: {error}", FAILED, arguments)
-    # What Julia or the network could not do; not the user's fault, but a traceback would not help them either.
+    # Failures of Julia or the network: not the user's fault, but a traceback would not help.
     except RuntimeError as error:
         return complain(f"{error} (dpmmwrap --traceback … shows where)", exit_code(error), arguments)
 

@@ -1,4 +1,4 @@
-"""The tables of answers: each row's name or number, its cluster, how probable that is, whether it is an outlier."""
+"""Tables of labels: each row's name or number, its cluster, its probability, whether it is an outlier."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from dpmmwrap.mixture import Assignment
 
 CHUNK_ROWS = 1 << 16
-"""Rows that are answered at once: neither the data nor the probabilities need fit into memory."""
+"""Rows that are labelled at once: neither the data nor the probabilities need to fit into memory."""
 
 
 class RowNames(NamedTuple):
-    """What the rows are called: by an id, by their numbers from 1, or by both where ids are not distinct."""
+    """The names of rows: ids, numbers from 1, or both if ids repeat."""
 
     columns: tuple[str, ...]
     names: tuple[Any, ...]
@@ -28,7 +28,7 @@ class RowNames(NamedTuple):
 
 
 def row_names(n: int, ids: np.ndarray[Any, Any] | None = None, kept: np.ndarray[Any, Any] | None = None) -> RowNames:
-    """Ids where there are some; else numbers in the file, of which only some rows may be `kept` (counted from 0)."""
+    """Ids, or the numbers of rows in the file; `kept` has the indices of the rows if some were left out."""
     numbers = range(1, n + 1) if kept is None else kept + 1
     if ids is None:
         return RowNames(("row",), (numbers,))
@@ -49,9 +49,9 @@ def write_assignments(
     groups: Any = None,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """A line for each row, in their order; with its group and with the columns of the data, where they are given.
+    """A line for each row, in order, with its group and the columns of the data if they are given.
 
-    A row without a probability has no cluster, and is no outlier.
+    A row without a probability has no cluster and is not an outlier.
     """
     taken = [*rows.columns, "cluster", *([] if groups is None else ["group"]), "probability", "outlier"]
     beside = [f"data_{name}" if name in taken else name for name in data or ()]
@@ -91,7 +91,7 @@ def write_lines(file: IO[bytes], lines: Iterable[Iterable[Any]]) -> None:
 
 
 def write_npy_pieces(file: IO[bytes], pieces: Iterable[np.ndarray[Any, Any]], rows: int) -> None:
-    """An array file of that many rows, piece by piece."""
+    """Write a .npy file piece by piece; `rows` is the total."""
     import numpy as np
 
     for number, piece in enumerate(pieces):

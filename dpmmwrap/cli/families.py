@@ -1,4 +1,4 @@
-"""What the options of a fit ask for: the family, what it can read, and what makes no sense together."""
+"""The family of a fit, what it can read, and options that contradict each other."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 FILE_OPTIONS = ("columns", "drop", "id_column", "labels", "sample_weight")
-"""What is asked of the columns of files."""
+"""Options about the columns of files."""
 
 
 def settle(ctx: click.Context, options: dict[str, Any]) -> None:
-    """Fill in the family, and refuse what makes no sense, before anything is read."""
+    """Determine the family, and refuse options that contradict each other, before anything is read."""
     for name, wanted in (("categorical", family_for(mixes=True)), ("exposure", family_for(exposure=True))):
         if options[name] is not None and options["family"] not in (None, wanted.name):
             raise click.UsageError(f"--{name} is for --family {wanted.name}, not {options['family']}.", ctx)
@@ -32,7 +32,7 @@ def settle(ctx: click.Context, options: dict[str, Any]) -> None:
 
 
 def problems(options: dict[str, Any]) -> list[str]:
-    """What makes no sense together."""
+    """Options that contradict each other, one sentence each."""
     name, covariance, init = options["family"], options["covariance"], options["init"]
     family, counts = family_named(name), family_named(name).input == "counts"
     with_files = " and ".join(other for other in FAMILIES if family_named(other).prior_file)
@@ -61,7 +61,7 @@ def problems(options: dict[str, Any]) -> list[str]:
         (options["with_data"] and options["example"], "--with-data is for files, not for --example."),
         (options["with_data"] and options["out"] is None, "--with-data is about labels.csv and needs --out DIR."),
         (bool(options["pca"]) and family.input != "numbers", f"--pca is for --family gaussian, not {name}."),
-        # Tables have diagonal covariances, so that one may say so.
+        # Tables have diagonal covariances, which may be stated.
         (
             covariance not in family.covariance_types,
             f"--covariance {covariance} is for --family gaussian, not {name}.",
@@ -123,14 +123,14 @@ def problems(options: dict[str, Any]) -> list[str]:
 
 
 def with_network(options: dict[str, Any]) -> bool:
-    """Whether a network may begin splits: where it is asked for, or where "auto" takes it."""
+    """Whether a network may divide new clusters: by name, or by "auto"."""
     if options["init"] == "auto" and options["weights"] is None:
         return options["acceptance_ratio"] in ("reference", "printed") or options["backend"] == "julia"
     return options["init"] == "splitnet" or options["weights"] is not None
 
 
 def kind_of_file(options: dict[str, Any]) -> Kind:
-    """What the files of a family hold. Exposures need not be whole."""
+    """What the files of a family hold. Exposures need not be whole numbers."""
     return "numbers" if options["exposure"] is not None else family_named(options["family"]).input
 
 
@@ -149,7 +149,7 @@ def why_no_gaps(options: dict[str, Any]) -> str:
 
 
 def way_out(error: InputError, options: dict[str, Any]) -> str:
-    """What to try instead, behind what is wrong with a file."""
+    """Advice to append to a message about a file."""
     from dpmmwrap.files import MissingValues, SparseInstead, WordsInstead
 
     if isinstance(error, MissingValues):
@@ -162,9 +162,9 @@ def way_out(error: InputError, options: dict[str, Any]) -> str:
 
 
 def way_without_words(error: WordsInstead, family: str) -> str:
-    """What can be done about columns of words: they are categories, or they name the rows."""
+    """Advice about columns of words: they are categories, or they name the rows."""
     categories = [name for name in error.columns if name not in error.distinct]
-    # "evaluate" is not a family: it takes categories as they come.
+    # "evaluate" is not a family; it accepts categories.
     tables = {FAMILIES[0]: f"--family {family_for(mixes=True).name} --categorical", "evaluate": "--categorical"}
     way = f"; use --drop {as_option(error.columns)}"
     if categories and family in tables:
@@ -174,7 +174,7 @@ def way_without_words(error: WordsInstead, family: str) -> str:
 
 
 def as_options(sentence: str) -> str:
-    """A note of the estimator's in the command line's words: covariance_type='diag' is --covariance diag there."""
+    """A note of the estimator with options: --covariance diag instead of covariance_type='diag'."""
 
     def option(match: re.Match[str]) -> str:
         name = {"covariance_type": "covariance"}.get(match[1], match[1])

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "partition_prior")
 """Options that the estimator calls by the same names."""
 BYTES = 64
-"""What is written of each point beside the labels of draws: its label, group and confidence, its line of a table."""
+"""The size of what is written for each point: its label, group and confidence, and its line of labels.csv."""
 
 
 @click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
@@ -79,7 +79,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def cluster_of(options: dict[str, Any]) -> AbstractContextManager[Any]:
-    """Dask's client, as long as it is needed."""
+    """A connection to Dask for the duration of the fit."""
     if options["backend"] != "dask":
         return nullcontext()
     from dpmmwrap.backends.dask.client import connected
@@ -88,7 +88,7 @@ def cluster_of(options: dict[str, Any]) -> AbstractContextManager[Any]:
 
 
 class Task(NamedTuple):
-    """What is to be clustered."""
+    """The data to cluster, and what is known about them."""
 
     data: Data
     truth: IntArray | None
@@ -96,20 +96,20 @@ class Task(NamedTuple):
     source: str
     """Where the points came from."""
     kept: IntArray | None = None
-    """The numbers of the rows that are left where some were left out."""
+    """The numbers of the remaining rows, if some were left out."""
     skipped: int = 0
     preparation: Preparation | None = None
-    """What was done to the features."""
+    """The transformation of the features."""
     columns: dict[str, Any] | None = None
-    """The columns of the files as text, where they are to stand beside the labels."""
+    """The columns of the files as text, with --with-data."""
     classes: tuple[str, ...] = ()
-    """What the true labels are called, by their numbers."""
+    """The names of the true classes, by their numbers."""
     weights: Any = None
-    """Of the rows; None where all weigh 1."""
+    """The weights of the rows; None if all are 1."""
 
 
 def read(options: dict[str, Any]) -> Task:
-    """The prior, the points and their true labels, without the rows that are to be left out."""
+    """The prior, the points and their true labels, without rows that --skip-missing leaves out."""
     from dpmmwrap.cli.priors import check_dimensions, make_prior
 
     prior = make_prior(options["prior"], options["family"], options["covariance"])
@@ -126,7 +126,7 @@ def read(options: dict[str, Any]) -> Task:
 
 
 def read_lazily(options: dict[str, Any], prior: Any) -> Task:
-    """Points that stay in their files until workers read them; true labels, which do not."""
+    """Points that stay in their files until workers read them, and true labels."""
     from dpmmwrap.backends.dask.files import open_lazily
     from dpmmwrap.files import Data, check_classes, files_of, read_labels, source_of
 
@@ -183,7 +183,7 @@ def check_truth(task: Task) -> None:
 
 
 def skip_missing(task: Task) -> Task:
-    """Without the rows in which values are missing."""
+    """The task without rows that have missing values."""
     import numpy as np
 
     from dpmmwrap.files import InputError
@@ -204,7 +204,7 @@ def skip_missing(task: Task) -> Task:
 
 
 def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
-    """Whether results can be written is found out before the fit, not after."""
+    """Refuse folders and files that cannot be written to before the fit, not after it."""
     from dpmmwrap.files import check_writable, prepare_folder
     from dpmmwrap.sampler.draws import labels_file
     from dpmmwrap.sampler.settings import chain_count
@@ -222,13 +222,13 @@ def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
 
 
 def fit(task: Task, options: dict[str, Any]) -> FitResult:
-    """The fitted model, how long that took, and what was to be said meanwhile."""
+    """Fit the model; the result has the time that it took and all notes."""
     from dpmmwrap.cli.progress import heard_warnings, plan_of, progress_line
     from dpmmwrap.cli.results import FitResult
     from dpmmwrap.estimator import DPMM
 
     model = DPMM(**parameters(options, task))
-    # Points are an array here, and notes are to call its columns as the file does.
+    # Points are an array here; notes should still use the file's column names.
     model._called = task.data.names
     start = time.perf_counter()
     with (
@@ -239,7 +239,7 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
     seconds = time.perf_counter() - start - model.startup_seconds_
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
-    # The model's own notes come as warnings, too.
+    # The model's notes are also warnings.
     notes = dict.fromkeys([*task.data.notes, *warned, *model.notes_])
     groups = model.groups() if model.n_clusters_ > 1 else None
     sensitivity = None
@@ -253,14 +253,14 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
 
 
 def in_options(note: str) -> str:
-    """A note in the command line's words."""
+    """A note with options of the command line instead of parameters."""
     for name, option in (("max_iter", "--iterations"), ("n_chains", "--chains"), ("n_draws", "--draws")):
         note = note.replace(name, option)
     return as_options(note)
 
 
 def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
-    """The estimator's parameters; what was not asked for keeps the estimator's default."""
+    """The parameters of the estimator; those that were not given keep its defaults."""
     given = {
         "alpha": options["alpha"],
         "backend": make_backend(options),
@@ -292,7 +292,7 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
 
 
 def with_numbers(prior: Any, options: dict[str, Any]) -> Any:
-    """The prior, with the numbers that are given for the default one."""
+    """The prior, with hyperparameters that were given for the default one."""
     numbers = {name: options[f"prior_{name}"] for name in ("kappa", "width", "strength")}
     if all(number == "auto" for number in numbers.values()):
         return prior
@@ -302,7 +302,7 @@ def with_numbers(prior: Any, options: dict[str, Any]) -> Any:
 
 
 def make_backend(options: dict[str, Any]) -> Any:
-    """The backend with its settings; without any, its name."""
+    """The backend with its settings, or its name if there are none."""
     from dpmmwrap.backends import BY_NAME
 
     names = {"acceptance_ratio": "ratio"} | {name: name for name in (*BACKEND_OPTIONS, *NATIVE_OPTIONS, *JULIA_OPTIONS)}
@@ -314,7 +314,7 @@ def make_backend(options: dict[str, Any]) -> Any:
 
 
 def make_start(options: dict[str, Any]) -> Any:
-    """How subclusters begin, with the settings of a network where there is one."""
+    """The start of subclusters, with the settings of the network if it uses one."""
     device = options["device"]
     if options["weights"] is None and (device == "auto" or not with_network(options)):
         return options["init"]

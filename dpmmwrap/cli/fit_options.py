@@ -73,10 +73,10 @@ def section(title: str) -> Callable[..., Callable[[Any], Any]]:
 
 
 def shape_and_rate(ctx: click.Context, option: click.Parameter, value: str) -> tuple[float, float]:
-    """Two numbers above zero with a comma between them."""
+    """Two positive numbers separated by a comma."""
     parts = value.split(",")
     if len(parts) != 2:
-        raise click.BadParameter(f"{value!r} is not two numbers with a comma between them.", ctx, option)
+        raise click.BadParameter(f"{value!r} is not two numbers separated by a comma.", ctx, option)
     return ABOVE_ZERO(parts[0], option, ctx), ABOVE_ZERO(parts[1], option, ctx)
 
 

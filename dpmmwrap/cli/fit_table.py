@@ -10,7 +10,7 @@ from dpmmwrap.describe import facts
 from dpmmwrap.describe.wording import counted
 
 SHORT = 0.05
-"""Seconds below which nothing was waited for."""
+"""Shorter waits, in seconds, are not mentioned."""
 
 
 def show(summary: dict[str, Any], source: str) -> None:
@@ -23,7 +23,7 @@ def show(summary: dict[str, Any], source: str) -> None:
 
 
 def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The lines of the table: a name and what is to be said about it; lines without words are left out."""
+    """The lines of the table: a name and a text; lines without a text are left out."""
     table = [
         ("clusters", facts.clusters_text(summary)),
         ("sizes", facts.sizes_text(summary["sizes"])),
@@ -48,7 +48,7 @@ def rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def time(summary: dict[str, Any]) -> str:
-    """The start of Julia and of the network is not among the seconds."""
+    """The duration, without the start of Julia and of the network, which follow."""
     startup = summary["startup_seconds"]
     steps = ["start and compile Julia"] if summary["backend"] == "julia" else []
     steps += ["load the network"] if summary["init"] == "splitnet" else []
@@ -57,13 +57,13 @@ def time(summary: dict[str, Any]) -> str:
 
 
 def backend(summary: dict[str, Any]) -> str:
-    """The backend, and why it was taken where it could have been another one."""
+    """The backend, and why it was chosen if Julia is set up."""
     reason = summary["backend_reason"]
     return str(summary["backend"]) + (f" ({reason})" if reason.startswith("Julia is set up") else "")
 
 
 def preparation(summary: dict[str, Any]) -> str:
-    """What was done to the features first."""
+    """The transformations of the features."""
     done = [f"logarithm of {', '.join(summary['logged'])}"] if summary["logged"] else []
     done += ["rows of length 1"] if summary["normalized"] else []
     done += ["standardised"] if summary["scaled"] else []

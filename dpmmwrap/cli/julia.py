@@ -52,7 +52,7 @@ def setup() -> None:
 
 
 def bring() -> None:
-    """Have juliapkg fetch what juliapkg.json names; it and Julia show their progress themselves."""
+    """Let juliapkg download what juliapkg.json names; it shows its own progress."""
     import juliapkg
 
     from dpmmwrap.backends.julia import setup as julia_setup
@@ -64,7 +64,7 @@ def bring() -> None:
         juliapkg.resolve()
     except subprocess.CalledProcessError as error:
         raise click.ClickException(
-            f"Julia's package manager failed (exit code {error.returncode}); what it said stands above"
+            f"Julia's package manager failed (exit code {error.returncode}); see its messages above"
         ) from error
     except Exception as error:  # juliapkg raises plain exceptions
         if offline:

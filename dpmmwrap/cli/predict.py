@@ -179,7 +179,7 @@ def known_names(mixture: Mixture, files: Sequence[Path], asked: Selection) -> tu
 
 
 def word_columns(mixture: Mixture, names: Sequence[str] | None) -> list[str]:
-    """Levels that are words must not be read as numbers because a file has only such as look like them."""
+    """Columns whose levels were words in the fit: they stay words even if all of them look like numbers here."""
     columns = mixture.columns
     if columns is None:
         return []
@@ -201,8 +201,8 @@ def write_table(
     numbers: np.ndarray[Any, Any] | None,
     columns: dict[str, Any],
 ) -> None:
-    """A header, and a line for each point; `numbers` are those of the rows, where some were left out. `columns` stand
-    beside the labels."""
+    """A header, and a line for each point; `numbers` are the rows' numbers if some were left out, `columns` follow the
+    labels."""
     names = row_names(len(data), data.ids, numbers)
     if proba:
         probabilities = answers(mixture.predict_proba, data)

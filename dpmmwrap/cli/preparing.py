@@ -1,4 +1,4 @@
-"""Columns as they come: what is to be said of them, and what is done to them before a fit."""
+"""Notes about columns, and their transformation before a fit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
-    """What is to be said of columns that number the rows, hold dates or codes for missing values or are skewed, and of
-    ids that repeat."""
+    """Notes about columns that number the rows, hold dates or codes for missing values, or are skewed, and about copied
+    rows and repeated ids."""
     from dpmmwrap.files.looks import strange_columns
 
     coded, skewed, dated = strange_columns(numeric_columns(data))
@@ -45,7 +45,7 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
 
 
 def repeated_rows_note(data: Data) -> list[str]:
-    """What is to be said of numbers that were copied; counts and categories are the same in many rows by nature."""
+    """A note about copied rows. Counts, categories and whole numbers repeat by nature."""
     import numpy as np
 
     if not isinstance(data.X, np.ndarray) or data.X.dtype.kind != "f" or data.dim < 2:
@@ -61,14 +61,14 @@ def repeated_rows_note(data: Data) -> list[str]:
 
 
 def repeated_ids_note(ids: Any, file: str) -> list[str]:
-    """What is to be said of rows that have the same name."""
+    """A note about rows that have the same name."""
     if ids is None or len(set(ids.tolist())) == len(ids):
         return []
     return [f"some rows have the same name: {file} has the rows' numbers, too"]
 
 
 def counting_notes(data: Data) -> list[str]:
-    """What is to be said of columns that number the rows."""
+    """Notes about columns that number the rows."""
     return [
         f"the column {name!r} numbers the rows, as an id does, and is clustered by like the others: "
         f"--drop {as_option([name])} leaves it out, --id {as_option([name])} names the rows by it"
@@ -77,7 +77,7 @@ def counting_notes(data: Data) -> list[str]:
 
 
 def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Columns of numbers, by name or number, some rows of them."""
+    """Columns of numbers, by name or number; a sample of their rows."""
     from dpmmwrap.files.looks import few_whole_numbers
     from dpmmwrap.files.selection import numbered
 
@@ -94,7 +94,7 @@ def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
 
 
 def prepare(task: Task, options: dict[str, Any]) -> Task:
-    """With what is asked for done to its columns; of a mixed table, to the numeric ones."""
+    """Transform the columns as the options say; in a mixed table, the numeric ones."""
     import numpy as np
 
     from dpmmwrap.files.selection import numbered
@@ -122,7 +122,7 @@ def prepare(task: Task, options: dict[str, Any]) -> Task:
 
 
 def with_weights(wanted: Selection, column: str | None) -> Selection:
-    """The columns that are wanted, and that of the weights."""
+    """The selected columns and that of the weights."""
     if column is None or wanted.columns is None or column in wanted.columns:
         return wanted
     return replace(wanted, columns=(*wanted.columns, column))
@@ -154,7 +154,7 @@ def without_weights(data: Data, column: str | None, source: str) -> tuple[Data, 
 
 
 def is_numeric(column: Any, name: str, task: Task, options: dict[str, Any]) -> bool:
-    """Whether a column of a table will be clustered by as numbers; what will be categories keeps its values."""
+    """Whether a column of a table is numeric in the fit; categories keep their values."""
     from dpmmwrap.files import find_columns
     from dpmmwrap.files.looks import few_whole_numbers
 
@@ -166,12 +166,12 @@ def is_numeric(column: Any, name: str, task: Task, options: dict[str, Any]) -> b
 
 
 def logged_columns(options: dict[str, Any], data: Data) -> tuple[str, ...]:
-    """The columns whose logarithm is asked for, by name or number."""
+    """The columns of --log, by name or number."""
     from dpmmwrap.files import InputError, find_columns
     from dpmmwrap.files.selection import numbered
 
     names = tuple(data.X) if isinstance(data.X, dict) else data.names or numbered(data.dim)
-    logged = find_columns(options["log"] or (), names, "DATA, as far as it is clustered by,")
+    logged = find_columns(options["log"] or (), names, "DATA, among its features,")
     if isinstance(data.X, dict):
         for name in logged:
             if data.X[name].dtype.kind == "U":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.trace import Iteration
 
 EVERY = 10.0
-"""Seconds from one line to the next where there is no terminal."""
+"""Seconds between two lines if stderr is not a terminal."""
 
 
 def plan_of(model: DPMM, points: int, columns: int = 1) -> FitPlan:
@@ -28,7 +28,7 @@ def plan_of(model: DPMM, points: int, columns: int = 1) -> FitPlan:
     from dpmmwrap.sampler.settings import Settings, chain_count, search_length
 
     nothing: Any = None
-    # Only its lengths are asked for.
+    # Only the lengths matter here.
     search = search_length(model.max_iter)
     settings = Settings(
         nothing, nothing, nothing, min_cluster_age=1, seed=0, n_draws=model.n_draws, thin=model.thin, **search
@@ -56,7 +56,7 @@ class Lines:
 @contextlib.contextmanager
 def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
     """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; where that is no terminal, it writes a line
-    every ten seconds. None where nothing is to be seen."""
+    every ten seconds. None if nothing should be shown."""
     if not shown:
         yield None
     elif not sys.stderr.isatty():
@@ -68,9 +68,9 @@ def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iter
 
 @contextlib.contextmanager
 def heard_warnings() -> Iterator[list[str]]:
-    """Collects what is warned of, each sentence once, without the lines of code that raised it.
+    """Collects warnings, each sentence once, without the lines of code that raised it.
 
-    If there is no result to say it with, it is said on stderr.
+    If an error follows, they are printed on stderr.
     """
     sentences: list[str] = []
 

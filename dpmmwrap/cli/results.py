@@ -1,4 +1,4 @@
-"""What `dpmmwrap fit` knows at the end and leaves in its folder."""
+"""The results of `dpmmwrap fit`, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "dpmmwrap-files.json"
-"""The names and sizes of the files that the last fit has written."""
+"""The file with names and sizes of all files that the last fit wrote."""
 SOMETIMES = ("rows.npy", "confidence.npy", "draws.npz", "groups.png", "posterior.png", "pairs.png", "chains.png")
-"""Files that not every fit writes, so that they may be of an earlier one."""
+"""Files that not every fit writes: those that are there may come from an earlier fit."""
 
 
 def tidy(folder: Path, written: Sequence[str]) -> str:
-    """Remove what an earlier fit has written and this one has not; the words about it.
+    """Remove files that an earlier fit wrote and this one did not; returns a remark about them.
 
-    Only what is in the manifest, and as large as it was then, is known to be ours. What else has a name of ours is
-    left where it is, and said.
+    Only files of the manifest whose size has not changed are known to be ours. Others with such a name stay, and the
+    remark says so.
     """
     earlier = known_files(folder)
     stale = [name for name, size in earlier.items() if name not in written and size_of(folder / name) == size]
@@ -58,11 +58,11 @@ def tidy(folder: Path, written: Sequence[str]) -> str:
 
 
 def known_files(folder: Path) -> dict[str, int]:
-    """The files of the last fit and their sizes; none where there is no manifest, or one that is not ours."""
+    """The files of the last fit and their sizes; none without a valid manifest."""
     sizes: dict[str, int] = {}
     with contextlib.suppress(InputError, AttributeError, TypeError):
         for name, size in read_json(folder / MANIFEST)["files"].items():
-            # Nothing outside the folder is ours, whatever the manifest says.
+            # Never touch anything outside the folder, whatever the manifest says.
             if name not in ("", ".", "..") and Path(name).name == name and isinstance(size, int):
                 sizes[name] = size
     return sizes
@@ -81,13 +81,13 @@ def remove(path: Path) -> bool:
 
 
 TOLD_EVERY = 3.0
-"""Seconds from one line about the files to the next."""
+"""Seconds between two lines about the files."""
 PAIRS_SHOWN = 500
-"""Points in the picture of pair probabilities at most, evenly spaced."""
+"""The largest number of points in the plot of pair probabilities; they are evenly spaced."""
 
 
 class FitResult(NamedTuple):
-    """A fitted model, how long that took, what is to be said of it, and its clusters in groups."""
+    """A fitted model, the seconds that it took, notes, and groups of its clusters."""
 
     model: DPMM
     seconds: float
@@ -95,7 +95,7 @@ class FitResult(NamedTuple):
     groups: Groups | None = None
     """None for a single cluster."""
     sensitivity: list[AtSetting] | None = None
-    """Clusters at other widths of the prior, where that was asked for."""
+    """The number of clusters under other priors, with --sensitivity."""
 
     @property
     def point_groups(self) -> IntArray:
@@ -105,7 +105,7 @@ class FitResult(NamedTuple):
 
 
 def summarise(fitted: FitResult, task: Task) -> dict[str, Any]:
-    """The result in a few numbers, as --json prints them and summary.json keeps them."""
+    """The result in a few numbers, for --json and summary.json."""
     from dpmmwrap import __version__
 
     model, preparation = fitted.model, task.preparation
@@ -136,14 +136,14 @@ def to_json(summary: dict[str, Any]) -> str:
 
 
 def finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity: null stands for them."""
+    """Replace NaN and infinity, which JSON lacks, by null."""
     if isinstance(value, dict):
         return {name: finite(entry) for name, entry in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write(folder: Path, fitted: FitResult, summary: dict[str, Any], task: Task) -> tuple[str, list[str]]:
-    """Fill the folder; a sentence about it, and the files to look at that could not be made. Those come last."""
+    """Write all files; returns a sentence about them, and the names of plots and pages that could not be drawn."""
     model = fitted.model
     lazy = is_lazy(model.labels_)
     tell = teller()
@@ -170,7 +170,7 @@ def save(path: Path, figure: Callable[[], Any]) -> None:
 
 
 def teller() -> Callable[[str], None]:
-    """Says now and then what is being written, unless nothing is to be said."""
+    """A function that says what is being written, at most every few seconds; silent with --quiet."""
     context = click.get_current_context(silent=True)
     if context is None or context.params.get("quiet"):
         return lambda what: None
@@ -179,22 +179,22 @@ def teller() -> Callable[[str], None]:
 
 
 def write_arrays(folder: Path, fitted: FitResult, task: Task, tell: Callable[[str], None]) -> list[str]:
-    """Labels, model and draws; the names of the files."""
+    """Write labels, model and draws; returns the names of the files."""
     model = fitted.model
-    # Which rows of the file the labels are of.
+    # The rows of the file that the labels belong to.
     rows = {} if task.kept is None else {"rows.npy": task.kept}
     sure = {} if model.confidence_ is None else {"confidence.npy": model.confidence_}
     arrays = {"labels.npy": model.labels_} | rows | {"groups.npy": fitted.point_groups} | sure
     for name, array in arrays.items():
         write_npy(folder / name, array)
-    # The draws have a file of their own; what predictions are averaged over is in the mixture.
+    # Draws are in a separate file; what predictions average over is in the mixture.
     replace(model.mixture_, preparation=task.preparation).save(folder / "model.npz")
     write_labels(folder / "labels.csv", fitted, task, tell)
     return ["labels.csv", *arrays, "model.npz", *write_draws(folder, model)]
 
 
 def write_lazily(folder: Path, fitted: FitResult) -> list[str]:
-    """Labels, from one worker after the other, model and draws; the names of the files."""
+    """Write labels, one worker after the other, model and draws; returns the names of the files."""
     model, labels = fitted.model, fitted.model.labels_
     blocks = (np.asarray(block) for block in labels.blocks)  # type: ignore[attr-defined]
     write_atomically(folder / "labels.npy", lambda file: write_npy_pieces(file, blocks, len(labels)))
@@ -227,7 +227,7 @@ def write_labels(path: Path, fitted: FitResult, task: Task, tell: Callable[[str]
 
 
 def trace_columns(model: DPMM) -> dict[str, Any]:
-    """The iterations of the search; of several chains one after the other, with their numbers."""
+    """The iterations of the search; several chains follow each other, with their numbers."""
     from dpmmwrap.sampler.trace import COLUMNS
 
     traces = model.traces_
@@ -239,11 +239,11 @@ def trace_columns(model: DPMM) -> dict[str, Any]:
 
 
 def write_page(path: Path, fitted: FitResult, task: Task) -> None:
-    """The page to look at."""
+    """Write the report."""
     from dpmmwrap.describe.report import Subject, write_report
 
     ids = getattr(task.data, "ids", None)
-    # Where some rows were left out, those that are left keep their numbers in the file.
+    # If rows were left out, the others keep their numbers in the file.
     numbers = None if task.kept is None else task.kept + 1
     subject = Subject(
         fitted.model,
@@ -264,7 +264,7 @@ def write_page(path: Path, fitted: FitResult, task: Task) -> None:
 
 
 def attempt(name: str, make: Callable[[], None]) -> bool:
-    """Whether a file to look at could be made: if not, what else there is to be written still is."""
+    """Draw a plot or a page; whether it worked. If not, the other files are still written."""
     try:
         make()
     except InputError:
@@ -277,7 +277,7 @@ def attempt(name: str, make: Callable[[], None]) -> bool:
 
 
 def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
-    """What there is to be drawn, by the names of the files."""
+    """The plots to draw, by file name."""
     model, groups = fitted.model, fitted.groups
     draws, truth = model.draws_, task.truth
     true_clusters = None if truth is None else len(np.unique(truth[truth >= 0]))
@@ -298,7 +298,7 @@ def pictures(fitted: FitResult, task: Task) -> dict[str, Callable[[], Any]]:
 
 
 def pairs_figure(model: DPMM) -> Any:
-    """How probably points share a cluster: all, or some that are evenly spaced."""
+    """The probability that points share a cluster, for all points or an evenly spaced sample."""
     count = len(model.labels_)
     rows = evenly_spaced(count, PAIRS_SHOWN)
     shown = f"{len(rows):,} of {counted(count, 'point')}" if len(rows) < count else counted(count, "point")
@@ -307,7 +307,7 @@ def pairs_figure(model: DPMM) -> Any:
 
 
 def trace_title(model: DPMM) -> str | None:
-    """Which of several chains it is."""
+    """A title that says which of several chains is shown."""
     if len(model.traces_) == 1:
         return None
     number = next(index for index, trace in enumerate(model.traces_) if trace is model.trace_) + 1

@@ -100,8 +100,8 @@ def command(
 
 @contextlib.contextmanager
 def progress_bar(note: str) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Step, loss, ARI and time left: a live bar on a terminal, else a line at each validation, for logs. The note is
-    said once, and how far the network is from the shipped one as soon as that is known."""
+    """Step, loss, ARI and time left: a live bar on a terminal, else a line for each validation. The note is printed
+    once, and so is the comparison with the shipped network, as soon as it is known."""
     shown, said = dict[str, float](), [""]
 
     def say(moment: TrainingProgress) -> None:

@@ -254,7 +254,7 @@ def labels_of(model: Any, X: Any) -> IntArray:
 
 
 def are_those_of_the_fit(model: Any, points: Any) -> bool:
-    """Whether rows are those that were fitted, as far as the model has kept them."""
+    """Whether these are the rows of the fit, by the sample that the model has kept."""
     mine, kept = sample_of(points), model._some_points
     if mine.shape != kept.shape:
         return False
@@ -290,7 +290,7 @@ def rows_of(known: Facts, model: Any) -> list[tuple[str, str]]:
 
 
 def facts_html(model: Any) -> str:
-    """The facts, in the colours of whatever page they stand in."""
+    """The facts as a table, in the colours of the surrounding page."""
     known = facts.facts(model)
     title = f"{counted(known['n_clusters'], 'cluster')} in {counted(known['points'], 'row')}"
     lines = "".join(

@@ -63,7 +63,7 @@ class Profiles(NamedTuple):
         return len(self.here)
 
     def traits(self, cluster: int, most: int = 5) -> list[Trait]:
-        """What sets a cluster apart most. The strongest level of a categorical column stands for all of them."""
+        """What sets a cluster apart most. Only the strongest level of a categorical column is shown."""
         order = np.argsort(-np.nan_to_num(self.weight[cluster], nan=-1.0), kind="stable")
         traits: list[Trait] = []
         named: set[str] = set()

@@ -28,7 +28,7 @@ def in_notebook() -> bool:
 
 @contextlib.contextmanager
 def shown_progress(verbose: int, settings: Settings) -> Iterator[Progress | None]:
-    """What a backend should tell of its iterations; None where nothing is to be shown."""
+    """A callable for the progress of a backend; None if nothing should be shown."""
     if not verbose:
         yield None
     elif sys.stderr.isatty() or in_notebook():

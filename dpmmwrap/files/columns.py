@@ -82,7 +82,7 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             slips += slip_in(column, lines, name, layout.decimal)
             if common_unit(column) is not None:
                 notes.append(
-                    f"the column {name!r} is read as words, as a unit stands behind its numbers "
+                    f"the column {name!r} is read as words, because its numbers have a unit "
                     f"({common_unit(column)!r}): without the unit it would be one of numbers"
                 )
         else:

@@ -26,7 +26,7 @@ from dpmmwrap.files.tables import (
 
 
 class Sheet(NamedTuple):
-    """The rows of a sheet that say something, as text."""
+    """The rows of a sheet that are not empty, as text."""
 
     rows: list[Row]
     source: str
@@ -87,7 +87,7 @@ def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
 
 
 def sheet_number(names: Sequence[str], asked: str | None, path: Path) -> int:
-    """The place of a sheet that is asked for by name or by number (from 1)."""
+    """The index of a sheet, given by name or by number (from 1)."""
     if asked is None:
         return 0
     if not has_column(asked, names):

@@ -1,4 +1,4 @@
-"""How a file is written, as far as it does not say so itself."""
+"""The format of a file, as far as the file itself does not show it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ BLANKS = " "
 
 
 class Format(NamedTuple):
-    """How text is written, which sheet is read, and what stands for a missing value."""
+    """The format of text, the sheet to read, and further words for missing values."""
 
     decimal: str = "."
     thousands: str | None = None
-    """What stands between thousands; None where that is to be noticed."""
+    """The mark between thousands; None to detect it."""
     separator: str | None = None
-    """What stands between two fields; None where that is to be noticed."""
+    """The separator of fields; None to detect it."""
     encoding: str | None = None
     """None for UTF-8."""
     sheet: str | None = None
     """Of an Excel file, by name or by number (from 1); None for the first."""
     missing: tuple[str, ...] = ()
-    """What stands for a missing value, beside empty fields, NA and the like."""
+    """Words for missing values, beside empty fields, NA and the like."""
 
     @property
     def missing_numbers(self) -> tuple[float, ...]:
-        """Those among them that are numbers, such as -999."""
+        """Those words that are numbers, such as -999."""
         numbers = []
         for word in self.missing:
             try:

@@ -30,7 +30,7 @@ def read_labels(path: PathLike, n: int) -> IntArray:
 
 
 def read_classes(path: PathLike, n: int) -> Classes:
-    """The same, with the labels as they stand in the file."""
+    """The labels, with their names in the file."""
     path = Path(path)
     with explained(path):
         suffix = known_suffix(path, LABEL_FILES)

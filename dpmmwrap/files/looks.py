@@ -68,7 +68,7 @@ def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
 
 
 def common_unit(fields: Sequence[str]) -> str | None:
-    """What stands behind every number, such as kg; None if that is not so."""
+    """The unit after every number, such as kg; None if there is none."""
     held = [field for field in fields if field not in GAPS][:LOOKED_AT]
     matches = [WITH_UNIT.fullmatch(field.strip()) for field in held]
     units = {match[2] if match else None for match in matches}

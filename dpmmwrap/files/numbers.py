@@ -11,9 +11,9 @@ from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.problems import InputError
 
 GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
-"""Fields of a text file that stand for a missing value."""
+"""Fields of a text file that mean a missing value."""
 UNKNOWN = frozenset(("?", "-", "--", "–", "—", ".", "..", "*", "None", "none", "#N/A", "#DIV/0!", "#VALUE!"))
-"""What stands for a missing value among numbers; among words it may be a word."""
+"""Fields that mean a missing value among numbers; among words they may be words."""
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 MONEY = "$€£¥"
 MARKED = re.compile(
@@ -30,7 +30,7 @@ ONE_COMMA = re.compile(r"[-+]?\d{1,3},\d{3}")
 
 
 class Mark(NamedTuple):
-    """How a number was written that computers do not write so."""
+    """How a number was written, if not plainly."""
 
     text: str
     value: float
@@ -60,7 +60,7 @@ def is_number(field: str, decimal: str = ".") -> bool:
 
 def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
     """A number, and how it was written where that is not plain; a ValueError where it is none."""
-    # Python itself would take 1_000 for a number; and where a comma is the mark, a point stands between thousands.
+    # Python accepts 1_000, which people do not write; with a decimal comma, points separate thousands.
     field = field.replace("−", "-")
     if "_" not in field and not (decimal == "," and "." in field):
         try:
@@ -102,7 +102,7 @@ class Reader:
         self.plain = False
         """Whether some number had no sign."""
         self.unknown: set[str] = set()
-        """What stood for missing values, if that is to be said."""
+        """Marks that were read as missing values; a note names them."""
 
     def __call__(self, field: str) -> float:
         field = field.strip()
@@ -124,7 +124,7 @@ class Reader:
 
 
 def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separator: str) -> tuple[str, ...]:
-    """What is to be said of numbers that are not written plainly; an InputError where they may mean something else."""
+    """Notes about numbers with marks in them; an InputError if they are ambiguous."""
     for name, reader in readers.items():
         several = reader.signs + ([] if "%" not in reader.signs or not reader.plain else ["nothing"])
         if len(several) > 1:
@@ -141,7 +141,7 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
 
 
 def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
-    """What is to be said of marks that stand for missing values."""
+    """Notes about marks that were read as missing values."""
     notes = []
     for mark in sorted(set[str]().union(*(reader.unknown for reader in readers.values()))):
         columns = [name for name, reader in readers.items() if mark in reader.unknown]
@@ -151,12 +151,12 @@ def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """As Python shows it, but with the blanks that it has: some are narrow, or break no line."""
+    """As Python shows it, but with narrow and non-breaking blanks as plain ones."""
     return repr(text.replace("\u202f", " ").replace("\u00a0", " "))
 
 
 def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator: str) -> None:
-    """Refuse 3,750 where nothing tells whether it is 3750 or 3.75: between commas only thousands can have one."""
+    """Refuse 3,750 if it may be 3750 or 3.75. If commas also separate fields, it is 3750."""
     grouped = [mark for mark in marks if mark.thousands]
     doubtful = next((mark for mark in grouped if mark.doubtful), None)
     if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):

@@ -1,4 +1,4 @@
-"""What can be wrong with a file, in one sentence: what was expected, and what came."""
+"""Errors about files, in one sentence: what was expected, and what came."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PathLike = str | os.PathLike[str]
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used: a file to read or a place to write. One sentence says why."""
+    """A file cannot be read or written, for a reason that the user can mend."""
 
 
 class MissingValues(InputError):
-    """Values are missing in a file where none may be: who asked for it may know a way out."""
+    """Values are missing where none may be. The caller may add advice."""
 
 
 class WordsInstead(InputError):
@@ -34,7 +34,7 @@ class WordsInstead(InputError):
         self.columns = tuple(columns)
         """Their names, or their numbers (from 1) where they have none."""
         self.distinct = tuple(distinct)
-        """Those among them in which no word comes twice: they name rows, and are no categories."""
+        """Those among them whose words are mostly different: they name rows, and are not categories."""
 
 
 class SparseInstead(InputError):
@@ -42,7 +42,7 @@ class SparseInstead(InputError):
 
 
 def may_be_gap(word: str) -> bool:
-    """Whether a word among numbers may mean that a value is missing; with digits in it, it is rather a typing error."""
+    """Whether a word among numbers may mean a missing value; with digits in it, it is rather a typing error."""
     return not any(letter.isdigit() for letter in word)
 
 
@@ -110,7 +110,7 @@ def likely_encoding(path: PathLike) -> str:
             return "utf-16"
         if b"\0" in begin:
             return "utf-16-le" if begin[1::2].count(0) > begin[::2].count(0) else "utf-16-be"
-        # What Windows writes has quotation marks and the euro where latin-1 has nothing.
+        # Windows has quotation marks and the euro sign where latin-1 has nothing.
         return "cp1252" if any(0x80 <= byte < 0xA0 for byte in begin) else "latin-1"
     return "latin-1"
 

@@ -21,7 +21,7 @@ NO_NAMES = ("", "na", "n/a", "null", "none", "missing")
 LOOKED_AT = 1000
 """Rows that show whether the first line of a table names its columns."""
 COUNTED = 20
-"""Lines that show what stands between two fields."""
+"""The number of lines that determine the separator."""
 LONGEST_UNIT = 15
 """Letters of a unit, such as kg or mm/s, at most."""
 
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
     units: tuple[str, ...] = ()
     """The line of units under the names, if there is one."""
     title: str = ""
-    """What stands in the lines above the names, if there are any."""
+    """The text of the lines above the names, if there are any."""
 
     @property
     def decimal(self) -> str:
@@ -126,8 +126,8 @@ def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
 def other_lines_notes(layout: Layout) -> list[str]:
     """What is said of lines above and below the names of the columns."""
     shown = ", ".join(repr(unit) for unit in layout.units[:3])
-    title = f"what stands above the names of the columns ({layout.title!r}) is taken for a title and left out"
-    units = f"the line under the names of the columns ({shown}) is taken for units and left out"
+    title = f"the text above the column names ({layout.title!r}) is treated as a title and left out"
+    units = f"the line below the column names ({shown}) is treated as units and left out"
     return [note for note, there in ((title, layout.title), (units, layout.units)) if there]
 
 
@@ -175,7 +175,7 @@ def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
 def load_plain(path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
     """Numbers as computers write them, by numpy."""
     if layout.format.decimal != "." or len(layout.format.missing) > len(layout.format.missing_numbers):
-        raise ValueError("every field is to be looked at")
+        raise ValueError("every field has to be parsed")
     if is_packed(path) or layout.delimiter == BLANKS:
         with open_text(path, layout.format) as file:
             return loaded(said_lines(file, layout.delimiter), layout, usecols)
@@ -218,7 +218,7 @@ def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Forma
             raise InputError(f"{path} should hold points, but it is empty")
         lines = [first, *islice(file, LOOKED_AT)]
     if format.decimal == "," and not any('"' in line for line in lines):
-        # Then no comma stands between fields.
+        # Commas do not separate fields then.
         delimiters = delimiters.replace(",", "")
     delimiter = format.separator or delimiter_of(lines[:COUNTED], delimiters)
     numbered_rows = [*rows_of(lines if words else lines[:COUNTED], delimiter)]
@@ -284,10 +284,9 @@ def arranged(fields: Sequence[str], named: bool, path: Path) -> Layout:
 
 
 def delimiter_of(lines: Sequence[str], marks: str) -> str:
-    """What stands between two fields: the mark that each line has as often as the others.
+    """The separator: the mark that occurs equally often in all lines.
 
-    A comma comes late: it may also stand in numbers. Blanks come last, and only between numbers: they also stand in
-    words.
+    Commas are tried late, because numbers contain them, and blanks last and only between numbers, because words do.
     """
     for mark in sorted(marks, key="\t|;,".index):
         # Titles have none.

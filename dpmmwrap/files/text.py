@@ -28,8 +28,8 @@ def is_packed(path: Path) -> bool:
 
 
 def said_lines(lines: Iterable[str], separator: str) -> Iterator[str]:
-    """Lines with something between fields: blanks become tabs. Comments are whole lines, and become empty ones: a #
-    within a line is a part of it."""
+    """Lines ready for csv: blanks between fields become tabs, and lines that begin with # become empty. A # within a
+    line is data."""
     for line in lines:
         if line.startswith("#"):
             yield "\n"
@@ -40,12 +40,12 @@ def said_lines(lines: Iterable[str], separator: str) -> Iterator[str]:
 
 
 def mark_of(separator: str) -> str:
-    """What stands between two fields of `said_lines`."""
+    """The separator in `said_lines`."""
     return "\t" if separator == BLANKS else separator
 
 
 def rows_of(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each line that says something, and the line's number among these lines, from 1."""
+    """The fields of each line that is not empty, and the number of the line, from 1."""
     reader = csv.reader(said_lines(lines, separator), delimiter=mark_of(separator), skipinitialspace=True)
     for row in reader:
         if any(row) or len(row) > 1:
@@ -53,7 +53,7 @@ def rows_of(lines: Iterable[str], separator: str) -> Iterator[tuple[int, list[st
 
 
 def first_line(file: Iterator[str], path: Path) -> tuple[int, str]:
-    """The first line that says something, and how many lines come before it."""
+    """The first line that is neither empty nor a comment, and the number of lines before it."""
     for number, line in enumerate(file):
         if "\0" in line:
             # Half of the bytes of another encoding, which are zeros, pass for text.

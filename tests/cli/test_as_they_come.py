@@ -348,7 +348,7 @@ def test_predict_says_how_it_understood_a_file(run, tmp_path: Path) -> None:
     done = run("predict", tmp_path / "out" / "model.npz", path)
     assert len(done.out.split()) == 120
     units, marks = done.err.splitlines()
-    assert units.startswith("dpmmwrap: note: the line under the names of the columns ('mm', '$')")
+    assert units.startswith("dpmmwrap: note: the line below the column names ('mm', '$')")
     assert marks.startswith("dpmmwrap: note: numbers are read without the marks in them: '$")
 
 

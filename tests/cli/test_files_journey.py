@@ -258,7 +258,7 @@ def test_sheets(run, tmp_path: Path) -> None:
     book["Points"]["A1"] = "Measured in March"
     book.save(tmp_path / "x.xlsx")
     done = run("fit", tmp_path / "x.xlsx", "--sheet", "Points", *QUICK)
-    assert "120 points in 2 dimensions" in done.out and "('Measured in March') is taken for a title" in done.out
+    assert "120 points in 2 dimensions" in done.out and "('Measured in March') is treated as a title" in done.out
 
 
 def test_text_by_any_name(run, tmp_path: Path) -> None:

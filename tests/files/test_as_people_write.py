@@ -128,7 +128,7 @@ def test_comments_are_whole_lines(tmp_path: Path) -> None:
 def test_units_under_the_names(tmp_path: Path, kind: Any) -> None:
     data = read(tmp_path / "x.csv", f"width,weight\nmm,kg\n{ROWS}", kind)
     assert len(data) == 12 and data.names == ("width", "weight")
-    assert data.notes == ("the line under the names of the columns ('mm', 'kg') is taken for units and left out",)
+    assert data.notes == ("the line below the column names ('mm', 'kg') is treated as units and left out",)
     # A slip is none.
     with pytest.raises(InputError, match="line 2, column 'width' holds 'mm'"):
         read(tmp_path / "x.csv", f"width,weight\nmm,5\n{ROWS}")
@@ -136,7 +136,7 @@ def test_units_under_the_names(tmp_path: Path, kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["numbers", "table"])
 def test_a_title_above_the_names(tmp_path: Path, kind: Any) -> None:
-    title = "what stands above the names of the columns ('March, 2024') is taken for a title and left out"
+    title = "the text above the column names ('March, 2024') is treated as a title and left out"
     below = ROWS.replace(",", ";")
     data = read(tmp_path / "x.csv", f"March, 2024\nall of it\n\nwidth;weight\n{below}", kind)
     assert len(data) == 12 and data.names == ("width", "weight") and data.notes == (title,)

@@ -204,6 +204,6 @@ def array_of(cluster: Any, handle: Any, kind: Any) -> Any:
                 for part in sorted(pieces)
             ]
             return da.concatenate(blocks)
-        # Whoever is gone is replaced before the next try.
+        # Lost workers are replaced before the next try.
         cluster.ask(handle.chain, query=("most", ()))
-    raise ClusterError("the workers that have the labels come and go: the labels cannot be handed over")
+    raise ClusterError("workers that hold the labels were lost again and again: the labels cannot be returned")

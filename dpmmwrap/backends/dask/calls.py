@@ -1,4 +1,4 @@
-"""Functions called on workers past Dask's queue of tasks. No wait is without an end."""
+"""Functions called on workers, outside of Dask's queue of tasks. Every wait has a limit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from distributed.comm import CommClosedError
 from dpmmwrap.backends.dask.errors import ClusterError
 
 PATIENCE = 600.0
-"""Seconds that a worker may take for one step, or to load its part, before it is given up."""
+"""Seconds that a worker may take for one step, or to load its part."""
 SILENCE = 60.0
-"""Seconds without a sign of life after which a worker is given up while it is waited for."""
+"""Seconds without a heartbeat after which a worker counts as lost."""
 
 
 class Overdue(TimeoutError):
-    """Workers are there, but what they were asked for takes too long."""
+    """Workers are alive, but take too long to answer."""
 
 
 def ping() -> str:
@@ -41,12 +41,12 @@ class Caller:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.given_up: set[str] = set()
-        """Workers that do not answer any more."""
+        """Workers that no longer answer."""
         self.doing = "the fit began"
-        """What was last done, for messages."""
+        """The last step, for messages."""
 
     def alive(self) -> list[str]:
-        """Workers that can be asked."""
+        """Workers that answer."""
         return [address for address in self._workers() if address not in self.given_up]
 
     def _workers(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Caller:
         return replies
 
     async def _quiet(self, addresses: list[str]) -> list[str]:
-        """Workers that the scheduler has not heard of for long, or does not know any more."""
+        """Workers that the scheduler has not heard from for a while, or has forgotten."""
         known = (await asyncio.wait_for(self.client.scheduler.identity(n_workers=-1), SILENCE))["workers"]
         now = time.time()
         return [a for a in addresses if a not in known or now - known[a].get("last_seen", now) > SILENCE]
@@ -95,5 +95,5 @@ class Caller:
         where = getattr(getattr(self.client, "scheduler", None), "address", "its address")
         return ClusterError(
             f"the connection to the Dask scheduler at {where} was lost after {self.doing}; a fit with a checkpoint "
-            "goes on from there with the next scheduler"
+            "resumes from there with the next scheduler"
         )

@@ -1,4 +1,4 @@
-"""A client for the command line: of a scheduler that is there, or of workers on this machine."""
+"""A client for the command line: of a running scheduler, or of workers on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONNECTED_WITHIN = 20.0
 
 @contextlib.contextmanager
 def connected(scheduler: str | None, local_workers: int | None) -> Iterator[Any]:
-    """As long as this lasts, the current client."""
+    """Make a client the current one."""
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:

@@ -30,15 +30,15 @@ from dpmmwrap.numerics.chunks import Stretch
 logger = logging.getLogger(__name__)
 
 REPLACED_WITHIN = 15.0
-"""Seconds that a lost worker has for coming back (its nanny starts it again) before others take over its parts."""
+"""Seconds in which a lost worker may come back (its nanny restarts it) before others take over its parts."""
 PING = 10.0
-"""Seconds in which a worker says that it is there, however busy it is."""
+"""Seconds in which a worker must answer a ping, however busy it is."""
 VERSIONS_WITHIN = 60.0
-"""Seconds that workers have for importing this package."""
+"""Seconds in which workers must import this package."""
 NO_WORKERS = 120.0
 """Seconds to wait for any worker at all."""
 MOST_LOSSES = 100
-"""Losses after which a fit gives up."""
+"""The largest number of losses in a fit."""
 COPY_EVERY = 25
 """Iterations from one copy of the labels on other workers to the next."""
 
@@ -101,13 +101,13 @@ class Cluster(Caller):
         return all(finite.values())
 
     def give(self, name: str, values: Any) -> None:
-        """Labels of the user's own, cut to the parts."""
+        """Labels that the user gave, divided among the parts."""
         for part, stretch in self.stretches.items():
             self.given[name, part] = values[stretch.first_row : stretch.first_row + stretch.n_rows]
         self.each(lambda part: (worker.give, (part, name, self.given[name, part])))
 
     def close(self) -> None:
-        """Have the workers forget the fit."""
+        """Let the workers forget the fit."""
         with contextlib.suppress(Exception):
             self._run(worker.close_fit, (self.name,), self.alive(), 10.0)
 
@@ -135,7 +135,7 @@ class Cluster(Caller):
     def ask(
         self, chain: int, commands: Iterable[Command] = (), query: Command | None = None, *, of_points: bool = False
     ) -> dict[int, Any]:
-        """Have all parts carry out commands and answer, whatever happens to workers meanwhile; answers by part."""
+        """Let all parts carry out commands and answer, even if workers are lost meanwhile; answers by part."""
         log = self.logs.setdefault(chain, Log())
         first = len(log)
         for command in commands:
@@ -149,7 +149,7 @@ class Cluster(Caller):
         return dict(sorted(answers.items()))
 
     def _asked(self, request: Request, by_worker: dict[str, list[int]]) -> dict[int, Any]:
-        """Ask once; parts that do not answer are brought to another worker."""
+        """Ask once; other workers take over parts that do not answer."""
         sent = pickle.dumps(request, protocol=5)
         replies = self._run(worker.answer, (sent, by_worker), list(by_worker))
         received, lost = 0, set[str]()
@@ -157,7 +157,7 @@ class Cluster(Caller):
         for address in by_worker:
             reply = replies.get(address)
             if not isinstance(reply, bytes):
-                # Without any reply: others were waited for in vain, and it is asked again.
+                # No reply, because another worker timed out: ask again.
                 if isinstance(reply, Overdue):
                     raise ClusterError(f"waited {PATIENCE:.0f} s for a step of the workers after {self.doing}")
                 if is_loss(reply):
@@ -203,7 +203,7 @@ class Cluster(Caller):
         """Bring the parts of lost workers to others, as they were."""
         self.losses += 1
         if self.losses > MOST_LOSSES:
-            raise ClusterError(f"more than {MOST_LOSSES} times workers were lost or did not answer: the fit gives up")
+            raise ClusterError(f"workers were lost or did not answer more than {MOST_LOSSES} times: the fit ends")
         logger.warning("lost %s after %s: other workers take over", ", ".join(sorted(lost)), self.doing)
         self._give_up(lost)
         parts = sorted(part for part, address in self.owner.items() if address in lost)
@@ -232,8 +232,8 @@ class Cluster(Caller):
                 return alive
             if waited > NO_WORKERS:
                 raise ClusterError(
-                    f"no worker came back within {NO_WORKERS:.0f} s after {self.doing}; a fit with a checkpoint goes "
-                    "on from there when there are workers again"
+                    f"no worker came back within {NO_WORKERS:.0f} s after {self.doing}; a fit with a checkpoint "
+                    "resumes from there when there are workers again"
                 )
             time.sleep(0.2)
 
@@ -286,7 +286,7 @@ class Cluster(Caller):
                     task.cancel()
                 raise LostAgain(gone)
             if time.monotonic() > end:
-                raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are the workers busy with other things?")
+                raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are the workers busy?")
 
     def _bring_up_to_date(self, part: int) -> None:
         """Points, labels and commands of a part that has just been loaded."""
@@ -309,7 +309,7 @@ class Cluster(Caller):
             if seen < log.first:
                 raise ClusterError(
                     f"the labels of the rows from {self.stretches[part].first_row:,} on were lost with two workers at "
-                    "once; a fit with a checkpoint goes on from there"
+                    "once; a fit with a checkpoint resumes from there"
                 )
             # One by one: each may take as long as a step may.
             for number, command in enumerate(log.since(seen), seen):
@@ -340,7 +340,7 @@ class Cluster(Caller):
         return saved.done
 
     def copy_labels(self, chain: int) -> None:
-        """Have each part's labels kept by another worker, too; with one worker there is none."""
+        """Copy each part's labels to another worker, if there is one."""
         others = sorted(self.alive())
         if len(others) < 2:
             return

@@ -84,7 +84,7 @@ class RemoteData(Data):
         self.X, self.chain, self.n_rows = X, chain, X.shape[0]
         self.settings = settings
         self.waiting: list[Command] = []
-        """Commands that no answer is waited for."""
+        """Commands that will be sent with the next question."""
 
     def points_of(self, points: Points) -> FamilyPoints:
         """The family's loops over some points that are here."""
@@ -94,7 +94,7 @@ class RemoteData(Data):
     # Talking to the workers.
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """A command that can wait."""
+        """A command without a reply, sent with the next question."""
         self.waiting.append((name, arguments))
 
     def have(self, name: str, *arguments: Any) -> list[Any]:
@@ -113,14 +113,14 @@ class RemoteData(Data):
         return total_of(self.points.unpacked(nodes))
 
     def end_iteration(self, iteration: int) -> None:
-        """Now and then the labels are copied to other workers."""
+        """Copy the labels to other workers every few iterations."""
         self.X.cluster.doing = f"iteration {iteration}"
         if iteration % COPY_EVERY == 0:
             self.flush()
             self.X.cluster.copy_labels(self.chain)
 
     def flush(self) -> None:
-        """Have everything done that waits."""
+        """Send the commands that wait."""
         if self.waiting:
             *self.waiting, last = self.waiting
             self.have(last[0], *last[1])
@@ -244,7 +244,7 @@ class RemoteData(Data):
         sublabels = labels._replace(name="best_sublabels")
         return Best(log_posterior, labels, sublabels, state.partition_prior, state.model.prior)
 
-    # Checkpoints: the labels are in files of their own, which the workers write and read.
+    # Checkpoints: the labels are in separate files, which the workers write and read.
 
     def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()

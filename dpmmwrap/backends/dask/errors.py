@@ -1,7 +1,7 @@
-"""What can go wrong on several machines, in a sentence each."""
+"""Errors of clusters of machines."""
 
 from __future__ import annotations
 
 
 class ClusterError(RuntimeError):
-    """The scheduler or the workers are not there (any more), or are not alike."""
+    """The scheduler or workers were lost, or differ in their versions."""

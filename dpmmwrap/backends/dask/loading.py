@@ -39,7 +39,7 @@ WORKERS_WITHIN = 30.0
 
 
 def may_be_correlated(estimator: Any, prior: Any) -> bool:
-    """Whether covariances were asked for that are not diagonal."""
+    """Whether the settings ask for covariances that are not diagonal."""
     family, kind = family_named(estimator.family), getattr(prior, "family", estimator.covariance_type)
     return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).correlated))
 

@@ -77,7 +77,7 @@ class Part:
     data: Data | None = None
     chains: dict[int, Labels] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
-    """Labels of the user's own, by what they are for."""
+    """Labels that the user gave, by purpose."""
 
     # Rows in.
 
@@ -334,7 +334,7 @@ def counts_of(rows: Any) -> Any:
 
 
 def best_of(state: Labels) -> Labels:
-    """The best labels as labels of their own."""
+    """The best labels as a separate state."""
     assert state.best_labels is not None
     return Labels(state.best_labels, np.zeros(len(state.best_labels), np.uint8))
 

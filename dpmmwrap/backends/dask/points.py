@@ -77,7 +77,7 @@ class RemotePoints:
         self.cluster.ask(0, query=("make_data", (prior, self.missing)), of_points=True)
 
     def give(self, name: str, values: IntArray) -> None:
-        """Labels of the user's own."""
+        """Labels that the user gave."""
         if name not in self.given:
             self.cluster.give(name, np.asarray(values, np.int32))
             self.given.add(name)

@@ -125,7 +125,7 @@ def prepare(kinds: tuple[str, ...], draws: bool) -> None:
 
 
 def open_fit(fit: str, parts: list[tuple[int, Stretch]], n_jobs: int) -> None:
-    """Make room for some parts."""
+    """Create some parts."""
     holding = FITS.setdefault(fit, WorkerFit(n_jobs))
     for number, stretch in parts:
         holding.parts[number] = Part(number, stretch, n_jobs)
@@ -164,7 +164,7 @@ def follow(fit: str, parts: list[int], recipe: Recipe) -> bool:
 
 
 def give(fit: str, part: int, name: str, values: Any) -> None:
-    """Labels of the user's own."""
+    """Labels that the user gave."""
     FITS[fit].parts[part].given[name] = values
 
 
@@ -236,7 +236,7 @@ def restore(fit: str, part: int, chain: int, copy: Copy) -> None:
 def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
     """The best labels, or sublabels, of a part: what is left when the fit is over."""
     if fit not in FITS or part not in FITS[fit].parts:
-        raise RuntimeError("the labels were on a worker that is gone: predict gives the most probable ones again")
+        raise RuntimeError("the labels were on a worker that was lost: predict gives the most probable ones again")
     values = getattr(FITS[fit].parts[part].state_of(chain), name)
     return values - np.int32(offset) if offset else values.copy()
 

@@ -54,7 +54,7 @@ def draw_fit(
     columns: Sequence[str | int] | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, of any rows with all their columns, or of one or two of these. In a figure of its own the
+    """The same in given axes, for any rows with all their columns, or for one or two columns. In a separate figure the
     legend is below."""
     from dpmmwrap.describe.profiles import feature_names
     from dpmmwrap.model.empty_rows import with_values
@@ -213,8 +213,7 @@ def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None
 
 
 def matched(labels: IntArray, reference: IntArray) -> dict[int, int]:
-    """For clusters of one labelling the cluster of another that is the same one, as far as both have it: pairs with as
-    many points in common as possible. Labels count from 0; below 0 are no clusters."""
+    """Pairs of clusters of two labellings that share as many points as possible. Labels below 0 are not clusters."""
     from scipy.optimize import linear_sum_assignment
 
     both = (labels >= 0) & (reference >= 0)

@@ -146,7 +146,7 @@ def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> Non
 
 def _name_heights(axes: Axes, groups: Groups) -> None:
     if groups.method == "entropy":
-        axes.set_xlabel("share of the entropy that is gone")
+        axes.set_xlabel("share of the entropy that is removed")
         number_ticks(axes.xaxis)
         return
     axes.set_xlabel("probability of confusion at which they join")

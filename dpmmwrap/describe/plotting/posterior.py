@@ -54,11 +54,11 @@ def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
 
 
 BARS = 60
-"""Numbers of clusters up to which each has a bar of its own."""
+"""Up to this many different numbers of clusters, each has a separate bar."""
 FEW_BARS = 25
 """Bars up to which the chains are dots."""
 LINES = ("-", "--", ":", "-.")
-"""Chains beyond the colours have other lines."""
+"""Line styles for chains beyond the number of colours."""
 LEGEND = 2 * len(COLOURS)
 """Chains up to which each has its line in the legend."""
 
@@ -72,7 +72,7 @@ def n_clusters_figure(draws: Draws) -> Figure:
 
 
 def draw_n_clusters(axes: Axes, draws: Draws, *, own_figure: bool = True) -> None:
-    """The same in given axes; in a figure of its own the legend is beside them."""
+    """The same in given axes; in a separate figure the legend is beside them."""
     values = np.asarray(draws.n_clusters)
     low, high = int(values.min()), int(values.max())
     width = math.ceil((high - low + 1) / BARS)
@@ -220,7 +220,7 @@ def _blocks(labels: IntArray) -> list[IntArray]:
 
 
 def _side_by_side(probabilities: FloatArray, members: IntArray) -> IntArray:
-    """The points of a cluster in the order of a tree of their own. O(n^2)."""
+    """The points of a cluster in the order of a dendrogram. O(n^2)."""
     if len(members) < 3:
         return members
     from scipy.cluster.hierarchy import leaves_list
@@ -245,7 +245,7 @@ def _draw_boundaries(axes: Axes, edges: IntArray) -> None:
 
 
 def _name_blocks(axes: Axes, edges: IntArray, names: list[str]) -> None:
-    """The numbers of the clusters beside their rows, as far as there is room."""
+    """The numbers of the clusters beside their rows, if there is room."""
     room = 0.028 * edges[-1]
     middles = (edges[:-1] + edges[1:]) / 2
     shown = [index for index in range(len(names)) if edges[index + 1] - edges[index] >= room]

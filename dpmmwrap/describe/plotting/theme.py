@@ -91,7 +91,7 @@ def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     if most <= 4 * max(fewest, 1):
-        # The same number of clusters all the way would else have ticks at fractions.
+        # A constant number of clusters would otherwise have ticks at fractions.
         axes.set_ylim(min(axes.get_ylim()[0], fewest - 0.5), max(axes.get_ylim()[1], most + 0.5))
         number_ticks(axes.yaxis, whole=True)
         return

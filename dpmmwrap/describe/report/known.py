@@ -70,7 +70,7 @@ def known_table(labels: IntArray, truth: IntArray, names: Sequence[str], n_clust
 
 
 def split(numbers: IntArray, most: int) -> tuple[IntArray, IntArray]:
-    """The first, and the others: never a single one, which could stand for itself."""
+    """The first ones, and the others; never a single other one, for which there is room."""
     at = len(numbers) if len(numbers) <= most + 1 else most
     return numbers[:at], numbers[at:]
 

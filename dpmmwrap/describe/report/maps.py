@@ -17,7 +17,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 SHOWN = 4_000
 """Rows on a map at most."""
 OF_EACH = 20
-"""Rows of each cluster at least, as far as it has them, so that small clusters are seen."""
+"""The least number of rows of each cluster (or all, if it has fewer), so that small clusters are seen."""
 COORDINATES = 20_000_000
 """Numbers in the coordinates of the rows at most: of wide rows fewer are drawn."""
 REDUCED = 50
@@ -64,7 +64,7 @@ def most_rows(dim: int) -> int:
 
 
 def of_each(labels: IntArray, dim: int) -> int:
-    """Rows that are drawn of each cluster at least, as far as it has them: half of the map is for that."""
+    """The least number of rows to draw of each cluster; half of the map is reserved for them."""
     return max(1, min(OF_EACH, most_rows(dim) // (2 * len(np.unique(labels)))))
 
 
@@ -188,6 +188,6 @@ def placed(name: str, across: str, up: str, flat: Float64Array, labels: IntArray
     for k in np.unique(labels[labels >= 0]):
         members = positions[labels == k]
         x, y = np.median(members, axis=0)
-        # The number of a few rows stands above them, or it would hide them.
+        # The number of a small cluster is above its rows, or it would hide them.
         centres.append((int(k), int(x), int(y) if len(members) > FEW else max(int(y) - ABOVE, MARGIN)))
     return Map(name, across, up, positions, centres)

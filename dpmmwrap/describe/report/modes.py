@@ -1,4 +1,4 @@
-"""Several answers: the partitions that stand for the draws, if these have distinct modes."""
+"""Several answers: the partitions that represent the draws, if these have distinct modes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SIZED = 30
 GROUPED = 30
 """Groups in their table, the largest first."""
 BARS = 30
-"""Numbers of clusters up to which each has a bar of its own."""
+"""Up to this many different numbers of clusters, each has a separate bar."""
 OUTLIERS = "#595959"
 
 
