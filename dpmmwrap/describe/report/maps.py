@@ -92,7 +92,7 @@ def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> li
     maps = [principal(standard, kind, labels)]
     parting = discriminants(standard, labels)
     if parting is not None:
-        maps.append(placed("What parts the clusters", *parting[1], parting[0], labels))
+        maps.append(placed("Discriminants", *parting[1], parting[0], labels))
     neighbours = umap_of(standard)
     if neighbours is not None:
         across, up = "UMAP 1 (neighbours stay neighbours; distances and sizes say little)", "UMAP 2"
@@ -128,7 +128,7 @@ def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[
     if flat.shape[1] < 2 or not np.isfinite(flat).all():
         return None
     first, second = model.explained_variance_ratio_[:2]
-    title = "{} discriminant ({:.0%} of what parts the clusters)"
+    title = "{} discriminant ({:.0%} of the variance between clusters)"
     return flat, (title.format("first", first), title.format("second", second))
 
 
@@ -168,7 +168,7 @@ def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
     """One feature: across as it is, and at random heights, so that rows do not hide each other."""
     heights = np.random.default_rng(0).random(len(values))
     across = ranged(name, values.min(), values.max())
-    up = "nothing: the height is random, so that rows do not hide each other"
+    up = "random, so that rows do not hide each other"
     return placed("As they are", across, up, np.column_stack([values, heights]), labels)
 
 

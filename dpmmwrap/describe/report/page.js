@@ -28,7 +28,7 @@
     tip.hidden = i < 0;
     ring.toggleAttribute("hidden", i < 0);
     if (i < 0) {
-      status.textContent = "No row is chosen.";
+      status.textContent = "No row is selected.";
       return;
     }
     const text = words(i);

@@ -35,7 +35,7 @@ def summary(subject: Subject, sure: Certainty) -> list[str]:
     if subject.n_clusters > 1:
         said.append(certainty(sure))
         if subject.component_groups is not None:
-            said.append(f"Clusters that overlap make {counted(known['groups'], 'group')}.")
+            said.append(f"Clusters that overlap form {counted(known['groups'], 'group')}.")
     if "nmi" in known:
         classes = "1 class" if known["true_clusters"] == 1 else f"{known['true_clusters']:,} classes"
         said.append(
@@ -52,7 +52,7 @@ def clusters_in(subject: Subject) -> str:
     outliers = subject.facts["outliers"]
     beside = f" and {counted(outliers, 'outlier')}" if outliers else ""
     if subject.n_clusters == 1:
-        return f"All is one cluster{beside}: no parts that differ were found in {where}"
+        return f"One cluster{beside} {'were' if outliers else 'was'} found in {where}"
     return f"{counted(subject.n_clusters, 'cluster')}{beside} were found in {where}"
 
 
@@ -131,7 +131,7 @@ def in_short(traits: list[Trait]) -> str:
     """What sets a cluster apart, in one sentence."""
     phrases = [trait_in_short(trait) for trait in traits[:3] if abs(trait.apart) >= SLIGHT]
     if not phrases:
-        return "No single feature sets it apart by its mean: it differs in how features vary, or vary together."
+        return "No single feature has an unusual mean: the cluster differs in how features vary, or vary together."
     text = "; ".join(phrases)
     return text[0].upper() + text[1:] + "."
 

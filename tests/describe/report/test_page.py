@@ -97,7 +97,7 @@ def test_of_many_rows_a_sample_is_drawn_and_that_is_said(line: Any) -> None:
             return getattr(line.model, name)
 
     page = render(Subject(Many(), np.random.default_rng(0).normal(size=(50_000, 1))))
-    assert "4,000 of 50,000, a sample" in text_of(page)
+    assert "4,000 of 50,000 rows, a sample" in text_of(page)
     assert len(data_of(page)["ids"]) == 4000
     assert len(page) < 600_000
 
@@ -140,12 +140,12 @@ def test_a_page_of_many_clusters() -> None:
     page = render(Subject(model, X, groups=groups, truth=truth, classes=[f"kind {k}" for k in range(161)]))
     text, data = text_of(page), data_of(page)
     assert all(len(view["centres"]) == 60 for view in data["views"])
-    assert "The 60 largest clusters have their numbers." in text
+    assert "Numbers mark the 60 largest clusters." in text
     assert re.search(r"Half of the rows are in the \d+ largest clusters", text)
     assert f"The other {model.n_clusters_ - 30} clusters:" in text and "149 others" in text
-    assert "a sample with at least 12 rows of each cluster" in text and re.search(r"kind \d+ \(\d+%\)", text)
+    assert "a sample with at least 12 of each cluster" in text and re.search(r"kind \d+ \(\d+%\)", text)
     assert page.count('class="cluster"') == model.n_clusters_
-    assert 'id="groups"' in page and "a shade of the colour of its group" in text
+    assert 'id="groups"' in page and "shades of one colour" in text
     assert f"Tree of {model.n_clusters_} clusters in {groups.suggested} groups" in page
     assert f"<strong>{groups.suggested}</strong>" in page
     assert len(page) < 2_000_000

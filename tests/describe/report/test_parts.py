@@ -210,7 +210,7 @@ def test_traits_in_words() -> None:
         "High age (62.8, elsewhere 34.8); seldom town = east (10%, elsewhere 43%); "
         "much goal (4% of its counts, elsewhere 1%)."
     )
-    assert words.in_short([age._replace(apart=0.1)]).startswith("No single feature sets it apart")
+    assert words.in_short([age._replace(apart=0.1)]).startswith("No single feature has an unusual mean")
 
 
 def test_large_tables_of_known_labels_are_taken_together() -> None:
