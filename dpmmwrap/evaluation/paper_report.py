@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmmwrap.describe import plotting
-from dpmmwrap.describe.report.sections import Picture, Section, ReportTable, write_sections
+from dpmmwrap.describe.report.sections import Picture, ReportTable, Section, write_sections
 from dpmmwrap.evaluation import figures
 from dpmmwrap.evaluation.baselines import OUR_PRIOR
 from dpmmwrap.evaluation.experiments import TABLE, Plan, Row
