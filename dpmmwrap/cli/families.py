@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpmmwrap.families import FAMILIES, family_for, family_named
-from dpmmwrap.files.problems import as_option
 
 if TYPE_CHECKING:
     from dpmmwrap.files import InputError, WordsInstead
@@ -163,6 +162,8 @@ def way_out(error: InputError, options: dict[str, Any]) -> str:
 
 def way_without_words(error: WordsInstead, family: str) -> str:
     """Advice about columns of words: they are categories, or they name the rows."""
+    from dpmmwrap.files.problems import as_option
+
     categories = [name for name in error.columns if name not in error.distinct]
     # "evaluate" is not a family; it accepts categories.
     tables = {FAMILIES[0]: f"--family {family_for(mixes=True).name} --categorical", "evaluate": "--categorical"}
@@ -175,6 +176,7 @@ def way_without_words(error: WordsInstead, family: str) -> str:
 
 def as_options(sentence: str) -> str:
     """A note of the estimator with options: --covariance diag instead of covariance_type='diag'."""
+    from dpmmwrap.files.problems import as_option
 
     def option(match: re.Match[str]) -> str:
         name = {"covariance_type": "covariance"}.get(match[1], match[1])

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpmmwrap.files.looks import some_rows
-from dpmmwrap.files.problems import as_option
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -20,6 +17,7 @@ def column_notes(data: Data, logged: Sequence[str] = ()) -> list[str]:
     """Notes about columns that number the rows, hold dates or codes for missing values, or are skewed, and about copied
     rows and repeated ids."""
     from dpmmwrap.files.looks import strange_columns
+    from dpmmwrap.files.problems import as_option
 
     coded, skewed, dated = strange_columns(numeric_columns(data))
     notes = counting_notes(data)
@@ -48,6 +46,8 @@ def repeated_rows_note(data: Data) -> list[str]:
     """A note about copied rows. Counts, categories and whole numbers repeat by nature."""
     import numpy as np
 
+    from dpmmwrap.files.looks import some_rows
+
     if not isinstance(data.X, np.ndarray) or data.X.dtype.kind != "f" or data.dim < 2:
         return []
     X = data.X[some_rows(len(data), data.dim)]
@@ -69,6 +69,8 @@ def repeated_ids_note(ids: Any, file: str) -> list[str]:
 
 def counting_notes(data: Data) -> list[str]:
     """Notes about columns that number the rows."""
+    from dpmmwrap.files.problems import as_option
+
     return [
         f"the column {name!r} numbers the rows, as an id does, and is clustered by like the others: "
         f"--drop {as_option([name])} leaves it out, --id {as_option([name])} names the rows by it"
@@ -78,7 +80,7 @@ def counting_notes(data: Data) -> list[str]:
 
 def numeric_columns(data: Data) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     """Columns of numbers, by name or number; a sample of their rows."""
-    from dpmmwrap.files.looks import few_whole_numbers
+    from dpmmwrap.files.looks import few_whole_numbers, some_rows
     from dpmmwrap.files.selection import numbered
 
     if hasattr(data.X, "indptr"):

@@ -268,7 +268,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
     for name, array, said in (
         ("flat", good.ravel(), "two dimensions"),
         ("inf", np.where(np.arange(40).reshape(20, 2) == 38, np.inf, good), "row 20, column 1"),
-        ("empty", good[:0], "empty"),
+        ("empty", good[:0], "no rows"),
         ("one", good[:1], "at least 2 points"),
         ("objects", good.astype(object), "Python objects, which are never loaded"),
         ("text", good.astype(str), "text"),

@@ -110,7 +110,7 @@ def test_a_number_mistyped_is_told(tmp_path: Path) -> None:
         ("a,b\n1,x\ninf,y\n", "row 2 of the column 'a' is infinity"),
         ("a,b\n1,x\n1e99,y\n", "row 2 of the column 'a' is 1e+99, which single precision cannot hold"),
         ("a,b\n1,x\n", "at least 2 points, but it holds 1"),
-        ("a,b\n", "empty"),
+        ("a,b\n", "no rows"),
         ("", "empty"),
         ("a,b\n1," + "x" * 2000 + "\n2,y\n", "its column 'b' holds texts of up to 2,000 letters"),
         ("a,b\n1," + "x" * 200_000 + "\n2,y\n", "field larger than field limit"),

@@ -88,7 +88,7 @@ def test_unsorted_and_repeated_entries_are_put_in_order(tmp_path: Path) -> None:
         ({"indptr": np.array([0, 5, 3, 3, 6], dtype=np.uint32)}, "its indptr should rise from 0 to 6"),
         ({"shape": np.array([4, 4, 1])}, "its shape should be two numbers"),
         ({"shape": np.array([-4, 4])}, "its shape should be two numbers"),
-        ({"shape": np.array([0, 4]), "indptr": np.array([0])}, "empty"),
+        ({"shape": np.array([0, 4]), "indptr": np.array([0])}, "no rows"),
         ({"shape": np.array([4, 2**40])}, "its shape should be two numbers"),
         ({"format": np.array(b"dia")}, "one of the formats csr, csc, coo, but it is in 'dia'"),
         ({"y": np.arange(3)}, "each of 4 points, but it holds 3"),
