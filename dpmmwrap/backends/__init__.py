@@ -30,8 +30,8 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Auto(Options):
-    """The backend that suits the data: Dask for data of Dask's, Julia where it is set up and can do all that is asked,
-    else the built-in sampler.
+    """The backend that suits the data: Dask for data of Dask's, Julia if it is set up and supports all settings, else
+    the built-in sampler.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def choose_backend(asked: Auto, needs: Needs) -> BackendChoice:
 
 
 def why_not_julia(needs: Needs, refused: str | None) -> str | None:
-    """Why "auto" is not Julia; None where it is."""
+    """Why "auto" is not Julia; None if it is."""
     from dpmmwrap.backends.julia import setup as julia_setup
 
     missing = julia_setup.missing()

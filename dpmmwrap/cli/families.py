@@ -134,7 +134,7 @@ def kind_of_file(options: dict[str, Any]) -> Kind:
 
 
 def why_no_gaps(options: dict[str, Any]) -> str:
-    """What to do about missing values where none is allowed; empty where they are."""
+    """Advice about missing values for fits that allow none; empty if they are allowed."""
     family = family_named(options["family"])
     julia = options["backend"] == "julia" or options["workers"] or options["machines"]
     leaving_out = "--skip-missing, which leaves out rows with missing values"

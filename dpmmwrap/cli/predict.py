@@ -67,7 +67,10 @@ def command(
         check_writable(out)
     if options["with_data"] and (out is None or out.suffix.lower() != ".csv" or proba):
         raise InputError("--with-data needs labels in a .csv file: --out FILE.csv, without --proba")
-    mixture = load(model / "model.npz" if (model / "model.npz").is_file() else model)
+    path = model / "model.npz" if (model / "model.npz").is_file() else model
+    if path.suffix.lower() != ".npz":
+        raise InputError(f"MODEL should be the model.npz of a fit, or its folder, not {model}")
+    mixture = load(path)
     data = piped(ctx, data)
     with by_its_name(data):
         points = read_points(mixture, data, selection_of(options), options["skip_missing"])
@@ -87,15 +90,15 @@ def command(
     elif out.suffix.lower() == ".csv":
         write_atomically(out, lambda file: write_table(file, mixture, points, proba, numbers, columns))
     else:
-        pieces = answers(answer, points)
-        write_atomically(out, lambda file: write_npy_pieces(file, pieces, len(points)))
+        arrays = answers(answer, points)
+        write_atomically(out, lambda file: write_npy_pieces(file, arrays, len(points)))
     if out is not None:
         what = "probabilities" if proba else "labels"
         click.echo(f"Written to {out}: {what} of {counted(len(points), 'point')}", err=True)
 
 
 def without_gaps(data: Data) -> tuple[Data, np.ndarray[Any, Any]]:
-    """The rows in which nothing is missing, and their numbers from 0; how many are left out is said."""
+    """The rows without missing values, and their numbers from 0; a note says how many are left out."""
     import numpy as np
 
     from dpmmwrap.files import InputError
@@ -123,7 +126,7 @@ def used_columns(mixture: Mixture) -> np.ndarray[Any, Any]:
 
 
 def read_points(mixture: Mixture, paths: Sequence[Path], asked: Selection, skipping: bool = False) -> Data:
-    """Rows of the kind that the model knows: its columns by name, or by place where the model or the file has none.
+    """Rows of the kind that the model knows: its columns by name, or by position if the model or the file has no names.
 
     Where rows with missing values are left out (`skipping`), they may be there.
     """

@@ -55,7 +55,7 @@ class Lines:
 
 @contextlib.contextmanager
 def progress_line(plan: FitPlan, *, shown: bool) -> Iterator[Callable[[int, Iteration], None] | None]:
-    """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; where that is no terminal, it writes a line
+    """A callable for `DPMM.fit(progress=…)` that redraws a line on stderr; if that is not a terminal, it writes a line
     every ten seconds. None if nothing should be shown."""
     if not shown:
         yield None

@@ -72,7 +72,7 @@ def cluster_sizes(model: Any) -> IntArray:
 
 
 def facts_of_draws(model: Any) -> dict[str, Any]:
-    """What the draws say, all of it None where there are none."""
+    """What the draws show; None for each fact without draws."""
     draws, sure = model.draws_, model.confidence_
     each = None if draws is None else {one.name: one._asdict() for one in model.diagnostics_ or ()}
     return {

@@ -17,7 +17,7 @@ ROUNDING = 1e-6
 CHUNK = 1 << 15
 """Rows looked at in one go."""
 NUMBERS = 100_000_000
-"""Numbers that are looked at at most; of more data, evenly spaced rows."""
+"""The largest number of values that profiles use; of more data, evenly spaced rows."""
 NUMERIC, LEVEL, COUNT = "numeric", "level", "count"
 
 
@@ -40,7 +40,7 @@ class Trait(NamedTuple):
     """The mean; of a level the share of rows, of a column of counts the share of all counts."""
     elsewhere: float
     spread: float
-    """The standard deviation within the cluster; not a number where the feature is a share."""
+    """The standard deviation within the cluster; NaN if the feature is a share."""
     apart: float
     """The difference in standard deviations of all rows; of counts the binary logarithm of the ratio."""
 

@@ -46,7 +46,7 @@ Column = np.ndarray[Any, Any]
 
 
 def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> Piece:
-    """The columns of a text file: numbers where all fields are numbers or gaps, else words.
+    """The columns of a text file: numbers if all fields are numbers or gaps, else words.
 
     The columns named or numbered in `words` are words whatever they hold.
     """

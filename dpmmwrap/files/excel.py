@@ -35,7 +35,7 @@ class Sheet(NamedTuple):
 
 
 def read_sheet(path: Path, words: Sequence[str] = (), wanted: Selection = ALL) -> Piece:
-    """The columns of one sheet: numbers where all cells are numbers or gaps, else words."""
+    """The columns of one sheet: numbers if all cells are numbers or gaps, else words."""
     sheet = open_sheet(path, wanted.format)
     layout = layout_of(path, sheet)
     table = columns_of(sheet.source, layout, sheet.rows[layout.skipped :], words, wanted)

@@ -59,7 +59,7 @@ def is_number(field: str, decimal: str = ".") -> bool:
 
 
 def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
-    """A number, and how it was written where that is not plain; a ValueError where it is none."""
+    """A number, and how it was written if not plainly; a ValueError if it is not a number."""
     # Python accepts 1_000, which people do not write; with a decimal comma, points separate thousands.
     field = field.replace("−", "-")
     if "_" not in field and not (decimal == "," and "." in field):

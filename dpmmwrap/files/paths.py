@@ -41,7 +41,7 @@ def known_suffix(path: Path, known: Sequence[str]) -> str:
     if path.is_dir():
         raise InputError(f"{path} should be a file, but it is a folder")
     if not path.exists():
-        raise InputError(f"{path} should be a file, but there is none of that name")
+        raise InputError(f"{path} should be a file, but it does not exist")
     suffix = ending(path)
     if suffix not in known:
         came = f"ends in {suffix}" if suffix else "has no ending"

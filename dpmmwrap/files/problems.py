@@ -32,7 +32,7 @@ class WordsInstead(InputError):
     def __init__(self, message: str, columns: Sequence[str], distinct: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.columns = tuple(columns)
-        """Their names, or their numbers (from 1) where they have none."""
+        """Their names, or their numbers (from 1) if they have none."""
         self.distinct = tuple(distinct)
         """Those among them whose words are mostly different: they name rows, and are not categories."""
 
@@ -91,7 +91,7 @@ def explained(path: PathLike) -> Iterator[None]:
         message = f"{path} does not fit into memory; saved as .npy it would be read piece by piece"
         raise InputError(message) from error
     except FileNotFoundError as error:
-        raise InputError(f"{path} should be a file, but there is none of that name") from error
+        raise InputError(f"{path} should be a file, but it does not exist") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from error
     except DAMAGE as error:

@@ -142,7 +142,7 @@ def read_data(
 
 
 def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:
-    """Labels as numbers from 0, -1 where one is missing."""
+    """Labels as numbers from 0, -1 if one is missing."""
     where = f"y in {source}" if column is None else f"the column {column!r} of {source}"
     codes = check_labels(labels, n, where)
     if labels.dtype.kind != "U" or not (labels == "").any():
@@ -241,7 +241,7 @@ def columns_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
 
 
 def read_sparse(path: Path, members: Sequence[str], wanted: ReadingOptions, at_least: int) -> Piece:
-    """A sparse matrix of counts, where counts are wanted."""
+    """A sparse matrix of counts; refused if the family takes no counts."""
     if wanted.kind != "counts":
         expected = "a table" if wanted.kind == "table" else "points"
         raise SparseInstead(f"{path} should hold {expected}, but it holds a sparse matrix")
@@ -312,7 +312,7 @@ def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
 
 
 def read_names(path: PathLike, format: Format = PLAIN) -> Names | None:
-    """The names of a table's columns, where the file has them."""
+    """The names of a table's columns, if the file has them."""
     path = Path(path)
     with explained(path):
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))

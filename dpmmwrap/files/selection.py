@@ -63,7 +63,7 @@ def numbered(count: int) -> Names:
 
 
 def find_columns(asked: Sequence[str], names: Sequence[str], source: Any) -> Names:
-    """The names of columns that are given by name or, where none has that name, by number (from 1)."""
+    """The names of columns that are given by name or, if no column has that name, by number (from 1)."""
     names_found = []
     for word in asked:
         if not has_column(word, names):

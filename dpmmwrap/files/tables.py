@@ -23,7 +23,7 @@ LOOKED_AT = 1000
 COUNTED = 20
 """The number of lines that determine the separator."""
 LONGEST_UNIT = 15
-"""Letters of a unit, such as kg or mm/s, at most."""
+"""The greatest length of a unit, such as kg or mm/s."""
 
 
 class RowInfo(NamedTuple):
@@ -124,7 +124,7 @@ def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
 
 
 def other_lines_notes(layout: Layout) -> list[str]:
-    """What is said of lines above and below the names of the columns."""
+    """Notes about lines above and below the column names."""
     shown = ", ".join(repr(unit) for unit in layout.units[:3])
     title = f"the text above the column names ({layout.title!r}) is treated as a title and left out"
     units = f"the line below the column names ({shown}) is treated as units and left out"
@@ -149,7 +149,7 @@ def read_rows(path: Path, layout: Layout, id_at: int | None, labels: int | None)
 
 
 def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Labels as words; the empty word where one is missing."""
+    """Labels as words; the empty word if one is missing."""
     return np.array(["" if field in GAPS else field for field in fields], dtype=str)
 
 
@@ -184,7 +184,7 @@ def load_plain(path: Path, layout: Layout, usecols: list[int] | None) -> np.ndar
 
 
 def load_by(readers: dict[int, Reader], path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
-    """Numbers as people write them, with gaps where the readers take them."""
+    """Numbers as people write them, with NaN for missing values."""
     with open_text(path, layout.format) as file:
         return loaded(said_lines(file, layout.delimiter), layout, usecols, readers)
 
@@ -211,7 +211,7 @@ def loaded(
 
 
 def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Format = PLAIN) -> Layout:
-    """See how a text file is laid out; where `words` may be values, its first line is compared with the next ones."""
+    """Detect the layout of a text file; if `words` may be values, compare its first line with the next ones."""
     with open_text(path, format) as file:
         before, first = first_line(file, path)
         if not first:

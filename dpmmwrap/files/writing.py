@@ -110,7 +110,7 @@ def write_json(path: PathLike, value: Any) -> None:
 
 
 def write_csv(path: PathLike, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> None:
-    """One column per name; numbers in full precision, and nothing where a value is not a number."""
+    """One column per name; numbers in full precision, and an empty field for NaN."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(columns)

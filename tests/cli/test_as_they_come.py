@@ -353,7 +353,7 @@ def test_predict_says_how_it_understood_a_file(run, tmp_path: Path) -> None:
 
 
 def test_small_things(run, three: Path, tmp_path: Path) -> None:
-    assert "nope.npz should be a file, but there is none of that name" in run("predict", "nope.npz", three).sentence
+    assert "nope.npz should be a file, but it does not exist" in run("predict", "nope.npz", three).sentence
     np.save(tmp_path / "x.npy", np.array([[1, 2], [39.1, 4]]))
     said = run("fit", tmp_path / "x.npy", "--family", "multinomial").sentence
     assert "should hold counts, whole numbers of 0 or more, but row 2, column 1, counted from 1, is 39.1" in said

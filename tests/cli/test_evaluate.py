@@ -179,7 +179,7 @@ def test_data_in_units_of_their_own(run, tmp_path: Path) -> None:
         (["paper", "--data", "none"], "none should be a folder of .npz files, but it does not exist"),
         (["paper", "--upper-bounds", "many"], "Invalid value for '--upper-bounds'"),
         (["paper", "--dims", ""], "Invalid value for '--dims'"),
-        (["data", "none.npy"], "none.npy should be a file, but there is none of that name"),
+        (["data", "none.npy"], "none.npy should be a file, but it does not exist"),
         (["data", "none-idx3-ubyte"], "none-idx3-ubyte should be a file"),
         (["data"], "Missing argument 'FILE..."),
     ],

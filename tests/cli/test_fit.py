@@ -257,7 +257,7 @@ def test_priors_that_do_not_fit(run, data: Path, tmp_path: Path) -> None:
     path.write_text("[1, 2")
     assert "JSON" in run("fit", data, "--prior", path).sentence
     assert "not 'flat'" in run("fit", data, "--prior", "flat").sentence
-    assert "there is none of that name" in run("fit", data, "--prior", tmp_path / "none.json").sentence
+    assert "it does not exist" in run("fit", data, "--prior", tmp_path / "none.json").sentence
 
 
 # Bad input
@@ -283,7 +283,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path, str]]:
     ):
         (folder / name).write_text(text)
         yield folder / name, said
-    yield folder / "none.npy", "there is none of that name"
+    yield folder / "none.npy", "it does not exist"
 
 
 def test_bad_files_end_in_one_sentence(run, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_as_a_module() -> None:
     command = [sys.executable, "-m", "dpmmwrap", "fit", "none.npy"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "dpmmwrap: none.npy should be a file, but there is none of that name\n"
+    assert done.stderr == "dpmmwrap: none.npy should be a file, but it does not exist\n"
 
 
 @pytest.mark.parametrize(

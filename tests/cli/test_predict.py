@@ -142,6 +142,7 @@ def test_files_that_are_no_models(run, points: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", X=np.zeros(3))
     assert "other.npz" in run("predict", tmp_path / "other.npz", points).sentence
     assert "none.npz" in run("predict", tmp_path / "none.npz", points).sentence
+    assert "MODEL should be the model.npz of a fit, or its folder" in run("predict", points.parent, points).sentence
 
 
 def test_bad_places(run, model: Path, points: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
 
 @contextlib.contextmanager
 def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[Read]:
-    """The rows of X on the workers of a client, or of the current one, as long as the fit lasts."""
+    """The rows of X on the workers of a client, or of the current one, for the duration of a fit."""
     try:
         from dpmmwrap.backends.dask import loading
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""The workers of a fit: who holds which part, what is asked of all of them, and what becomes of parts that are lost.
+"""The workers of a fit: which parts they hold, questions to all of them, and what happens to lost parts.
 
-A part is lost with its worker. Another worker then gets its rows from where they came from, its labels from the last
-copy that a second worker keeps (or from nothing), and all commands since; so the fit goes on with the labels that it
-would have had. No wait is without an end.
+A part is lost with its worker. Another worker then loads its rows again, takes its labels from the last copy that a
+second worker keeps (or from the start), and repeats all commands since: so the fit continues with the same labels.
+Every wait has a limit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Cluster(Caller):
         self.given: dict[tuple[str, int], Any] = {}
         self.logs: dict[int, Log] = {}
         self.copies: dict[tuple[int, int], tuple[int, str]] = {}
-        """Of a part and a chain: how many commands the copy has seen, and who keeps it."""
+        """By part and chain: how many commands the copy has seen, and the worker that keeps it."""
         self.saved: dict[int, LabelFiles] = {}
         """Of chains: what the checkpoint has."""
         self.losses = 0

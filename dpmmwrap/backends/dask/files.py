@@ -35,7 +35,7 @@ def open_lazily(paths: Sequence[Path]) -> Lazy:
     data_files = [file for path in files for file in (files_in(path) if path.is_dir() else [path])]
     for path in data_files:
         if not path.exists():
-            raise InputError(f"{path} should be a file, but there is none of that name")
+            raise InputError(f"{path} should be a file, but it does not exist")
         if path.suffix.lower() not in KINDS:
             raise InputError(f"on Dask {path} should be .npy, .parquet, a folder of these, or zarr")
     kinds = {path.suffix.lower() for path in data_files}

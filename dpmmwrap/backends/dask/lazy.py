@@ -1,4 +1,4 @@
-"""What a fitted model says of rows of Dask's: block by block, when it is computed."""
+"""Predictions for rows of Dask's, lazily and block by block."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def call(rows: Any, model: Any, method: str) -> Any:
 
 
 def lighter(model: Any) -> Any:
-    """The model without what was found for the rows of the fit."""
+    """The model without the results for the rows of the fit."""
     other = copy.copy(model)
     for name in ("labels_", "sublabels_", "confidence_", "draws_", "_some_points", "trace_", "traces_"):
         other.__dict__.pop(name, None)

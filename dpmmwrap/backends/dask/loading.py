@@ -45,7 +45,7 @@ def may_be_correlated(estimator: Any, prior: Any) -> bool:
 
 
 def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
-    """That missing values alone have decided about the covariances, where they have."""
+    """A note if missing values alone determine the covariances."""
     if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
         return ()
     count = "1 value is" if missing == 1 else f"{missing:,} values are"
@@ -56,7 +56,7 @@ def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
 
 
 def client_or_current(client: Client | None) -> Client:
-    """The client that is given, or the current one; a sentence if there is none."""
+    """The given client, or the current one; an error if there is none."""
     try:
         client = client or get_client()
     except ValueError as error:
@@ -80,7 +80,7 @@ class Blocks(NamedTuple):
     sparse: bool
     names: list[str] | None
     keys: list[Any]
-    """Of the blocks, by which it is known where they are already."""
+    """The keys of the blocks, which tell the workers that hold them."""
 
     @property
     def n_rows(self) -> int:
@@ -139,7 +139,7 @@ def load_part(blocks: Blocks, cluster: Cluster, part: int, address: str) -> list
 
 
 def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int]]:
-    """The workers in the order in which they hold blocks already, if they do, and their threads."""
+    """The workers, ordered by the blocks that they already hold, and their threads."""
     client.wait_for_workers(1, timeout=WORKERS_WITHIN)
     known = client.scheduler_info(n_workers=-1)["workers"]
     held: dict[str, list[int]] = {}
@@ -155,7 +155,7 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
 
 @contextlib.contextmanager
 def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[Read]:
-    """The rows of a collection on the workers, as long as the fit lasts."""
+    """The rows of a collection on the workers, for the duration of a fit."""
     blocks = blocks_of(X, client)
     if blocks.n_rows < 2:
         raise ValueError(f"Found array with {blocks.n_rows} sample(s) while a minimum of 2 is required by DPMM.")
@@ -206,14 +206,14 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
 
 
 def count_entries(client: Client, blocks: Blocks) -> int:
-    """Of sparse blocks, all that are not zero."""
+    """The number of entries of sparse blocks that are not zero."""
     import dask
 
     return int(sum(computed(client, [dask.delayed(entries_of)(block) for block in blocks.blocks], "the sparse blocks")))
 
 
 def computed(client: Client, tasks: Any, what: str) -> list[Any]:
-    """What tasks return, if they do so before long."""
+    """The results of tasks, within a limit of time."""
     futures = client.compute(list(tasks))
     try:
         wait(futures, timeout=PATIENCE)
@@ -232,7 +232,7 @@ def entries_of(block: Any) -> int:
 
 
 def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
-    """Rows of numbers. NaN is a missing value where covariances are diagonal."""
+    """Rows of numbers. NaN is a missing value if covariances are diagonal."""
     if blocks.sparse:
         raise ValueError(f"sparse blocks are for counts: use family='{family_for(sparse=True).name}'")
     prior = estimator.prior
@@ -253,7 +253,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
     kept = None if useful.restored is None else useful.restored.kept
     if kept is not None:
-        # Chunks depend on the number of columns, and so does who has which rows.
+        # The chunks, and so each worker's rows, depend on the number of columns.
         cluster.close()
         cluster.owner.clear()
         cluster.stretches.clear()
@@ -270,7 +270,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
 
 
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:
-    """The rows, each where it is to stay."""
+    """Load the rows onto the workers."""
     cluster.share_out(Stretch.whole(blocks.n_rows, bytes_per_row), threads)
     cluster.load_all(partial(load_part, blocks))
     kind = blocks.dtype if blocks.dtype == np.float32 else np.float64

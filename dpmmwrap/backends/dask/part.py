@@ -1,7 +1,7 @@
-"""A part of the data on a worker: some groups of chunks, with the labels that chains have given them.
+"""A part of the data on a worker: some groups of chunks, with the labels of all chains.
 
-All that a part does is decided by commands that are the same for all parts. A part that was lost with its worker is
-made anew from the data, and goes through the commands again: then it is as it was, bit for bit.
+All parts carry out the same commands. A part that was lost with its worker is loaded again and repeats the commands:
+then it is the same as before, bit for bit.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Command = tuple[str, tuple[Any, ...]]
 
 
 class Recipe(NamedTuple):
-    """From the rows as they came to the points of a fit."""
+    """How the points of a fit are made from rows as they arrived."""
 
     kept: IntArray | None = None
     """The columns that are used; None for all."""
     offset: Any = None
-    """What is taken off numeric features first; None of counts."""
+    """What is subtracted from numeric features first; None for counts."""
     steps: Any = None
-    """The width of the noise for columns of few values; None for none."""
+    """The width of the noise that dithers discrete columns; None for none."""
     prior: Any = None
-    """The family; None as long as it is not known."""
+    """The family; None until it is known."""
     missing: bool = False
     """Whether any part has missing values."""
 
@@ -67,9 +67,9 @@ class Part:
     stretch: Stretch
     n_jobs: int
     rows: Any = None
-    """As they came; None when the points have been made from them."""
+    """As they arrived; None after the points were made from them."""
     pieces: list[tuple[int, Any]] = field(default_factory=list)
-    """Sparse rows that came so far, and where they begin."""
+    """Sparse rows that have arrived, each with its first row."""
     arrived: int = 0
     points: Any = None
     finite: bool = True
@@ -120,7 +120,7 @@ class Part:
         return self.finite
 
     def spread(self, steps: Any) -> None:
-        """Add noise to columns of few values, once."""
+        """Dither discrete columns, once."""
         if not self.is_spread:
             self.points, self.is_spread = spread_ties(self.points, steps, self.stretch.first_row), True
 
@@ -155,13 +155,13 @@ class Part:
         return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
 
     def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Which of some row numbers are here: their places among these, and their rows here."""
+        """Which of some row numbers are in this part: their indices among these, and their rows here."""
         here = rows - self.stretch.first_row
         indices = np.flatnonzero((here >= 0) & (here < self.stretch.n_rows))
         return indices, here[indices]
 
     def take(self, rows: IntArray) -> tuple[IntArray, Any]:
-        """The points of the row numbers that are here, and the places of these."""
+        """The points of the row numbers that are in this part, and the indices of these."""
         indices, here = self.find(rows)
         return indices, (self.points if self.rows is None else self.rows)[here]
 
@@ -190,8 +190,8 @@ class Part:
         return self.chains[chain]
 
     def command(self, chain: int, first: int, commands: list[Command]) -> Any:
-        """Carry out commands, the first of which has that number; the reply to the last. What has been done is not done
-        again."""
+        """Carry out commands, the first of which has that number, except those that were done before; the reply to the
+        last."""
         state = self.state_of(chain)
         if state.done < first:
             raise Behind(state.done)
@@ -316,7 +316,7 @@ class Part:
 
 
 class Behind(Exception):
-    """A part has not seen all commands before those that it is given."""
+    """A part has missed commands before those that it was given."""
 
     def __init__(self, done: int) -> None:
         super().__init__(done)

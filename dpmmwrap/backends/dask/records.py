@@ -1,4 +1,4 @@
-"""What the client remembers of a fit on workers: commands, copies, bytes."""
+"""What the client records of a fit on workers: commands, copies, traffic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dpmmwrap.backends.dask.part import Command
 
 LOG_BYTES = 64 << 20
-"""Commands that are kept although there is a copy that has seen them: the copy may be lost, too."""
+"""Bytes of commands that are kept although copies have seen them: copies may be lost, too."""
 
 
 class Log:
@@ -39,7 +39,7 @@ class Log:
 
 
 class Traffic(NamedTuple):
-    """What has travelled between the client and the workers."""
+    """Calls, and bytes sent and received."""
 
     calls: int = 0
     sent: int = 0

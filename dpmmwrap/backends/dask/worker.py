@@ -1,8 +1,8 @@
-"""What runs on a worker: the parts that it holds, and the functions that the client has it call.
+"""What runs on a worker: the parts that it holds, and the functions that the client calls on it.
 
-Parts stay in the worker's memory from one call to the next. Calls come past Dask's queue of tasks (`Client.run`), so
-that an iteration does not wait for it, and are carried out one after the other in a thread of their own, so that the
-worker goes on answering its scheduler.
+Parts stay in the worker's memory between calls. Calls bypass Dask's queue of tasks (`Client.run`), so that an iteration
+does not wait for it, and run one after the other in a separate thread, so that the worker keeps answering its
+scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.chunks import Stretch
 
 FITS: dict[str, WorkerFit] = {}
-"""The fits that this worker has parts of, by a name that no other has."""
+"""The fits of which this worker holds parts, by their unique names."""
 
 
 class WorkerFit:
@@ -55,15 +55,14 @@ class Request(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """The answer of a worker that does not have a part (any more), or has not seen all commands."""
+    """The answer of a worker that has lost a part, or has missed commands."""
 
     part: int
     done: int = -1
 
 
 async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: Any) -> bytes:
-    """What each part answers, by number, or the exception that one of them raised; of the parts that this worker is
-    taken to hold."""
+    """The answer of each part that this worker should hold, by number, or the exception that one of them raised."""
     asked: Request = pickle.loads(request)
     parts = by_worker[dask_worker.address]
     fit = FITS.get(asked.fit)
@@ -100,7 +99,7 @@ def _answer_of(fit: WorkerFit, number: int, asked: Request) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """What has to be the same on all workers for the same labels."""
+    """The versions that must agree on all workers."""
     import numba
     import scipy
     from llvmlite.binding import get_host_cpu_name
@@ -181,7 +180,7 @@ KEPT = ("labels", "sublabels", "best_labels", "best_sublabels")
 
 
 def copy_of(fit: str, part: int, chain: int) -> Copy:
-    """A copy of the labels, in as few bytes as they fit; to be called between commands."""
+    """A copy of the labels, in as few bytes as possible; to be called between commands."""
     state = FITS[fit].parts[part].state_of(chain)
     arrays = {name: narrowed(getattr(state, name)) for name in KEPT if getattr(state, name) is not None}
     return Copy(state.done, state.n_clusters, arrays)
@@ -242,7 +241,7 @@ def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
 
 
 def sees(fit: str, path: str) -> bool:
-    """Whether a file is there, as seen from here."""
+    """Whether this worker sees a file."""
     return Path(path).exists()
 
 

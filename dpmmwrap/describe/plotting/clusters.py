@@ -1,4 +1,4 @@
-"""Pictures of clusters: the points in their colours, with ellipses where clusters are Gaussian."""
+"""Plots of clusters: coloured points, with ellipses if clusters are Gaussian."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 20_000
-"""Points drawn at most; more only make a larger and darker picture."""
+"""The largest number of points in a plot; more would only make it larger and darker."""
 COORDINATES_SHOWN = 20_000_000
-"""Numbers in the coordinates of a map at most: of wide rows fewer are drawn."""
+"""The largest number of coordinates of a map: fewer wide rows are drawn."""
 NUMBERED = 60
-"""Clusters up to which the ellipses bear their numbers."""
+"""With more clusters, ellipses have no numbers."""
 STANDARD_DEVIATIONS = 2.0
 ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
 """What an ellipse means: a Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
@@ -87,7 +87,7 @@ def draw_fit(
 
 
 def column_indices(columns: Sequence[str | int], names: Sequence[str]) -> list[int]:
-    """Where one or two columns are."""
+    """The indices of one or two columns."""
     if len(columns) not in (1, 2):
         raise ValueError(f"columns should be one or two columns, not {len(columns)}")
     return [place_of(name, names, "columns") for name in columns]
@@ -173,7 +173,7 @@ def some_rows(count: int, most: int, rng: np.random.Generator) -> IntArray:
 
 
 def filled(points: Float64Array) -> Float64Array:
-    """The points with their column's mean where a value is missing."""
+    """The points, with a column's mean in place of missing values."""
     gaps = np.isnan(points)
     if not gaps.any():
         return points
@@ -182,7 +182,7 @@ def filled(points: Float64Array) -> Float64Array:
 
 
 def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[Float64Array, Float64Array]:
-    """Where the points of each cluster lie, and how far they reach along the first axis; NaN where none is shown."""
+    """The mean of each cluster's points, and their spread along the first axis; NaN for clusters without points."""
     middles, reaches = np.full((clusters, points.shape[1]), np.nan), np.zeros((clusters, points.shape[1]))
     for k in range(clusters):
         members = points[labels == k]
@@ -256,8 +256,7 @@ def _draw_points(
 
 
 def _draw_legend(axes: Axes, own_figure: bool = True) -> None:
-    """What ellipses and crosses mean, below the picture, where no point lies; within axes of the caller's, where fewest
-    do."""
+    """What ellipses and crosses mean: below the plot, or in given axes where the fewest points are."""
     marks, _ = axes.get_legend_handles_labels()
     if marks and own_figure:
         axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
@@ -285,7 +284,7 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
 
 
 def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
-    """Number the clusters at their means, or farther along the ellipse where another number is in the way."""
+    """Number the clusters at their means, or farther along the ellipse if another number is in the way."""
     from matplotlib.patheffects import withStroke
 
     room = np.array([0.026 * np.ptp(axes.get_xlim()), 0.03 * np.ptp(axes.get_ylim())])
@@ -303,7 +302,7 @@ def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
 
 
 def _number_above(axes: Axes, means: Float64Array, numbers: Sequence[int]) -> None:
-    """The clusters' numbers over their means, above all bars; on a second line where two would meet."""
+    """The clusters' numbers over their means, above all bars; on a second line if two would overlap."""
     axes.margins(y=0.12)
     lowest, highest = axes.get_xlim()
     last = [-np.inf, -np.inf]
@@ -319,7 +318,7 @@ def _number_above(axes: Axes, means: Float64Array, numbers: Sequence[int]) -> No
 def _draw_histogram(
     axes: Axes, values: Float64Array, labels: IntArray, means: Float64Array, name: str = "feature 1"
 ) -> None:
-    """One dimension: how many points lie where, stacked by cluster."""
+    """One dimension: a histogram, stacked by cluster."""
     numbers = [k for k in range(len(means)) if (labels == k).any()]
     colours = spread_colours(means[:, None])
     edges = np.histogram_bin_edges(values, bins=min(120, max(10, int(np.sqrt(len(values))))))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups
 
 LEAVES = 100
-"""Leaves of a tree at most; beyond, the first unions are drawn as one leaf each."""
+"""The largest number of leaves of a tree; beyond it, the first unions are drawn as one leaf each."""
 RAREST = 1e-6
 """Probabilities of confusion below this are drawn as this."""
 

@@ -86,13 +86,13 @@ def plot_profile(profiles: Profiles, n_features: int, ax: Axes | None) -> Axes:
 
 
 WRITTEN = 240
-"""Cells up to which each has its number."""
+"""With more cells, none shows its number."""
 CLUSTERS = 60
-"""Columns at most: the first clusters."""
+"""The largest number of columns; they show the first clusters."""
 REACH = 3.0
 """Differences beyond this have the same colour."""
 LONG = 34
-"""Letters of a name at most."""
+"""The greatest length of a name."""
 
 
 def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
@@ -156,7 +156,7 @@ def called(name: str) -> str:
 
 
 def reach_of(mixture: Any, index: int) -> tuple[float, float]:
-    """From where to where a column's density is worth looking at."""
+    """The range of a column in which its density is drawn."""
     covariances = mixture.covariances
     variances = covariances if covariances.ndim == 2 else np.diagonal(covariances, axis1=1, axis2=2)
     middles, widths = mixture.means[:, index], FAR * np.sqrt(variances[:, index])

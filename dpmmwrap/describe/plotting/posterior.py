@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str | None = None) -> Figure:
-    """Clusters, log posterior and, where a truth is known, NMI along the iterations, one above the other."""
+    """Clusters, log posterior and, with known labels, NMI by iteration, one above the other."""
     iterations = np.arange(1, len(trace) + 1)
     panels = [("clusters", trace.n_clusters), ("log posterior", trace.log_posterior)]
     if np.isfinite(trace.nmi).any():
@@ -105,7 +105,7 @@ def _likeliest(values: IntArray) -> str:
 
 
 def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, width: int) -> None:
-    """Dots beside one another within each bar, in the order of the chains; among many bars, lines."""
+    """Dots side by side within each bar, in the order of the chains; lines if there are many bars."""
     chains = len(shares)
     many = chains > len(COLOURS)
     for number, heights in enumerate(shares):
@@ -151,7 +151,7 @@ def chains_figure(draws: Draws) -> Figure:
 
 def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
     chains, length = values.shape
-    # Whole numbers would lie on top of one another.
+    # Lines of whole numbers would cover each other.
     apart = min(0.08, 0.5 / chains) if name == "clusters" else 0.0
     for number, line in enumerate(values):
         axes.plot(

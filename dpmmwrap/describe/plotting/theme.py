@@ -98,7 +98,7 @@ def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
     axes.set_yscale("log")
     # There is no half a cluster.
     axes.set_ylim(bottom=max(0.8, axes.get_ylim()[0]))
-    # In more than two decades 2 and 5 would lie on top of one another, in more than one 2 and 3.
+    # Over more than two decades 2 and 5 would overlap, over more than one 2 and 3.
     ratio = most / max(fewest, 1)
     axes.yaxis.set_major_locator(LogLocator(subs=[1, 2, 3, 5] if ratio <= 15 else [1, 2, 5] if ratio <= 200 else [1]))
     axes.yaxis.set_minor_locator(NullLocator())

@@ -11,10 +11,10 @@ from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 
 LOOKED_AT = 200_000
-"""Rows whose probabilities are computed at most where there are no draws; of more, evenly spaced ones."""
+"""Without draws, probabilities are computed for at most this many rows, evenly spaced."""
 CHUNK = 1 << 13
 LISTED, SURE = 20, 0.95
-"""Rows in the list of doubtful ones at most; a row of at least this probability is not doubtful."""
+"""The greatest length of the list of doubtful rows; rows with at least this probability are not doubtful."""
 CLASSES = ((0.99, "0.99 and more"), (0.9, "0.9 to 0.99"), (0.5, "0.5 to 0.9"), (0.0, "below 0.5"))
 """Lower ends, from sure to unsure."""
 
@@ -45,13 +45,13 @@ class Certainty(NamedTuple):
         return [(name, int(count)) for (_, name), count in zip(CLASSES, above, strict=True)]
 
     def of_rows(self, rows: IntArray) -> Float64Array:
-        """Probabilities of rows; not a number where one was not looked at."""
+        """Probabilities of rows; NaN if a row was not looked at."""
         indices = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return np.where(self.rows[indices] == rows, self.probability[indices], np.nan)
 
 
 def certainty_of(model: Any, points: Any) -> Certainty:
-    """By the draws where there are any: the share of them in which a row is in its cluster. Else the probability of
+    """With draws, the share of them in which a row is in its cluster; else the probability of
     the most probable cluster, by `predict_proba`."""
     # What has no value has no cluster, and nothing to be sure of.
     rows = np.flatnonzero(with_values(telling(model.mixture_, points).points))

@@ -1,4 +1,4 @@
-"""Lines along iterations, as SVG that stands within the page."""
+"""Line charts of iterations, as SVG within the page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dpmmwrap.numerics.arrays import FloatArray, evenly_spaced
 WIDTH, HEIGHT = 400, 150
 RIGHT, TOP, BOTTOM = 8, 10, 24
 LETTER = 7.6
-"""The width of a letter, in the units of the chart: the numbers stand on the left of the lines."""
+"""The width of a letter, in the units of the chart; numbers are on the left of the lines."""
 MOST_STEPS = 300
-"""Steps of a line at most: longer ones are thinned evenly, and the last step is kept."""
+"""The largest number of steps of a line; longer ones are thinned evenly, and keep their last step."""
 MOST_LINES = 12
 
 
@@ -49,7 +49,7 @@ class Chart(NamedTuple):
 
 
 def chart_of(name: str, series: Sequence[FloatArray], *, whole: bool = False) -> Chart | None:
-    """None where there is nothing to draw."""
+    """A chart of several lines; None if there is nothing to draw."""
     chains = [np.asarray(values, dtype=np.float64) for values in series][:MOST_LINES]
     known = np.concatenate([values[np.isfinite(values)] for values in chains]) if chains else np.empty(0)
     if not len(known):

@@ -24,11 +24,11 @@ class DataColumn(NamedTuple):
     title: str
     """Its name and its range, in the units of the data."""
     positions: list[int | None]
-    """Each row's place from the least value to the largest, from 0 to `STEPS`; None where the value is missing."""
+    """Each row's position between the least and the largest value, from 0 to `STEPS`; None if the value is missing."""
 
 
 def data_columns(subject: Subject, rows: IntArray) -> list[DataColumn]:
-    """Those in which clusters differ most come first. None where two features are the whole map, and of counts."""
+    """The columns in which clusters differ most, in this order; none for counts, or if there are only two features."""
     mixture, points = subject.model.mixture_, subject.points
     table = isinstance(points, TablePoints)
     if not table and not (mixture.is_gaussian and points.shape[1] > 2):

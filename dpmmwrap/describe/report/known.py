@@ -1,4 +1,4 @@
-"""Clusters beside labels that were known before, and where values are missing."""
+"""Clusters compared with known labels, and missing values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CLUSTERS, CLASSES = 40, 12
-"""Lines and columns of the table of known labels at most; the others are taken together."""
+"""The largest numbers of lines and columns in the table of known labels; the others are summed up."""
 OFTEN = 0.1
-"""A value that is missing more often than elsewhere by this share is worth a word."""
+"""Columns that are missing more often than elsewhere by at least this share are named."""
 
 
 class Cell(NamedTuple):
@@ -89,7 +89,7 @@ class MissingShares(NamedTuple):
     shares: Float64Array
     """The share of missing values in each cluster."""
     gaps: dict[int, Gap]
-    """Where a column is missing more often than elsewhere, the one in which that is so most."""
+    """By cluster, the column that is missing more often than elsewhere by the largest share."""
 
 
 def missing_shares(

@@ -15,11 +15,11 @@ from dpmmwrap.model.rows import telling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 SHOWN = 4_000
-"""Rows on a map at most."""
+"""The largest number of rows on a map."""
 OF_EACH = 20
 """The least number of rows of each cluster (or all, if it has fewer), so that small clusters are seen."""
 COORDINATES = 20_000_000
-"""Numbers in the coordinates of the rows at most: of wide rows fewer are drawn."""
+"""The largest number of coordinates of all rows together: fewer wide rows are drawn."""
 REDUCED = 50
 """Principal components that wide rows are first reduced to."""
 NEIGHBOURS = 15
@@ -35,11 +35,11 @@ class Map(NamedTuple):
     name: str
     across: str
     up: str
-    """What the two axes are, with their ranges where they are features."""
+    """What the two axes are, with their ranges if they are features."""
     positions: IntArray
     """(rows, 2), in the units of the drawing."""
     centres: list[tuple[int, int, int]]
-    """A cluster, and where its number stands."""
+    """A cluster, and the position of its number."""
 
 
 def drawn_rows(labels: IntArray, wanted: IntArray, dim: int) -> IntArray:
@@ -59,7 +59,7 @@ def drawn_rows(labels: IntArray, wanted: IntArray, dim: int) -> IntArray:
 
 
 def most_rows(dim: int) -> int:
-    """How many rows of `dim` columns are drawn at most."""
+    """The largest number of rows of `dim` columns to draw."""
     return min(SHOWN, max(200, COORDINATES // max(1, dim)))
 
 
@@ -69,8 +69,8 @@ def of_each(labels: IntArray, dim: int) -> int:
 
 
 def maps_of(model: Any, points: Any, rows: IntArray, names: Sequence[str]) -> list[Map]:
-    """The rows as they are where there are two features or one; else their principal components, the directions that
-    part the clusters, and UMAP where it is installed."""
+    """One or two features as they are; else principal components, the directions that separate the clusters, and UMAP
+    if it is installed."""
     mixture, labels = model.mixture_, np.asarray(model.labels_)[rows]
     points, names = telling(mixture, points, names)
     gaussian, kind = mixture.is_gaussian, mixture.posterior.coordinates
@@ -108,7 +108,7 @@ def principal(standard: Any, kind: str, labels: IntArray) -> Map:
 
 
 def discriminants(standard: Any, labels: IntArray) -> tuple[Float64Array, tuple[str, str]] | None:
-    """The two directions along which clusters lie farthest apart for their width; None of fewer than three."""
+    """The two directions in which clusters are farthest apart for their width; None for fewer than three clusters."""
     known = labels >= 0
     numbers, sizes = np.unique(labels[known], return_counts=True)
     chosen = known & np.isin(labels, numbers[sizes >= 2])
@@ -141,7 +141,7 @@ def reduced_to_few(standard: Any) -> Any:
 
 
 def umap_of(standard: Any) -> Float64Array | None:
-    """None where it is not installed, or where there are few rows or columns: then it shows no more than the others."""
+    """None if it is not installed, or with few rows or columns, when it shows no more than the others."""
     if importlib.util.find_spec("umap") is None or standard.shape[0] < 50 or standard.shape[1] < 4:
         return None
     from sklearn.neighbors import NearestNeighbors
@@ -165,7 +165,7 @@ def umap_of(standard: Any) -> Float64Array | None:
 
 
 def strip(values: Float64Array, labels: IntArray, name: str) -> Map:
-    """One feature: across as it is, and at random heights, so that rows do not hide each other."""
+    """One feature, at random heights, so that rows do not hide each other."""
     heights = np.random.default_rng(0).random(len(values))
     across = ranged(name, values.min(), values.max())
     up = "random, so that rows do not hide each other"

@@ -121,7 +121,7 @@ def render(subject: Subject) -> str:
 
 
 def profiled(subject: Subject, labels: IntArray, count: int) -> Profiles | None:
-    """What sets clusters or groups apart, in the units of the data; None where there is only one."""
+    """What sets clusters or groups apart, in the units of the data; None if there is only one."""
     if count < 2:
         return None
     profiles = profiles_for(subject.model, subject.points, labels, count, subject.names)
@@ -150,7 +150,7 @@ def colours(subject: Subject, view: maps.Map) -> list[str]:
 
 
 def groups(subject: Subject, palette: list[str]) -> list[dict[str, Any]]:
-    """The largest groups, where there are fewer than clusters."""
+    """The largest groups, if there are fewer groups than clusters."""
     members_of = subject.component_groups
     if members_of is None:
         return []
@@ -280,7 +280,7 @@ def doubtful(subject: Subject, sure: Certainty) -> list[dict[str, Any]]:
 
 
 def posterior_bars(subject: Subject) -> list[dict[str, Any]]:
-    """How probable each number of clusters is; neighbours share a bar where there are many."""
+    """The probability of each number of clusters; neighbours share a bar if there are many."""
     draws = subject.model.draws_
     if draws is None:
         return []

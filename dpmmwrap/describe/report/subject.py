@@ -27,21 +27,21 @@ class Subject:
     source: str = ""
     given_names: Sequence[str] | None = None
     ids: Any = None
-    """The rows' own names; None for their numbers from 1."""
+    """The names of the rows; None for their numbers from 1."""
     id_name: str = "row"
     numbered: bool | None = None
-    """Whether ids are the rows' numbers; None: where there are no ids."""
+    """Whether ids are the rows' numbers; None if there are no ids."""
     command: str = ""
     notes: Sequence[str] | None = None
     """None for those of the model."""
     groups: Groups | None = None
     seconds: float | None = None
     preparation: Any = None
-    """What was done to the features before the fit: profiles are in the units that they had before."""
+    """The transformation of the features before the fit; profiles are in the original units."""
     truth: IntArray | None = None
-    """Labels that were known before, from 0; -1 where there is none."""
+    """Known labels, from 0; -1 if a row has none."""
     classes: Sequence[str] = ()
-    """What they are called, by their numbers."""
+    """Their names, by number."""
 
     def __post_init__(self, X: Any) -> None:
         self.points: Any = all_columns(self.model, X)
@@ -82,13 +82,13 @@ class Subject:
 
     @property
     def component_groups(self) -> IntArray | None:
-        """The group of each cluster, where there are fewer groups than clusters."""
+        """The group of each cluster, if there are fewer groups than clusters."""
         if self.groups is None or self.groups.suggested >= self.n_clusters:
             return None
         return self.groups.component_groups
 
     def id_of(self, row: int) -> str:
-        """A row's own name, or its number from 1."""
+        """The name of a row, or its number from 1."""
         if self.ids is None:
             return str(int(row) + 1)
         name = self.ids[row]

@@ -90,7 +90,7 @@ def write(path: Path, X: Any) -> Path:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda folder: folder / "nothing.npy", "there is none of that name"),
+        (lambda folder: folder / "nothing.npy", "it does not exist"),
         (lambda folder: write(folder / "flat.npy", np.zeros(5)), "an array of 2 dimensions, not 1"),
         (lambda folder: write(folder / "words.npy", np.array([["a"]])), "should hold numbers"),
         (lambda folder: (folder / "empty").mkdir() or folder / "empty", "should hold .npy or .parquet files"),
