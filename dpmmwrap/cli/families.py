@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from dpmmwrap.families import FAMILIES, family_for, family_named
 
 if TYPE_CHECKING:
+    from dpmmwrap.families.base import Family
     from dpmmwrap.files import InputError, WordsInstead
     from dpmmwrap.files.reading import Kind
 
@@ -30,95 +32,74 @@ def settle(ctx: click.Context, options: dict[str, Any]) -> None:
         raise click.UsageError(problem, ctx)
 
 
-def problems(options: dict[str, Any]) -> list[str]:
+def problems(options: dict[str, Any]) -> Iterator[str]:
     """Options that contradict each other, one sentence each."""
-    name, covariance, init = options["family"], options["covariance"], options["init"]
-    family, counts = family_named(name), family_named(name).input == "counts"
-    with_files = " and ".join(other for other in FAMILIES if family_named(other).prior_file)
-    of_julia = " and ".join(other for other in FAMILIES if family_named(other).julia)
-    julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
-    checks = [
-        (
-            options["example"] == bool(options["data"]),
-            "Expected either a file of points or --example.",
-        ),
-        (
-            options["example"] and not family.network,
-            f"--example is of points in the plane, not for --family {name}.",
-        ),
-        (
-            options["example"] and any(options[name] for name in FILE_OPTIONS),
-            "--columns, --drop, --id, --labels and --sample-weight are for files, not for --example.",
-        ),
-        (options["scale"] and counts, f"--scale is for numbers, not for the counts of {name}."),
-        (options["normalize"] and family.input != "numbers", f"--normalize is for --family gaussian, not {name}."),
-        (bool(options["log"]) and counts, f"--log is for numbers, not for the counts of {name}."),
-        (
-            options["device"].startswith("cuda") and not with_network(options),
-            "--device cuda is where the network runs, and without --init splitnet there is none: leave it out.",
-        ),
-        (options["with_data"] and options["example"], "--with-data is for files, not for --example."),
-        (options["with_data"] and options["out"] is None, "--with-data is about labels.csv and needs --out DIR."),
-        (bool(options["pca"]) and family.input != "numbers", f"--pca is for --family gaussian, not {name}."),
-        # Tables have diagonal covariances, which may be stated.
-        (
-            covariance not in family.covariance_types,
-            f"--covariance {covariance} is for --family gaussian, not {name}.",
-        ),
-        (
-            isinstance(options["subspace"], int)
-            and (not family.reference or covariance not in ("auto", family.kinds[0]) or options["prior"] != "data"),
-            "--subspace N is for --family gaussian with full covariances and the default prior.",
-        ),
-        (
-            init == "splitnet" and not family.network,
-            f"--init splitnet is for --family gaussian; for {name} use kmeans.",
-        ),
-        (
-            options["weights"] is not None and not family.network,
-            f"--weights is for --family gaussian, not {name}.",
-        ),
-        (
-            options["weights"] is not None and init not in ("auto", "splitnet"),
-            f"--weights is for --init splitnet, not {init}.",
-        ),
-        (
-            options["prior"] == "reference" and not (family.reference and covariance in ("auto", family.kinds[0])),
-            "--prior reference is for full covariances of --family gaussian.",
-        ),
-        (
-            options["prior"] not in ("data", "reference") and not family.prior_file,
-            f"--prior FILE is for --family {with_files}, not {name}.",
-        ),
-        (
-            options["alpha_prior"] != (1.0, 1.0) and options["partition_prior"] != "dirichlet",
-            "--alpha-prior is for --partition-prior dirichlet.",
-        ),
-        (
-            any(options[name] != "auto" for name in ("prior_kappa", "prior_width", "prior_strength"))
-            and (options["prior"] != "data" or not family.learned),
-            "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns.",
-        ),
-        (
-            options["sensitivity"] and (options["prior"] != "data" or not family.learned),
-            "--sensitivity is about the default prior of numeric columns: leave out "
-            f"{'--prior' if family.learned else f'--family {name}'}.",
-        ),
-        (
-            options["sample_weight"] is not None and (julia or options["backend"] == "dask"),
-            "--sample-weight needs the built-in sampler: use --backend native.",
-        ),
-        (julia and not family.julia, f"Julia's sampler is for --family {of_julia}, not {name}."),
-        (
-            julia and covariance not in ("auto", *family.julia),
-            f"Julia's sampler has full covariances only, not --covariance {covariance}.",
-        ),
-        (
-            options["checkpoint_every"] is not None and options["checkpoint"] is None,
-            "--checkpoint-every needs --checkpoint FILE.",
-        ),
-    ]
-    return [sentence for wrong, sentence in checks if wrong]
+    name, init = options["family"], options["init"]
+    family, julia = family_named(name), uses_julia(options)
+    if options["example"] == bool(options["data"]):
+        yield "Expected either a file of points or --example."
+    if options["example"] and not family.network:
+        yield f"--example is of points in the plane, not for --family {name}."
+    if options["example"] and any(options[option] for option in FILE_OPTIONS):
+        yield "--columns, --drop, --id, --labels and --sample-weight are for files, not for --example."
+    if options["with_data"] and options["example"]:
+        yield "--with-data is for files, not for --example."
+    if options["with_data"] and options["out"] is None:
+        yield "--with-data is about labels.csv and needs --out DIR."
+    for option in ("scale", "log"):
+        if options[option] and family.input == "counts":
+            yield f"--{option} is for numbers, not for the counts of {name}."
+    for option in ("normalize", "pca"):
+        if options[option] and family.input != "numbers":
+            yield f"--{option} is for --family gaussian, not {name}."
+    if options["device"].startswith("cuda") and not with_network(options):
+        yield "--device cuda is for the network, and without --init splitnet there is none: leave it out."
+    if init == "splitnet" and not family.network:
+        yield f"--init splitnet is for --family gaussian; for {name} use kmeans."
+    if options["weights"] is not None and not family.network:
+        yield f"--weights is for --family gaussian, not {name}."
+    if options["weights"] is not None and init not in ("auto", "splitnet"):
+        yield f"--weights is for --init splitnet, not {init}."
+    if options["checkpoint_every"] is not None and options["checkpoint"] is None:
+        yield "--checkpoint-every needs --checkpoint FILE."
+    if options["sample_weight"] is not None and (julia or options["backend"] == "dask"):
+        yield "--sample-weight needs the built-in sampler: use --backend native."
+    yield from problems_of_model(options, family)
+    if julia and not family.julia:
+        yield f"Julia's sampler is for --family {families_with('julia')}, not {name}."
+    if julia and options["covariance"] not in ("auto", *family.julia):
+        yield f"Julia's sampler has full covariances only, not --covariance {options['covariance']}."
+
+
+def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
+    """Settings of the model and its prior that contradict each other."""
+    covariance, prior = options["covariance"], options["prior"]
+    full = family.reference and covariance in ("auto", family.kinds[0])
+    learned = prior == "data" and family.learned
+    # Tables have diagonal covariances, which may be stated.
+    if covariance not in family.covariance_types:
+        yield f"--covariance {covariance} is for --family gaussian, not {family.name}."
+    if isinstance(options["subspace"], int) and not (full and prior == "data"):
+        yield "--subspace N is for --family gaussian with full covariances and the default prior."
+    if prior == "reference" and not full:
+        yield "--prior reference is for full covariances of --family gaussian."
+    if prior not in ("data", "reference") and not family.prior_file:
+        yield f"--prior FILE is for --family {families_with('prior_file')}, not {family.name}."
+    if options["alpha_prior"] != (1.0, 1.0) and options["partition_prior"] != "dirichlet":
+        yield "--alpha-prior is for --partition-prior dirichlet."
+    if any(options[name] != "auto" for name in ("prior_kappa", "prior_width", "prior_strength")) and not learned:
+        yield "--prior-kappa, --prior-width and --prior-strength are for the default prior of numeric columns."
+    if options["sensitivity"] and not learned:
+        other = "--prior" if family.learned else f"--family {family.name}"
+        yield f"--sensitivity is about the default prior of numeric columns: leave out {other}."
+
+
+def families_with(ability: str) -> str:
+    return " and ".join(name for name in FAMILIES if getattr(family_named(name), ability))
+
+
+def uses_julia(options: dict[str, Any]) -> bool:
+    return options["backend"] == "julia" or bool(options["workers"]) or options["machines"] is not None
 
 
 def with_network(options: dict[str, Any]) -> bool:
@@ -136,13 +117,12 @@ def kind_of_file(options: dict[str, Any]) -> Kind:
 def why_no_gaps(options: dict[str, Any]) -> str:
     """Advice about missing values for fits that allow none; empty if they are allowed."""
     family = family_named(options["family"])
-    julia = options["backend"] == "julia" or options["workers"] or options["machines"]
     leaving_out = "--skip-missing, which leaves out rows with missing values"
     if family.mixes:
         return ""
     if options["pca"]:
         return f"principal components need every value: use {leaving_out}"
-    if julia:
+    if uses_julia(options):
         return f"Julia's sampler needs every value: use --backend native, or {leaving_out}"
     return f"use {leaving_out}" if family.input == "counts" else ""
 

@@ -20,6 +20,7 @@ from dpmmwrap.cli.common import (
     with_options,
 )
 from dpmmwrap.cli.data_options import data_options
+from dpmmwrap.cli.families import uses_julia
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, family_named
 
 INITS = ("auto", "random", "kmeans", "splitnet")
@@ -269,7 +270,7 @@ def check_backend(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
     """Refuse options that contradict draws, or need them."""
-    julia = options["backend"] == "julia" or options["workers"] or options["machines"] is not None
+    julia = uses_julia(options)
     for name, asked in (("--draws", options["draws"] > 0), ("--chains", options["chains"] not in ("auto", 1))):
         if asked and julia:
             problem = f"{name} needs the built-in sampler: leave out --backend julia, --workers and --machines."

@@ -357,4 +357,4 @@ def test_small_things(run, three: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[1, 2], [39.1, 4]]))
     said = run("fit", tmp_path / "x.npy", "--family", "multinomial").sentence
     assert "should hold counts, whole numbers of 0 or more, but row 2, column 1, counted from 1, is 39.1" in said
-    assert "--device cuda is where the network runs" in run("fit", three, "--device", "cuda").sentence
+    assert "--device cuda is for the network" in run("fit", three, "--device", "cuda").sentence
