@@ -48,66 +48,66 @@ from dpmmwrap.streams.mixin import StreamMixin
 
 
 class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Dirichlet process mixture, sampled by split and merge moves: finds the number of clusters.
+    """Dirichlet process mixture, sampled by split and merge moves. It infers the number of clusters.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Concentration of the Dirichlet process; more of it means more clusters. "auto" learns it (Escobar and West
-        1995); with Julia by the reference's own ratio it is 10.
+        Concentration of the Dirichlet process; more gives more clusters. "auto" learns it (Escobar and West 1995);
+        with Julia and the reference's ratio it is 10.
     partition_prior : "dirichlet", "pitman-yor", "finite", or a prior such as `PitmanYor(1.0, 0.3)`, default="dirichlet"
         The prior over partitions: a Dirichlet process with the concentration `alpha`; a Pitman-Yor process, for many
-        small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` has
-        another Gamma prior of a concentration that is learned.
+        small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` sets
+        the Gamma prior under which the concentration is learned.
     family : {"gaussian", "student", "multinomial", "poisson", "mixed"}, default="gaussian"
-        What the points of a cluster follow. "student" is for clusters with tails, full covariances and numbers without
-        gaps; "multinomial" is for rows of counts whose proportions matter, dense or
-        sparse (CSR); "poisson" for rows of event counts, whose sizes matter, too; "mixed" for tables of numeric and
-        categorical columns.
+        The distribution of a cluster's points. "student" is for numbers with heavy tails and without gaps, with full
+        covariances; "multinomial" for counts of which the proportions matter, dense or sparse (CSR); "poisson" for
+        event counts, of which the sizes matter, too; "mixed" for tables of numeric and categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
-        Gaussian clusters are ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes the kind
-        that makes the data most probable in short chains.
+        The shape of Gaussian clusters: ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes
+        the type that makes the data most probable in short chains.
     subspace : "auto", int or None, default="auto"
         Dimensions of a subspace in which clusters differ, with full covariances; in all other directions they are one
-        Gaussian. For embeddings, with hundreds of columns. "auto" tries it beyond 30 columns if `covariance_type` is
-        "auto", no value is missing and no row has a weight, and takes it if that makes the data most probable; None
-        never does.
+        Gaussian. For embeddings with hundreds of columns. "auto" tries subspaces beyond 30 columns if
+        `covariance_type` is "auto", no value is missing and no row has a weight, and takes one if it makes the data
+        most probable; None is for no subspace.
     categorical : list of str or int, default=None
         The categorical columns of the family "mixed", by name or number. None takes those that hold words or two to ten
-        different whole numbers; ids and texts, where nearly every row has another word, are left out.
+        different whole numbers; ids and texts, which differ in most rows, are left out.
     exposure : str or int, default=None
-        A column of the family "poisson", by name or number. It says for how long, or for how many, the events of a row
-        were counted; rates are per unit of it.
+        A column of the family "poisson", by name or number: for how long, or among how many, the events of a row were
+        counted. Rates are per unit of exposure.
     prior : "data", `DataPrior`, "reference", or a prior such as `NIW`, default=None
-        None and "data" learn the prior from how wide the data are locally; `DataPrior(width=...)` fixes parts of it.
-        "reference" is mean 0 and identity. A prior that is given (`NIW`, `NIG`, `SphericalNIG`, `StudentNIW`,
-        `Dirichlet` or `GammaPoisson`) decides the covariance type, too.
+        None and "data" learn the prior from the data; `DataPrior(width=...)` fixes parts of it. "reference" is the
+        reference package's, with mean 0 and scale I. A prior object (`NIW`, `NIG`, `SphericalNIG`, `StudentNIW`,
+        `Dirichlet` or `GammaPoisson`) determines the covariance type, too.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
-        How a new cluster's two subclusters begin: by a network, by 2-means, by coin, or by a callable from the points
-        of a cluster to sublabels 0 and 1. "auto" is 2-means, and the network for Gaussian clusters where splits are
-        accepted by the reference's ratio, as in Julia. `make_initializer` has the settings of each.
+        How a new cluster is divided into two subclusters: by a network, by 2-means, at random, or by a callable from
+        the points of a cluster to sublabels 0 and 1. "auto" is 2-means; it is the network for Gaussian clusters in
+        Julia or with the reference's ratio. `make_initializer` has the settings of each.
     init_clusters : int, "many", "auto" or array of labels, default="auto"
-        Clusters to begin with: a number, "many" small ones that then merge, or a label per point. "auto" is one with
-        the whole Hastings ratio. It is many with the reference's, where splits alone do not find overlapping clusters.
+        The initial clusters: a number, "many" small ones that then merge, or a label per point. "auto" is one with the
+        whole Hastings ratio, and many with the reference's, under which splits miss clusters that overlap.
     max_clusters : int, default=None
-        No splits beyond this number of clusters.
+        The largest number of clusters.
     max_iter : int or "auto", default="auto"
-        Iterations of the search. "auto" ends it when the log posterior has been flat for a while, after 500 at the
-        latest; with Julia by the reference's own ratio it is 100.
+        Iterations of the search. "auto" ends it when the log posterior stays flat, after 500 at the latest; with Julia
+        and the reference's ratio it is 100.
     n_draws : int, default=0
-        Draws from the posterior that each chain makes after the search, by moves that leave it invariant. With draws,
-        `labels_` is the partition that represents them best, and `draws_` is the posterior to ask.
+        Draws of each chain after the search, by moves that leave the posterior invariant. With draws, `labels_` is the
+        partition that represents them best, and `draws_` has the draws.
     thin : int, default=5
         Iterations from one draw to the next.
     n_chains : int or "auto", default="auto"
-        Independent chains, side by side if the backend has the threads. Without draws the best of them is taken; with
-        draws they tell whether the draws can be trusted. "auto" is 4 with draws and up to 10,000 points (and a million
-        numbers), else 1.
+        Independent chains, side by side if the backend has several threads. Without draws the best one is the result;
+        with draws they show whether the sampler has converged. "auto" is 4 with draws, and for up to 10,000 points and
+        a million numbers; else 1.
     keep_labels : bool, default=True
-        Whether the labels of all draws are kept, 4 bytes a point and draw (in a temporary file beyond 1 GB). Without
-        them `labels_` is the best of the search, and there is no `confidence_`.
+        Whether to keep the labels of all draws, 4 bytes for each point and draw (in a temporary file beyond 1 GB).
+        Without them `labels_` is the best clustering of the search, and there is no `confidence_`.
     loss : {"vi", "binder"}, default="vi"
-        The representative partition has the least variation of information, or Binder's loss, on average over draws.
+        The loss that the representative partition minimises, on average over draws: variation of information, or
+        Binder's.
     outlier_weight : float, default=0.0
         Share of a broad component that collects outliers, labelled -1; 0 for none.
     outlier_prior : a prior of the same family, default=None
@@ -115,8 +115,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     backend : "auto", "native", "julia", "dask", or `Native`, `Julia`, `Dask`, default="auto"
         The built-in sampler, DPMMSubClusters.jl, or the built-in sampler on the workers of a Dask cluster. The objects
         have settings, as in `Native(n_jobs=-1)` or `Julia(workers=4)`. "auto" takes Dask for data of Dask's, and Julia
-        where it is set up and can do all that is asked: it neither chooses a covariance type nor learns a prior, and
-        makes one chain without draws and checkpoints.
+        if it is set up and supports all settings: it neither chooses a covariance type nor learns a prior, and runs
+        one chain, without draws and checkpoints.
     random_state : int, RandomState or None, default=None
         Seed.
     verbose : int, default=0
@@ -126,44 +126,43 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     ----------
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
-        partition that represents them best. Without draws, the one of the highest evidence that any chain has met; but
+        partition that represents them best. Without draws, the partition with the highest evidence of all chains; but
         if the data do not follow the model (`fit_check`), and small samples of the rows agree better on their clusters
-        than large ones, the partition that represents those samples (`reproducibility_`). Of data on Dask a Dask
-        array, and so is sublabels_.
+        than large ones, the partition that represents those samples (`reproducibility_`). For data on Dask, a Dask
+        array; so is `sublabels_`.
     groups_ : ndarray of int32, shape (N,)
-        The group of each row, at the suggested cut of `groups()`; computed when it is asked for. `labels_` are the
-        components of the mixture, each one distribution. A group is what is left when those are joined that overlap and
-        that nothing tells apart: a cluster of any shape.
+        The group of each row, at the suggested cut of `groups()`; computed on first use. `labels_` are components of
+        the mixture, each one distribution; a group joins components that overlap and that nothing separates, and can
+        have any shape.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
         Each cluster's share of the points.
     means_ : ndarray of float64, shape (K, D)
-        Of Gaussian families: the clusters' means.
+        For Gaussian families: the clusters' means.
     covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
-        Of Gaussian families: the clusters' expected covariances; variances where they are diagonal or spherical. Of the
-        family "student" the scale matrices: with nu degrees of freedom, nu above 2, covariances are nu / (nu - 2) times
-        as large.
+        For Gaussian families: the clusters' expected covariances, or variances if they are diagonal or spherical. For
+        "student", the scale matrices: with nu > 2 degrees of freedom, covariances are nu / (nu - 2) times as large.
     tails_ : ndarray of float64, shape (K,)
-        Of the family "student": the most probable degrees of freedom of each cluster, infinite of a Gaussian one.
+        For the family "student": the most probable degrees of freedom of each cluster; infinite for a Gaussian.
     rates_ : ndarray of float64, shape (K, D)
-        Of the family "poisson": the clusters' expected rates, per unit of exposure.
+        For the family "poisson": the clusters' expected rates, per unit of exposure.
     cluster_ids_ : ndarray of int64, shape (K,)
-        What each cluster is called, from one batch of `partial_fit` to the next; known clusters of `fit` by their
+        The lasting ids of clusters, from one batch of `partial_fit` to the next; known clusters of `fit` have their
         labels in y. `cluster_ids_[labels_]` are the ids of rows.
     row_ids_ : ndarray of int64, shape (n,)
-        After `partial_fit`: ids of the batch's rows to keep, which `current_ids` brings up to date. Where a cluster has
-        absorbed another one, its rows have the id of either half.
+        After `partial_fit`: ids of the batch's rows, to be stored; `current_ids` brings them up to date. If a cluster
+        has absorbed another one, its rows have the id of either half.
     history_ : list of Event
         Births, merges, splits and deaths of clusters, with their batches.
     novelty_ : ndarray of float64, shape (n,)
-        After a later batch of `partial_fit`: how probably each of its rows was in none of the clusters before it.
+        After a later batch of `partial_fit`: the probability that each of its rows was in none of the earlier clusters.
     window_labels_ : ndarray of int32
-        After it: the labels of the rows before it that are still free.
+        After a later batch: the labels of earlier rows that are still free.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": what "auto" has chosen, or the
+        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": the choice of "auto", or the
         family.
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
@@ -174,26 +173,27 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     partition_prior_ : DirichletProcess, PitmanYor or FiniteMixture
         The prior over partitions, with the parameters that go with the labels in `values`.
     prior_kappa_, prior_width_, prior_strength_ : float or None
-        Of the default prior of numeric columns, as learned or given; with draws, their medians. None of other priors.
+        Hyperparameters of the default prior of numeric columns, learned or given; with draws, their medians. None for
+        other priors.
     log_posterior_ : float
         Log posterior of the labels, up to a constant.
     log_evidence_ : float
-        Log probability of the data under the mixture, whichever way they are labelled, bounded from below; of 20,000
-        rows at most. It compares kinds of covariances, and fits from different starts.
+        A lower bound of the log probability of the data under the mixture, summed over labels; for at most 20,000
+        rows. It compares covariance types, and fits from different starts.
     notes_ : list of str
         Sentences about what was done to the data, what may be wrong with the result, and what to try.
     draws_ : Draws or None
-        What was sampled; None without `n_draws`.
+        The draws from the posterior; None without `n_draws`.
     confidence_ : ndarray of float64, shape (N,), or None
         With draws, for each point the share of them in which it is in its cluster.
     diagnostics_ : list of Diagnostic or None
         With draws, R-hat and effective sample sizes.
     trace_ : Trace
-        What happened in each iteration of the search, of the best chain.
+        A record of each iteration of the search, for the best chain.
     traces_ : list of Trace
-        The same of all chains.
+        The traces of all chains.
     chain_agreement_ : tuple of float
-        How much the best clustering of each other chain is like `labels_`: adjusted Rand indices, 1 for the same.
+        The adjusted Rand index of each other chain's best clustering with `labels_`: 1 if they are the same.
     reproducibility_ : tuple of Reproducibility
         For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
         adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain,
@@ -201,26 +201,26 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
-        What has ended the search: "flat", the "limit" of a `max_iter` of "auto", "max_iter", or "interrupt".
+        Why the search ended: "flat", the "limit" of a `max_iter` of "auto", "max_iter", or "interrupt".
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     init_ : str
-        What "auto" has chosen for `init`.
+        The choice of "auto" for `init`.
     backend_ : str
-        What did the sampling: "native", "julia" or "dask".
+        The backend of the fit: "native", "julia" or "dask".
     backend_reason_ : str
-        Why it was taken.
+        Why this backend was used.
     startup_seconds_ : float
-        What was not sampling: starting and compiling Julia and its workers, importing torch and reading SplitNet's
+        The time for starting and compiling Julia and its workers, for importing torch and for reading SplitNet's
         weights.
     sublabels_ : ndarray of uint8, shape (N,)
         The half of its cluster, 0 or 1, that each point was in at the end of the search.
     n_missing_ : int
-        How many values were missing.
+        The number of missing values.
     n_features_in_ : int
         Columns of the data.
     feature_names_in_ : ndarray of str, shape (D,)
-        The names of the columns, where the data have any.
+        The names of the columns, if the data have any.
 
     See Also
     --------
@@ -228,7 +228,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
 
     Examples
     --------
-    Three groups, and nothing said about their number:
+    Three groups, whose number the fit does not know:
 
     >>> import numpy as np
     >>> from dpmmwrap import DPMM
