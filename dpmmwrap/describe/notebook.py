@@ -1,4 +1,4 @@
-"""A fitted model in a notebook: its pictures, its facts, its report."""
+"""A fitted model in a notebook: plots, facts, report."""
 
 from __future__ import annotations
 
@@ -25,35 +25,34 @@ if TYPE_CHECKING:
 
 
 class NotebookMixin:
-    """Pictures as matplotlib axes, and the facts of a fitted model above scikit-learn's own picture of it.
+    """Plots as matplotlib axes, and the facts of a fitted model above scikit-learn's diagram of it.
 
-    The pictures need matplotlib (pip install 'dpmmwrap[plot]'). Each draws into `ax`, or into a new figure, and
-    returns the axes.
+    Plots need matplotlib (pip install 'dpmmwrap[plot]').
     """
 
     def plot(
         self, X: Any, *, names: Sequence[str] | None = None, columns: Sequence[str | int] | None = None, ax: Any = None
     ) -> Any:
-        """The rows of X in the colours of their clusters.
+        """Plot the rows of X, coloured by cluster.
 
-        Two features as they are, more by the principal components of the standardised ones. Of the data of the fit the
-        colours are `labels_`, of other rows what `predict` says.
+        Two features are shown as they are, more by principal components of the standardised features. Colours show
+        `labels_` for the data of the fit, and the result of `predict` for other rows.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D)
             The data of the fit, or other rows.
         names : list of str, default=None
-            What the features are called; None for what the table or the model says.
+            Names of the features; None for those of the table or the model.
         columns : list of str or int, default=None
-            One or two columns, by name or place, to be drawn as they are; for Gaussian clusters.
+            One or two columns, by name or index, to show as they are; for Gaussian clusters.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw into; None for a new figure.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn into.
+            The axes.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.plotting.clusters import draw_fit
@@ -65,19 +64,19 @@ class NotebookMixin:
             return axes
 
     def plot_trace(self, what: str = "n_clusters", *, ax: Any = None) -> Any:
-        """A column of `trace_` along the iterations of the search, a line for each chain.
+        """Plot a column of `trace_` by iteration, with a line for each chain.
 
         Parameters
         ----------
         what : str, default="n_clusters"
             "n_clusters", "log_posterior", "alpha", "nmi" or another column of a `Trace`.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw into; None for a new figure.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn into.
+            The axes.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.plotting.notebook import plot_trace
@@ -85,25 +84,25 @@ class NotebookMixin:
         return plot_trace(self, what, ax)
 
     def plot_profile(self, X: Any, *, names: Sequence[str] | None = None, n_features: int = 12, ax: Any = None) -> Any:
-        """What sets the clusters apart: their means (or shares) of the most telling features.
+        """Plot what sets the clusters apart: their means (or shares) of the most telling features.
 
-        The colour says how far these lie from those of all other rows.
+        Colours show how far these are from those of all other rows.
 
         Parameters
         ----------
         X : array, sparse matrix or table, shape (n, D)
             The data of the fit, or other rows.
         names : list of str, default=None
-            What the features are called; None for what the table or the model says.
+            Names of the features; None for those of the table or the model.
         n_features : int, default=12
-            How many features at most.
+            The largest number of features.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw into; None for a new figure.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn into.
+            The axes.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.plotting.notebook import plot_profile
@@ -114,23 +113,23 @@ class NotebookMixin:
         return plot_profile(profiles, n_features, ax)
 
     def plot_density(self, columns: Sequence[str | int], X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
-        """The density of one column, with its band, or of two as a map.
+        """Plot the density of one column with a credible band, or of two columns as a map.
 
         Parameters
         ----------
         columns : list of str or int
-            One or two columns of the data, by name or place.
+            One or two columns of the data, by name or index.
         X : array or table, shape (n, D), default=None
-            Rows of the data, which are drawn, too: as a histogram, or as dots.
+            Rows to plot as well, as a histogram or as dots.
         level : float, default=0.9
-            How probably the density of one column lies in its band, point by point.
+            The probability that the density lies in the band, point by point.
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw into; None for a new figure.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn into.
+            The axes.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.plotting.notebook import plot_density
@@ -138,17 +137,17 @@ class NotebookMixin:
         return plot_density(self, columns, None if X is None else all_columns(self, X), level, ax)
 
     def plot_posterior(self, *, ax: Any = None) -> Any:
-        """How probable each number of clusters is, by the draws.
+        """Plot the posterior of the number of clusters, from the draws.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None for a new figure.
+            Axes to draw into; None for a new figure.
 
         Returns
         -------
         matplotlib Axes
-            What was drawn into.
+            The axes.
         """
         from dpmmwrap.describe.plotting.notebook import on
         from dpmmwrap.describe.plotting.posterior import draw_n_clusters
@@ -159,7 +158,7 @@ class NotebookMixin:
             return axes
 
     def explain_difference(self, a: Any, b: Any, X: Any, *, names: Sequence[str] | None = None) -> Difference:
-        """Which clusters one of two clusterings divides and the other does not, and what sets the parts apart.
+        """Explain which clusters only one of two clusterings divides, and what sets the parts apart.
 
         Parameters
         ----------
@@ -168,12 +167,12 @@ class NotebookMixin:
         X : array, sparse matrix or table, shape (N, D)
             The rows.
         names : list of str, default=None
-            What the features are called; None for what the table or the model says.
+            Names of the features; None for those of the table or the model.
 
         Returns
         -------
         Difference
-            `splits`; `print` puts them into words.
+            The divided clusters, in `splits`; `print` describes them.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.differences import difference_between
@@ -189,20 +188,20 @@ class NotebookMixin:
         ids: Sequence[Any] | None = None,
         truth: Sequence[Any] | None = None,
     ) -> None:
-        """Write a page about the fit and its data as one HTML file, as `dpmmwrap fit --out` does.
+        """Write a report on the fit and its data as one HTML file, as `dpmmwrap fit --out` does.
 
         Parameters
         ----------
         path : str or Path
-            The file; it appears whole or not at all.
+            The file, which is written completely or not at all.
         X : array, sparse matrix or table, shape (N, D)
             The data of the fit.
         names : list of str, default=None
-            What the features are called; None for what the table or the model says.
+            Names of the features; None for those of the table or the model.
         ids : list, default=None
-            The rows' own names; None for a data frame's index, or the rows' numbers from 1.
+            Names of the rows; None for a data frame's index, or the rows' numbers from 1.
         truth : list, default=None
-            Labels that were known before, a number or a word for each row: the page has the clusters beside them.
+            Known labels, a number or a word for each row, which the report compares with the clusters.
         """
         check_is_fitted(self)
         from dpmmwrap.describe.report import Subject, write_report
@@ -227,7 +226,7 @@ class NotebookMixin:
 
 
 def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] | None:
-    """The names of the columns: as given, of the data frame, or as the model knows them."""
+    """The names of the columns: those given, those of the data frame, or those of the model."""
     from dpmmwrap.describe.profiles import feature_names
 
     if given is None and hasattr(X, "columns"):
@@ -236,7 +235,7 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
 
 
 def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ...]]:
-    """Labels as numbers from 0, -1 for the empty word, and what they are called."""
+    """Labels as numbers from 0, -1 for the empty word, and their names."""
     values = np.asarray(truth)
     if values.dtype.kind == "O":
         values = values.astype(str)
@@ -245,7 +244,7 @@ def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ..
 
 
 def labels_of(model: Any, X: Any) -> IntArray:
-    """The labels of the fit if X is what was fitted; else what the model predicts."""
+    """The labels of the fit if X is its data; else predictions."""
     points = model.mixture_._points(model._rows(X))
     there = with_values(points)
     if len(there) == len(model.labels_) and are_those_of_the_fit(model, points if there.all() else points[there]):
@@ -266,7 +265,7 @@ def are_those_of_the_fit(model: Any, points: Any) -> bool:
 
 
 def close(mine: Float64Array, kept: Any) -> bool:
-    """Up to single precision."""
+    """Whether arrays agree up to single precision."""
     kept = np.asarray(kept, dtype=np.float64)
     scale = float(np.nanmax(np.abs(kept), initial=0.0))
     return mine.shape == kept.shape and np.allclose(mine, kept, rtol=1e-5, atol=1e-6 * scale, equal_nan=True)
