@@ -231,9 +231,11 @@ def without_ties(points: Any, weights: Any) -> WithoutTies:
     if not steps.any():
         return WithoutTies(points, scale)
     points = points.spread(steps) if is_remote(points) else spread_ties(points, steps)
+    few = int((steps > 0).sum())
+    verb, them = ("takes", "it") if few == 1 else ("take", "them")
     note = (
-        f"{(steps > 0).sum()} of the {len(steps)} columns in use take few values: noise of half a step was added to "
-        "them, so that no cluster has a width of zero"
+        f"{few} of the {len(steps)} columns in use {verb} few values: noise of half a step was added to {them}, so that "
+        "no cluster has a width of zero"
     )
     return WithoutTies(points, defaults.DataScale(points, weights), (note,), steps)
 
