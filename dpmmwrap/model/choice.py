@@ -234,8 +234,8 @@ def without_ties(points: Any, weights: Any) -> WithoutTies:
     few = int((steps > 0).sum())
     verb, them = ("takes", "it") if few == 1 else ("take", "them")
     note = (
-        f"{few} of the {len(steps)} columns in use {verb} few values: noise of half a step was added to {them}, so that "
-        "no cluster has a width of zero"
+        f"{few} of the {len(steps)} columns in use {verb} few values: noise of half a step was added to {them}, so "
+        "that no cluster has a width of zero"
     )
     return WithoutTies(points, defaults.DataScale(points, weights), (note,), steps)
 
