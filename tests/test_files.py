@@ -137,7 +137,7 @@ def test_csv_keeps_every_digit(tmp_path_factory: pytest.TempPathFactory, table: 
 
 
 def test_missing_file_folder_and_unknown_ending(tmp_path: Path) -> None:
-    assert "there is none" in message_of(tmp_path / "none.npy")
+    assert "it does not exist" in message_of(tmp_path / "none.npy")
     assert "it is a folder" in message_of(tmp_path)
     (tmp_path / "x.pkl").write_bytes(pickle.dumps(X))
     assert "ends in .pkl" in message_of(tmp_path / "x.pkl")

@@ -55,7 +55,7 @@ def test_a_mixed_table_can_be_clustered(run, summary_of, tmp_path: Path) -> None
 def test_what_a_kind_does_not_have(run, tmp_path: Path) -> None:
     assert "should be a .csv file" in run("generate", "--kind", "mixed", "--out", tmp_path / "x.npz").sentence
     said = run("generate", "--kind", "counts", "--spread", 3, "--out", tmp_path / "x.npz").sentence
-    assert "--spread is for points" in said
+    assert "--spread does not apply to --kind counts" in said
     assert not list(tmp_path.iterdir())
 
 
