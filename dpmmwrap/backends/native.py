@@ -17,6 +17,7 @@ from dpmmwrap.sampler.chain import Chain, ChainResult
 from dpmmwrap.sampler.draws import Draws, labels_array
 from dpmmwrap.sampler.refinement import refined
 from dpmmwrap.sampler.settings import Progress, Result, Settings, has_few_numbers
+from dpmmwrap.sampler.state import Best
 
 
 class NativeBackend:
@@ -51,9 +52,13 @@ class NativeBackend:
                 best = refined(X, settings, result.candidates, interrupt)
                 if best.labels is not result.labels:
                     others = [chain.best.labels for number, chain in enumerate(results) if number != result.chain]
-                    result = replace(result, **best._asdict(), agreement=agreement_with(best.labels, others))
+                    result = replace(with_best(result, best), agreement=agreement_with(best.labels, others))
         # Also after the last iteration: Ctrl-C should end a loop of fits.
         return replace(result, interrupted=result.interrupted or interrupt.requested)
+
+
+def with_best(result: Result, best: Best) -> Result:
+    return replace(result, **best._asdict())
 
 
 def progress_of(progress: Progress | None, number: int) -> Progress | None:

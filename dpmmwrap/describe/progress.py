@@ -151,4 +151,5 @@ def live_line(layout: str, total: int | None, **options: Any) -> Any:
         # Without ipywidgets a notebook has a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    return tqdm(total=total, bar_format=layout, dynamic_ncols=True, file=sys.stderr, **options)
+    # Redraw by time alone: what changes is often the text, not the number of steps.
+    return tqdm(total=total, bar_format=layout, dynamic_ncols=True, miniters=0, file=sys.stderr, **options)

@@ -429,9 +429,12 @@ def read_all(terminal: int) -> str:
     ],
 )
 def test_the_live_line_on_a_terminal(data: Path, options: tuple[str, ...], place: tuple[str, ...]) -> None:
+    import termios
+
     ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-m", "dpmmwrap", "fit", data, *LONG, *options]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    environment = os.environ | {"TERM": "xterm"}
     with running(command, stdout=subprocess.PIPE, stderr=theirs, env=environment) as process:
         os.close(theirs)
         shown = read_all(ours)

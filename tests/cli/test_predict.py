@@ -119,7 +119,7 @@ def test_rows_beside_their_labels_by_the_folder_of_a_fit(run, tmp_path: Path) ->
     with (tmp_path / "new.csv").open() as file:
         assert [row["row"] for row in csv.DictReader(file)][3:5] == ["4", "6"]
     said = run("predict", tmp_path / "out", tmp_path / "x.csv", "--with-data").sentence
-    assert "it needs --out FILE.csv" in said
+    assert "--with-data needs labels in a .csv file: --out FILE.csv" in said
 
 
 def test_one_point_is_enough(run, model: Path, tmp_path: Path) -> None:
