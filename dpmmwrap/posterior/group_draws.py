@@ -1,9 +1,8 @@
-"""How sure groups are: the groups of each draw, each with half samples of its own.
+"""How sure groups are: the groups of each draw, each with other half samples.
 
-A draw has components of its own, which are joined as those of the answer are (`separation.py`), but with half samples
-that are chosen anew, with replacement: so groups vary with the posterior of the components, and with what half samples
-happen to show. Without draws, the components are always those of the answer, and each row's component is drawn from
-its probabilities.
+The components of each draw are joined like those of the answer (`separation.py`), but with half samples that are drawn
+again, with replacement: so groups vary with the posterior of the components, and with the half samples. Without draws,
+the components are always those of the answer, and each row's component is drawn from its probabilities.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.posterior.averaging import draws_averaged
 from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.groups import group_components
-from dpmmwrap.posterior.matching import confidence
+from dpmmwrap.posterior.matching import confidence, count_clusters
 from dpmmwrap.posterior.representative import coclustering
 from dpmmwrap.posterior.separation import GroupEvidence, Half, Shape
 
@@ -43,12 +42,12 @@ class GroupDraws(NamedTuple):
     @property
     def n_groups(self) -> dict[int, float]:
         """The probability of each number of groups."""
-        counts = Counter(len(np.unique(own[own >= 0])) for own in self.labels)
+        counts = Counter(count_clusters(labels) for labels in self.labels)
         return {count: counts[count] / len(self.labels) for count in sorted(counts)}
 
     @property
     def confidence(self) -> Float64Array:
-        """For each row, the share of draws in which its group is that of the suggested groups (N,)."""
+        """For each row, the share of draws in which it is in its suggested group (N,)."""
         return confidence(self.labels, self.groups)
 
     def coclustering(self, rows: Any = None) -> Float64Array:
@@ -61,7 +60,7 @@ class GroupDraws(NamedTuple):
 
 
 class Components(NamedTuple):
-    """The components of a draw, as some rows see them."""
+    """The components of a draw: the probabilities of rows, and where both lie if they are Gaussian."""
 
     tau: Float64Array
     shape: Shape | None
@@ -86,43 +85,43 @@ def components_of_draws(mixture: Mixture, points: Any) -> Iterator[Components]:
 def group_draws(
     mixture: Mixture,
     points: Any,
-    places: IntArray,
+    rows: IntArray,
     draws: IntArray | None,
     groups: IntArray,
     seen: GroupEvidence,
     labels: IntArray,
 ) -> GroupDraws:
-    """Join the components of each draw. `points` are the rows that are kept, `places` their numbers among all rows, and
-    the half samples are of them; `labels` are the clusters of all rows, `groups` their suggested groups, `draws` the
-    labels of all draws."""
+    """Join the components of each draw. `points` are the rows that the model keeps, from which half samples are taken,
+    `rows` their numbers among all rows; `labels` are the clusters of all rows, `groups` their suggested groups, `draws`
+    the labels of all draws."""
     n_components = mixture.n_clusters if mixture.averaged is None else len(mixture.averaged.clusters)
     used, rng = evenly_spaced(points.shape[0], MOST_NUMBERS // n_components), np.random.default_rng(0)
     halves = [restricted(half, used) for half in seen.halves]
-    every = without_draws(mixture, points, places, labels, used, rng)
+    every = without_draws(mixture, points, rows, labels, used, rng)
     if draws is not None:
         parts = components_of_draws(mixture, points[used])
         every = zip((np.asarray(draws[draw]) for draw in draws_averaged(len(draws))), parts, strict=True)
-    found = []
-    for own, (tau, shape) in every:
+    drawn = []
+    for clusters, (tau, shape) in every:
         chosen = tuple(halves[half] for half in rng.integers(max(len(halves), 1), size=len(halves)))
-        known = seen._replace(shape=shape, halves=chosen)
-        found.append(group_components(tau, "separation", seen=known).of_points(own))
-    return GroupDraws(np.array(found), groups)
+        evidence = seen._replace(shape=shape, halves=chosen)
+        drawn.append(group_components(tau, "separation", seen=evidence).of_points(clusters))
+    return GroupDraws(np.array(drawn), groups)
 
 
 def without_draws(
-    mixture: Mixture, points: Any, places: IntArray, labels: IntArray, used: IntArray, rng: Generator
+    mixture: Mixture, points: Any, rows: IntArray, labels: IntArray, used: IntArray, rng: Generator
 ) -> Iterator[tuple[IntArray, Components]]:
-    """The components of the mixture, several times, with a component drawn for each row that is kept and no outlier."""
+    """The components of the mixture, several times, with a drawn component for each kept row that is no outlier."""
     tau, shape = mixture.predict_proba(points)[:, : mixture.n_clusters], mixture._shape(points[used])
-    inside = labels[places] >= 0
+    inside = labels[rows] >= 0
     for _ in range(WITHOUT_DRAWS):
-        own = labels.copy()
-        own[places[inside]] = draw_columns(tau, rng)[inside]
-        yield own, Components(tau[used], shape)
+        clusters = labels.copy()
+        clusters[rows[inside]] = draw_columns(tau, rng)[inside]
+        yield clusters, Components(tau[used], shape)
 
 
 def restricted(half: Half, used: IntArray) -> Half:
-    """A half sample of those rows alone that are used, by their positions among them."""
+    """The part of a half sample that is among the used rows, by their positions there."""
     inside = np.isin(half.rows, used)
     return Half(np.searchsorted(used, half.rows[inside]), half.labels[inside])

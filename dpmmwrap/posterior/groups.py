@@ -6,7 +6,7 @@ union lowers the entropy most. They use only each point's probabilities of the c
 
 Pieces of a cluster that is not Gaussian are confused with one another, but so are two clusters that overlap. "dip"
 combines the first two: along the log ratio of the two densities, which for equal covariances is the best line between
-them, the points of two clusters have two modes. "separation" looks at more than that (`separation.py`).
+them, the points of two clusters have two modes. "separation" uses more evidence (`separation.py`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dpmmwrap.posterior.separation import GroupEvidence
 
 METHODS = ("separation", "dip", "demp", "entropy")
 CONFUSED = {"separation": 0.01, "dip": 0.01, "demp": 0.025}
-"""Probability of confusion above which components are joined: for "demp" the default of R's fpc; less for those that do
-not rely on it to separate two clusters."""
+"""Probability of confusion above which components are joined: for "demp" the default of R's fpc; lower for the methods
+that have other means to separate two clusters."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """A tree of components, and where to cut it. Groups are numbered by their first component.
+    """A tree of components, and where to cut it. Groups are numbered in the order of their first components.
 
     Examples
     --------
@@ -52,16 +52,16 @@ class Groups:
     one minus the probability of confusion, or the share of the entropy removed so far ("entropy")."""
     criterion: Float64Array
     """For each step, the probability of confusion, or the drop in entropy in nats per point; it need not decrease. With
-    "separation" and "dip", what stays apart is joined last, with a criterion of at most the threshold."""
+    "separation" and "dip", components that are apart are joined last, with a criterion of at most the threshold."""
     method: str
     suggested: int
     """Groups at the suggested cut."""
     threshold: float | None = None
     """The criterion above which the suggested cut joins; None if it was chosen otherwise."""
     reason: str = ""
-    """Why it is cut there, in words."""
+    """Why the tree is cut there."""
     second_opinion: int | None = None
-    """Groups at the cut that another method, "demp", suggests."""
+    """The number of groups that another method, "demp", suggests."""
 
     def __repr__(self) -> str:
         why = f"; {self.reason}" if self.reason else ""
@@ -78,8 +78,8 @@ class Groups:
 
     @property
     def path(self) -> list[tuple[float, int]]:
-        """The number of groups against the criterion: from each entry's criterion down to that of the next, a cut gives
-        the entry's number of groups."""
+        """Pairs of criterion and number of groups: a cut from the criterion of one entry down to that of the next gives
+        this number."""
         lowest = np.minimum.accumulate(np.append(np.inf, self.criterion))
         return [(float(value), self.n_components - step) for step, value in enumerate(lowest)]
 
@@ -105,7 +105,7 @@ class Groups:
         return np.argsort(np.argsort(first))[inverse].astype(np.int32)
 
     def cut(self, threshold: float) -> IntArray:
-        """The group of each component if all steps above a threshold of the criterion are taken.
+        """The group of each component after all steps above a threshold of the criterion.
 
         Parameters
         ----------
@@ -156,10 +156,10 @@ def group_components(
     Parameters
     ----------
     tau : array (N, K)
-        Each point's probability of each component. An outlier component, which belongs to no group, should be left out.
+        Each point's probability of each component, without an outlier component.
     method : {"separation", "dip", "demp", "entropy"}, default="separation"
-        Join the two that are confused most often, unless they are two clusters; unless their points have two modes; in
-        any case; or the two whose union lowers the entropy most.
+        The first three join the two that are confused most often: unless they are two clusters, unless their points
+        have two modes, or always. "entropy" joins the two whose union lowers the entropy most.
     cut : float, default=None
         Join as long as the criterion is above this: the probability of confusion, or the drop in entropy in nats per
         point. None is 0.01 for "separation" and "dip" and 0.025 for "demp"; for "entropy" it is the break of a
@@ -167,7 +167,7 @@ def group_components(
     weights : array (N,), default=None
         The weight of each point; None is 1.
     seen : GroupEvidence, default=None
-        What else "separation" knows of the points.
+        Further evidence for "separation".
 
     O(N) per step, plus O(K) for each point that changes its group ("demp") or lies in the union ("entropy").
     """
@@ -191,7 +191,7 @@ def group_components(
     if cut is None:
         entropies = uncertainty - np.append(0.0, np.cumsum(criterion))
         suggested = elbow(entropies, np.array([step.points for step in steps]))
-        # Two lines have a break even if nothing overlaps: a union should gain more than one uncertain point.
+        # Two lines have a break even if nothing overlaps, so a union should gain more than one uncertain point.
         suggested = max(suggested, len(columns) - steps_above(criterion, math.log(2.0) / counts.sum()))
     else:
         suggested = len(columns) - steps_above(criterion, cut)
@@ -217,13 +217,13 @@ def checked(tau: Any, weights: Any) -> tuple[Float64Array, Float64Array]:
 
 
 def steps_above(criterion: Float64Array, threshold: float) -> int:
-    """The steps before the first whose criterion is at or below a threshold."""
+    """The number of steps before the first whose criterion is at or below a threshold."""
     return int(np.append(criterion <= threshold, True).argmax())
 
 
 def elbow(entropies: Float64Array, points: Float64Array) -> int:
     """The number of groups at which the entropy, against the number of points in unions so far, begins to rise faster:
-    the break of the best fit by two line segments (Baudry et al.). Two components are never joined. O(K^2)."""
+    the break of the best fit by two line segments (Baudry et al.). If there are only two components, 2. O(K^2)."""
     if len(entropies) < 3:
         return len(entropies)
     # From one group to all components.

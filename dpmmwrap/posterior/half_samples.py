@@ -1,7 +1,7 @@
-"""What short chains find in half of the rows: clusters that are there are found again, pieces of one are not.
+"""The clusters of half of the rows, by short chains: true clusters reappear, pieces of one do not.
 
-The prior stays as the fit has learned it. One chain begins with a single cluster, another with twice as many k-means
-cells as there are clusters, and the more probable result counts.
+The prior is that of the fit. One chain begins with a single cluster, another with twice as many k-means cells as there
+are clusters, and the more probable result counts.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from dpmmwrap.sampler.settings import Settings
 from dpmmwrap.starts import make_initializer
 
 PAIRS = 4
-"""Times that the rows are divided into two halves."""
+"""How often the rows are divided into two halves."""
 MOST_ROWS, ITERATIONS = 4000, 200
-"""Rows that are used at most, evenly spaced, and iterations of a chain that is not flat before."""
-
-
+"""Limits of the rows, evenly spaced, and of the iterations of a chain, which ends when its log posterior is flat."""
 MANY = 40
-"""Cells from which a chain that begins with one cluster is not worth its time: it often ends with too few."""
+"""With more cells, a chain from one cluster is not worth its time: it often ends with too few."""
 
 
 def half_samples(
     points: Points, rows: IntArray, n_clusters: int, prior: Prior, partition_prior: PartitionPrior, outliers: Any
 ) -> list[Half]:
-    """The clusters that are found in halves of these rows; `outliers` are the weight and the prior of outliers."""
+    """The clusters of halves of these rows; `outliers` are the weight and the prior of outliers."""
     settings = Settings(
         partition_prior=partition_prior,
         prior=prior,
@@ -50,13 +48,14 @@ def half_samples(
     for pair in range(PAIRS):
         order = np.random.default_rng(pair).permutation(len(used))
         for half in np.array_split(order, 2):
-            own = used[np.sort(half)]
-            halves.append(Half(own, best_of_two(points[own], 2 * n_clusters, replace(settings, seed=len(halves)))))
+            chosen = used[np.sort(half)]
+            labels = best_of_two(points[chosen], 2 * n_clusters, replace(settings, seed=len(halves)))
+            halves.append(Half(chosen, labels))
     return halves
 
 
 def best_of_two(points: Points, cells: int, settings: Settings) -> IntArray:
-    """The labels of the more probable of two results: from k-means cells and, if these are few, from one cluster."""
+    """The more probable labels of two chains: from k-means cells and, if these are few, from one cluster."""
     many = kmeans_cells(points, min(cells, points.shape[0]), 0, settings.prior.embedder(points))
     starts = [replace(settings, init_clusters=many), *([settings] if cells <= MANY else [])]
-    return max((short_chains(points, start) for start in starts), key=lambda found: found.log_posterior).labels
+    return max((short_chains(points, start) for start in starts), key=lambda best: best.log_posterior).labels

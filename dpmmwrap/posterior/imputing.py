@@ -1,4 +1,4 @@
-"""Missing values of rows, from a fitted mixture: their means, or draws."""
+"""Missing values of rows from a fitted mixture: their means, or draws."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
     from dpmmwrap.mixture import Mixture
 
 BLOCK = 1 << 12
-"""Rows that are filled at a time."""
+"""Rows at a time."""
 NEGLIGIBLE = 1e-6
-"""Components of a smaller probability are left out of means."""
+"""Components with a smaller probability do not count in means."""
 
 
 def impute(mixture: Mixture, X: Any, n_draws: int | None, rng: Generator) -> Float64Array:
     """Rows with their missing values filled (n, D), or `n_draws` copies of them with drawn values (n_draws, n, D)."""
     if mixture.posterior.input != "numbers" or not mixture.posterior.covariances:
-        raise ValueError(f"values are imputed in columns of numbers, not for the family {mixture.family}")
+        raise ValueError(f"impute needs Gaussian clusters, not the family {mixture.family}")
     if mixture.preparation is not None:
-        raise ValueError("the model was fitted to scaled or projected features, in which X cannot be imputed")
+        raise ValueError("impute does not support models of scaled or projected features")
     if mixture.subspace is not None:
-        raise ValueError("values are not imputed where clusters are in a subspace: fit with subspace=None")
+        raise ValueError("impute does not support clusters in a subspace: fit with subspace=None")
     rows = np.array(mixture._rows(X), np.float64)
-    found = np.repeat(rows[None], 1 if n_draws is None else n_draws, axis=0)
+    copies = np.repeat(rows[None], 1 if n_draws is None else n_draws, axis=0)
     gaps = np.flatnonzero(np.isnan(rows).any(axis=1))
     for begin in range(0, len(gaps), BLOCK):
         chosen = gaps[begin : begin + BLOCK]
         kept = mixture._useful(rows[chosen])
         posterior, shares = shares_of(mixture, kept)
-        for number in range(len(found)):
+        for copy in copies:
             if n_draws is None:
                 filled = expected_rows(posterior, shares, kept)
             else:
                 filled = posterior.impute(kept, draw_columns(shares, rng), rng)
             whole = filled if mixture.restored is None else mixture.restored.points(filled)
-            found[number, chosen] = np.where(np.isnan(rows[chosen]), whole, rows[chosen])
-    return found[0] if n_draws is None else found
+            copy[chosen] = np.where(np.isnan(rows[chosen]), whole, rows[chosen])
+    return copies[0] if n_draws is None else copies
 
 
 def shares_of(mixture: Mixture, rows: FloatArray) -> tuple[Any, Float64Array]:
-    """Components, and their probabilities given what is observed of each row (rows, components)."""
+    """Components, and their probabilities given the observed values of each row (rows, components)."""
     if mixture.averaged is not None:
         shares, _ = mixture.averaged._shares(rows)
         return mixture.averaged.posterior, shares / len(mixture.averaged.starts)
@@ -55,10 +55,10 @@ def shares_of(mixture: Mixture, rows: FloatArray) -> tuple[Any, Float64Array]:
 
 
 def expected_rows(posterior: Any, shares: Float64Array, rows: FloatArray) -> Float64Array:
-    """The means of the conditional distributions of all components, by their probabilities."""
-    found, weights = np.zeros(rows.shape), np.where(shares < NEGLIGIBLE, 0.0, shares)
+    """The conditional means of the components, weighted by their probabilities."""
+    means, weights = np.zeros(rows.shape), np.where(shares < NEGLIGIBLE, 0.0, shares)
     weights /= weights.sum(axis=1, keepdims=True)
     for k in np.flatnonzero(weights.any(axis=0)):
-        own = np.flatnonzero(weights[:, k])
-        found[own] += weights[own, k][:, None] * posterior.impute(rows[own], np.full(len(own), k), None)
-    return found
+        likely = np.flatnonzero(weights[:, k])
+        means[likely] += weights[likely, k][:, None] * posterior.impute(rows[likely], np.full(len(likely), k), None)
+    return means

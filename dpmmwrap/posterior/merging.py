@@ -1,4 +1,4 @@
-"""How components are joined, one pair at a time: by confusion, alone or if they are one cluster, or by entropy."""
+"""How components are joined, one pair at a time: by confusion, perhaps only if they are one cluster, or by entropy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.posterior.modes import has_two_modes
 from dpmmwrap.posterior.separation import (
     CLEAR,
-    FOUND_AGAIN,
+    REPRODUCED,
     TINY,
     WEAK,
     GroupEvidence,
@@ -32,15 +32,15 @@ class Step(NamedTuple):
     gone: int
     criterion: float
     points: float
-    """In the union: those that are most probably in one of the two."""
+    """In the union: points whose most probable component is one of the two."""
 
 
 class Reassignment(NamedTuple):
-    """Points of third components that are more probably in a union."""
+    """Points of other components whose most probable component is now a union."""
 
     points: IntArray
     before: IntArray
-    """Their components before."""
+    """The components that they were in."""
 
 
 class Merging:
@@ -91,9 +91,9 @@ class Merging:
 
 
 class Confusion(Merging):
-    """How often a point of one component is assigned to another, by the largest probability of all.
+    """How often a point of one component is assigned to another, by its most probable component.
 
-    fpc compares only the probabilities of the two, so that points of a third component count as well.
+    fpc compares the probabilities of the two alone, so that it also counts points of third components.
     """
 
     def __init__(self, columns: Float64Array, counts: Float64Array) -> None:
@@ -104,15 +104,15 @@ class Confusion(Merging):
 
     def summed(self, points: IntArray) -> Float64Array:
         """Each component's probability, summed over some points. O(K) a point."""
-        found = np.zeros(len(self.columns))
-        found[self.alive] = self.columns[np.ix_(self.alive, points)] @ self.counts[points]
-        return found
+        sums = np.zeros(len(self.columns))
+        sums[self.alive] = self.columns[np.ix_(self.alive, points)] @ self.counts[points]
+        return sums
 
     def scores(self) -> Float64Array:
         """max(p_ij, p_ji), with p_ij the probability that a point of component j is assigned to i."""
-        found = self.sums / np.where(self.totals > 0, self.totals, 1.0)
+        confused = self.sums / np.where(self.totals > 0, self.totals, 1.0)
         # Rounding may make a probability more than 1.
-        return np.asarray(np.minimum(np.maximum(found, found.T), 1.0))
+        return np.asarray(np.minimum(np.maximum(confused, confused.T), 1.0))
 
     def join(self, kept: int, gone: int) -> None:
         moved = self.join_columns(kept, gone)
@@ -122,7 +122,7 @@ class Confusion(Merging):
         if len(moved.points):
             self.sums[kept] += self.summed(moved.points)
         for k in moved.before:
-            # Summed again: rounding errors would dominate a small difference.
+            # Not by subtraction: rounding errors would dominate a small sum.
             self.sums[k] = self.summed(np.flatnonzero(self.best == k))
 
 
@@ -141,11 +141,11 @@ class OneMode(Confusion):
         return step._replace(criterion=min(step.criterion, self.cut)) if self.only_apart else step
 
     def scores(self) -> Float64Array:
-        found = super().scores()
-        found[~self.alive] = found[:, ~self.alive] = -1.0
-        np.fill_diagonal(found, -1.0)
+        scores = super().scores()
+        scores[~self.alive] = scores[:, ~self.alive] = -1.0
+        np.fill_diagonal(scores, -1.0)
         while not self.only_apart:
-            open_pairs = np.where(self.apart, -1.0, found)
+            open_pairs = np.where(self.apart, -1.0, scores)
             one, other = divmod(int(open_pairs.argmax()), len(open_pairs))
             if open_pairs[one, other] <= self.cut:
                 self.only_apart = True
@@ -153,7 +153,7 @@ class OneMode(Confusion):
                 self.apart[one, other] = self.apart[other, one] = True
             else:
                 return open_pairs
-        return found
+        return scores
 
     def has_two_modes(self, one: int, other: int) -> bool:
         """Whether the points of either have two modes along the log ratio of their densities."""
@@ -173,7 +173,7 @@ class OneMode(Confusion):
 
 
 class OneCluster(OneMode):
-    """Confusion of components that neither a gap nor half samples tell apart (`separation.py`)."""
+    """Confusion of components that neither a gap nor half samples separate (`separation.py`)."""
 
     def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence) -> None:
         super().__init__(columns, counts, cut)
@@ -185,17 +185,17 @@ class OneCluster(OneMode):
     def has_two_modes(self, one: int, other: int) -> bool:
         """Whether the two are two clusters."""
         pair = self.meeting(one, other)
-        found_again = boundary_in(self.tables, *pair) >= FOUND_AGAIN
-        if found_again and self.seen.fits:
+        reproduced = boundary_in(self.tables, *pair) >= REPRODUCED
+        if reproduced and self.seen.fits:
             return True
-        level = WEAK if found_again else CLEAR / (len(self.columns) - 1)
+        level = WEAK if reproduced else CLEAR / (len(self.columns) - 1)
         points = self.points_of(one, other)
         if not has_gap(self.log_ratio(one, other, points), self.counts[points], level):
             return False
-        own = np.isin(self.first_best[points], pair)
-        if self.seen.shape is None or not own.any():
+        inside = np.isin(self.first_best[points], pair)
+        if self.seen.shape is None or not inside.any():
             return True
-        values, points = along_line(self.seen.shape, points, own, *pair)
+        values, points = along_line(self.seen.shape, points, inside, *pair)
         return has_gap(values, self.counts[points], level)
 
     def meeting(self, one: int, other: int) -> tuple[int, int]:

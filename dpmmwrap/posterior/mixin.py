@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,17 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.model.inputs import new_rows
 from dpmmwrap.model.parameters import at_least, check_value
+from dpmmwrap.model.sensitivity import AtSetting, FittedPrior, sensitivity_of
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.posterior.answers import OneAnswer, answers
+from dpmmwrap.posterior.arviz import to_arviz
+from dpmmwrap.posterior.credible_ball import CredibleBall, credible_ball
 from dpmmwrap.posterior.density import Density
 from dpmmwrap.posterior.group_mixin import GroupsMixin, generator
+from dpmmwrap.posterior.imputing import impute
 from dpmmwrap.posterior.predictor import Predictor
+from dpmmwrap.posterior.representative import coclustering
+from dpmmwrap.posterior.resampling import Reproducibility
 from dpmmwrap.sampler.draws import Draws
-
-if TYPE_CHECKING:
-    from dpmmwrap.model.sensitivity import AtSetting
-    from dpmmwrap.posterior.answers import OneAnswer
-    from dpmmwrap.posterior.credible_ball import CredibleBall
-    from dpmmwrap.posterior.resampling import Reproducibility
+from dpmmwrap.sampler.evidence import log_evidence_at_best
 
 
 class PosteriorMixin(GroupsMixin, Predictor):
@@ -51,8 +53,8 @@ class PosteriorMixin(GroupsMixin, Predictor):
         X : array or table, shape (n, D)
             Rows with the columns of the fit.
         n_draws : int, default=None
-            None fills in means: of the clusters' conditional means given what is observed of a row, by the probability
-            of each cluster. With a number, there are as many copies with drawn values, for multiple imputation.
+            None fills in means: the clusters' conditional means given the observed values of a row, weighted by the
+            probability of each cluster. A number gives as many copies with drawn values, for multiple imputation.
 
         Returns
         -------
@@ -68,8 +70,6 @@ class PosteriorMixin(GroupsMixin, Predictor):
         >>> model.impute([[1.0, np.nan]]).round(1)
         array([[1. , 2.1]])
         """
-        from dpmmwrap.posterior.imputing import impute
-
         check_is_fitted(self)
         if n_draws is not None:
             check_value("n_draws", n_draws, [at_least(1)])
@@ -83,7 +83,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         X : array, sparse matrix or table, shape (n, D)
             Rows with the columns of the fit.
         y : ignored
-            Not looked at.
+            Not used.
 
         Returns
         -------
@@ -100,18 +100,17 @@ class PosteriorMixin(GroupsMixin, Predictor):
         return new_rows(self, X)
 
     def sample(self, n_samples: int = 1) -> tuple[Float64Array, IntArray]:
-        """New points from the fitted mixture; with draws, from the mixtures of the draws that predictions are averaged
-        over.
+        """New points from the fitted mixture, or from those of the draws that predictions are averaged over.
 
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            The number of points.
 
         Returns
         -------
         X : ndarray of float64, shape (n_samples, D)
-            The points; of a mixed table a column by each name.
+            The points; for a mixed table, a dictionary of columns.
         labels : ndarray of int32, shape (n_samples,)
             The cluster of each.
         """
@@ -125,7 +124,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         Parameters
         ----------
         path : str or Path
-            A .npz file, for `dpmmwrap.load` and `dpmmwrap predict`. It appears whole or not at all.
+            A .npz file, for `dpmmwrap.load` and `dpmmwrap predict`. It is never written in part.
         """
         check_is_fitted(self)
         replace(self.mixture_, draws=self.draws_).save(path)
@@ -142,15 +141,13 @@ class PosteriorMixin(GroupsMixin, Predictor):
         Parameters
         ----------
         rows : list of int, default=None
-            Numbers of some rows; None for all of them, which takes N x N numbers.
+            Numbers of some rows; None for all, which takes N x N numbers.
 
         Returns
         -------
         ndarray of float64, shape (n, n)
             1 on the diagonal.
         """
-        from dpmmwrap.posterior.representative import coclustering
-
         return coclustering(self._draws().kept_labels, rows)
 
     def density(
@@ -166,7 +163,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         X : array or table, shape (n, D)
             Rows with the columns of the fit; with `columns`, an array with just these.
         quantiles : list of float, default=(0.05, 0.5, 0.95)
-            Of the density, over drawn mixtures.
+            Quantiles of the density over drawn mixtures.
         columns : list of str or int, default=None
             The columns whose marginal density to compute, by name or number; None for all.
 
@@ -202,26 +199,21 @@ class PosteriorMixin(GroupsMixin, Predictor):
         CredibleBall
             The radius, and the clusterings on the edge; `print` summarises it in a sentence.
         """
-        from dpmmwrap.posterior.credible_ball import credible_ball
-
         return credible_ball(self._draws().kept_labels, self.labels_, level, self.loss)  # type: ignore[arg-type]
 
     def answers(self, most: int = 3) -> list[OneAnswer]:
-        """The partitions that stand for the draws, where these have distinct modes (Balocchi and Wade 2025).
+        """The partitions that represent the draws, several if these have distinct modes (Balocchi and Wade 2025).
 
         Parameters
         ----------
         most : int, default=3
-            How many at most.
+            The largest number of partitions.
 
         Returns
         -------
         list of OneAnswer
-            `labels`, `n_clusters` and `share` of the draws, the largest share first; a single one without distinct
-            modes.
+            `labels`, `n_clusters` and `share` of the draws, the largest share first; only one without distinct modes.
         """
-        from dpmmwrap.posterior.answers import answers
-
         check_value("most", most, [at_least(1)])
         return answers(self._draws().kept_labels, most, self.loss)  # type: ignore[arg-type]
 
@@ -233,48 +225,41 @@ class PosteriorMixin(GroupsMixin, Predictor):
         xarray.DataTree or arviz.InferenceData
             n_clusters, alpha, weights, and lp among the sample statistics.
         """
-        from dpmmwrap.posterior.arviz import to_arviz
-
         return to_arviz(self._draws())
 
     @property
     def covariances_(self) -> Float64Array:
-        """The clusters' expected covariances. Computed when they are asked for."""
+        """The clusters' expected covariances. Computed on access."""
         if not hasattr(self, "mixture_") or not self.mixture_.is_gaussian:
             raise AttributeError(f"{type(self).__name__} has no covariances_ before a fit of Gaussian clusters")
         return self.mixture_.covariances
 
     @property
     def log_evidence_(self) -> float:
-        """log p(X) of the kept rows, bounded from below: how probable the mixture makes the data, whichever way they
-        are labelled. Computed when it is asked for."""
-        from dpmmwrap.sampler.evidence import log_evidence_at_best
-
+        """A lower bound of log p(X) of the kept rows, over all labellings. Computed on access."""
         check_is_fitted(self)
         labels = self._labels_of_some()
         inside, weights = labels >= 0, self._some_weights
-        found = log_evidence_at_best(
+        evidence = log_evidence_at_best(
             self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_,
             None if weights is None else weights[inside],
         )  # fmt: skip
-        return found + self._log_noise * int(inside.sum())
+        return evidence + self._log_noise * int(inside.sum())
 
     def sensitivity(self) -> list[AtSetting]:
-        """How many clusters there are if the default prior's width, its kappa or the concentration is a quarter, half,
-        twice and four times what it is, and if it is as it is.
+        """How the number of clusters depends on the default prior's width, its kappa and the concentration.
 
-        What short chains find, of 4,000 points at most, that begin with the fitted clusters.
+        Each is a quarter, half, once, twice and four times its value. Short chains on at most 4,000 points begin with
+        the fitted clusters.
 
         Examples
         --------
         >>> [one.n_clusters for one in model.sensitivity() if one.setting == "width"]  # doctest: +SKIP
         [9, 6, 5, 5, 4]
         """
-        from dpmmwrap.model.sensitivity import FittedPrior, sensitivity_of
-
         check_is_fitted(self)
         if self._hyperprior is None:
-            raise ValueError("sensitivity is about the default prior of numeric columns, and this model has another")
+            raise ValueError("sensitivity needs the default prior of numeric columns, and this model has another prior")
         points, labels = self._some_points, self._labels_of_some()
         outliers = (float(self.outlier_weight), self._outliers)
         priors = (self._prior, self._hyperprior, self.partition_prior_)

@@ -1,7 +1,7 @@
 """Whether numbers have one mode or two: the dip of Hartigan and Hartigan (1985), "The dip test of unimodality".
 
-The dip is how far the distribution of numbers is from the nearest one with a single mode: the largest difference
-between the two distribution functions. One with a single mode is convex up to the mode and concave after it.
+The dip is the largest difference between the distribution function of numbers and the nearest one with a single mode,
+which is convex up to the mode and concave after it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 from dpmmwrap.numerics.special import compiled_float64, inner_float64
 
 MOST = 2000
-"""The number of values that are used, evenly spaced in order: among a million, the smallest irregularity would be
-significant."""
+"""Values to use, evenly spaced in order: among a million, the smallest irregularity would be significant."""
 TOO_FAR = 0.42
 """The dip times the square root of the sample size. It is larger in one of four samples of the uniform distribution,
 which has the largest dips of all unimodal distributions."""
@@ -24,12 +23,12 @@ which has the largest dips of all unimodal distributions."""
 
 def has_two_modes(values: FloatArray, weights: FloatArray | None = None) -> bool:
     """Whether numbers have two modes rather than one. O(n log n)."""
-    used = evenly_spaced(np.asarray(values, np.float64), weights)
+    used = quantiles_of(np.asarray(values, np.float64), weights)
     return len(used) > 1 and dip(used) * math.sqrt(len(used)) > TOO_FAR
 
 
-def evenly_spaced(values: Float64Array, weights: FloatArray | None) -> Float64Array:
-    """The sorted numbers, each repeated by its weight, or `MOST` that are evenly spaced among them."""
+def quantiles_of(values: Float64Array, weights: FloatArray | None) -> Float64Array:
+    """The sorted numbers, each repeated by its weight, or `MOST` evenly spaced ones among them."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)[order])
     total = reached[-1] if len(values) else 0.0

@@ -1,7 +1,7 @@
 """The greedy search for the partition of least expected loss, in the manner of SALSO (Dahl, Johnson and Mueller 2022).
 
-A candidate's clusters are compared with the clusters of all draws at once, in one table of overlaps. A point that
-joins a cluster of n points adds f(n + 1) - f(n) to a sum of f, so what a move changes is read off the table.
+One table has the overlaps of a candidate's clusters with the clusters of all draws. A point that joins a cluster of n
+points adds f(n + 1) - f(n) to a sum of f, so the table shows what a move changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
+from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 from dpmmwrap.numerics.special import compiled, compiled_float64
 from dpmmwrap.posterior.matching import numbered
 
@@ -26,8 +26,8 @@ MAX_CELLS = 24_000_000
 CANDIDATES = 32
 """Draws that are compared as candidates."""
 MIN_STARTS, MAX_STARTS, STARTS_WORK = 4, 16, 150_000_000
-"""The number of best draws that are refined, and of partitions that are built point by point: more for small points x
-clusters x draws. Seeds differ in the fourth digit of the loss with 4 starts, and hardly with 16."""
+"""The number of best draws to refine, and of partitions to build point by point: more if points x clusters x draws is
+small. Seeds differ in the fourth digit of the loss with 4 starts, and hardly with 16."""
 FIRST_SWEEPS, SWEEPS = 4, 30
 """The numbers of sweeps of each start, and of the best of them."""
 TOLERANCE = 1e-9
@@ -74,24 +74,24 @@ def search(data: SearchData, seed: int) -> Candidate:
     """The best candidate found, from the best of the draws and from partitions that are built in random order."""
     rng = np.random.default_rng(seed)
     nobody = np.full(len(data.classes), -1, np.int32)
-    found = []
+    runs = []
     affordable = STARTS_WORK // (len(data.classes) * int(data.first[-1]))
     n_starts = min(max(affordable, MIN_STARTS), MAX_STARTS)
     for start in best_draws(data, n_starts) + [nobody.copy() for _ in range(n_starts)]:
         labels = limited(refine(new_candidate(start, data), data, rng, FIRST_SWEEPS), data)
         candidate = new_candidate(labels, data)
-        found.append((total_loss(candidate, data), labels))
-    # Tables are large: one at a time.
-    best = min(found, key=lambda run: run[0])[1]
+        runs.append((total_loss(candidate, data), labels))
+    # Tables are large, so only one is kept at a time.
+    best = min(runs, key=lambda run: run[0])[1]
     data = data._replace(capacity=max(data.limit, int(best.max()) + 1))
     return refine(new_candidate(best, data), data, rng, SWEEPS)
 
 
 def limited(candidate: Candidate, data: SearchData) -> IntArray:
-    """A candidate's labels from 0 without gaps, after as many merges as the limit asks for. In place.
+    """A candidate's labels from 0 without gaps, after merges down to the limit. In place.
 
-    Otherwise draws from several modes would be represented by all intersections of their clusters, of which there are
-    more than any draw has clusters.
+    Without the limit, draws from several modes would be represented by all intersections of their clusters, which are
+    more than any draw has.
     """
     while np.count_nonzero(candidate.sizes) > data.limit:
         merge(candidate, data, best_pair(candidate, data))
@@ -106,14 +106,14 @@ def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> Se
     chosen = evenly_spaced(len(draws), int(min(max(affordable, MIN_DRAWS), MAX_DRAWS)))
     classes: Any = np.empty((points, len(chosen)), np.uint16)
     first, outliers = [0], []
-    for place, draw in enumerate(chosen):
-        numbers, found = numbered(draws[draw])
-        if found[0] < 0:
+    for column, draw in enumerate(chosen):
+        numbers, names = numbered(draws[draw])
+        if names[0] < 0:
             outliers.append(first[-1])
-        if len(found) > np.iinfo(np.uint16).max:
+        if len(names) > np.iinfo(np.uint16).max:
             classes = classes.astype(np.int32, copy=False)
-        classes[:, place] = numbers
-        first.append(first[-1] + len(found))
+        classes[:, column] = numbers
+        first.append(first[-1] + len(names))
     most = int(np.diff(first).max())
     capacity = min(most + max(8, most // 2), points, max(MAX_CELLS // first[-1], 2))
     beyond = chosen[np.diff(first) > capacity]
@@ -122,20 +122,15 @@ def read_draws(draws: IntArray, values: Float64Array, steps: Float64Array) -> Se
     return SearchData(chosen, classes, np.array(first), np.array(outliers, int), *sizes, beyond, values, steps)
 
 
-def evenly_spaced(available: int, wanted: int) -> IntArray:
-    """At most `wanted` of the numbers from 0, including the first and the last."""
-    return np.unique(np.linspace(0, available - 1, min(available, wanted)).round().astype(int))
-
-
 def best_draws(data: SearchData, wanted: int) -> list[IntArray]:
-    """Labels of the draws of least expected loss, among some that are evenly spaced."""
-    found: dict[float, IntArray] = {}
+    """The labels of the draws with the least expected loss, among some evenly spaced ones."""
+    by_loss: dict[float, IntArray] = {}
     for draw in evenly_spaced(len(data.draws), CANDIDATES):
         if data.first[draw + 1] - data.first[draw] <= data.capacity:
             labels = data.classes[:, draw].astype(np.int32)
             # Draws of the same loss are nearly always the same partition.
-            found[round(total_loss(new_candidate(labels, data), data), 6)] = labels
-    return [found[loss] for loss in sorted(found)[:wanted]]
+            by_loss[round(total_loss(new_candidate(labels, data), data), 6)] = labels
+    return [by_loss[loss] for loss in sorted(by_loss)[:wanted]]
 
 
 def new_candidate(labels: IntArray, data: SearchData) -> Candidate:
@@ -173,7 +168,7 @@ class Pair(NamedTuple):
 
 
 def merge_clusters(candidate: Candidate, data: SearchData) -> int:
-    """Merge pairs of clusters while that lowers the expected loss, the best first; how many. In place."""
+    """Merge pairs of clusters while that lowers the expected loss, the best first; the number of merges. In place."""
     merges = 0
     while np.count_nonzero(candidate.sizes) > 1:
         pair = best_pair(candidate, data)

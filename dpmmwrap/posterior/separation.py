@@ -1,17 +1,17 @@
-"""Whether two components are two clusters, by what the rows show beside each row's probabilities of components.
+"""Whether two components are two clusters, by more than each row's probabilities of components.
 
 Components that overlap may be pieces of one cluster that is not Gaussian, or two clusters. There are two signs of two
-clusters, and a weak one counts together with another:
+clusters:
 
-- a gap separates their rows: these have two modes, not one, by the dip test (`modes.py`), both along the log ratio of
-  their densities and along the line between them. The pieces of a curved cluster can have two modes along one of the
-  two. Each of the K - 1 steps from K components to one is a test, so a clear gap is one at the level of 5% / (K - 1):
-  in at most one of twenty mixtures without gaps there is any.
-- fits to half of the rows find their boundary again. They do so for two clusters, even if these overlap, but cut a
+- A gap separates their rows: these have two modes by the dip test (`modes.py`), both along the log ratio of their
+  densities and along the line between them. (The pieces of a curved cluster can have two modes along one of these.)
+  Each of the K - 1 steps from K components to one is a test, so a clear gap is one at the level of 5% / (K - 1): then
+  at most one in twenty mixtures without gaps shows one.
+- Fits to half of the rows reproduce their boundary. They do so for two clusters, even if these overlap, but cut a
   cluster that is not Gaussian in other places. As in Hennig (2007), "Cluster-wise assessment of cluster stability", the
-  measure is Jaccard's: rows on the same side of the boundary, as a share of those that are there in either fit. From
-  0.85 on a cluster is "highly stable". That counts if the data follow the model (`fit_check.py`), or if there is a weak
-  gap as well, at the level of 25%: some clusters that are not Gaussian are cut in nearly the same places again.
+  measure is Jaccard's index: rows on a side of the boundary in both fits, as a share of those in either fit. From 0.85
+  on a cluster is "highly stable". This sign counts if the data follow the model (`fit_check.py`), or together with a
+  weak gap, at the level of 25%: some clusters that are not Gaussian are cut in nearly the same places again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.posterior.modes import dip, evenly_spaced
+from dpmmwrap.posterior.modes import dip, quantiles_of
 
-FOUND_AGAIN = 0.85
-"""Jaccard's index from which a boundary is found again."""
+REPRODUCED = 0.85
+"""Jaccard's index from which a boundary counts as reproduced."""
 CLEAR, WEAK = 0.05, 0.25
-"""Levels of a gap that is enough, for all steps together, and of one that counts with a boundary."""
+"""Levels of a gap that is sufficient, for all steps together, and of one that needs a reproduced boundary."""
 LEVELS = (0.25, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
 CRITICAL = {
     5: (0.345, 0.416, 0.432, 0.439, 0.443, 0.446, 0.446, 0.447),
@@ -38,15 +38,15 @@ CRITICAL = {
     200: (0.419, 0.521, 0.570, 0.603, 0.636, 0.674, 0.701, 0.730),
     1000: (0.430, 0.535, 0.584, 0.621, 0.653, 0.697, 0.724, 0.752),
 }
-"""By sample size, quantiles of the dip times the square root of the size, for samples of the uniform distribution: of
-all unimodal distributions it has the largest dips."""
+"""By sample size, quantiles of the dip times the square root of the size for the uniform distribution, which has the
+largest dips of all unimodal ones."""
 TUBE = 0.95
-"""The share of the rows of two components that count as lying on the line between them."""
+"""The share of the rows of two components that count as close to the line between them."""
 TINY = 1e-300
 
 
 class Half(NamedTuple):
-    """What a fit to half of the rows has found."""
+    """The result of a fit to half of the rows."""
 
     rows: IntArray
     labels: IntArray
@@ -65,7 +65,7 @@ class Shape(NamedTuple):
 
 
 class GroupEvidence(NamedTuple):
-    """What is known of the rows beside their probabilities."""
+    """What is known about the rows besides their probabilities."""
 
     shape: Shape | None = None
     halves: Sequence[Half] = ()
@@ -75,21 +75,21 @@ class GroupEvidence(NamedTuple):
 
 def has_gap(values: Float64Array, weights: Float64Array, level: float) -> bool:
     """Whether numbers have two modes, at a level of the dip test."""
-    used = evenly_spaced(values, weights)
+    used = quantiles_of(values, weights)
     return len(used) > 1 and dip(used) * math.sqrt(len(used)) > critical_value(len(used), level)
 
 
 def critical_value(size: int, level: float) -> float:
-    """Of the dip times the square root of the sample size; between the sizes and levels of the table by their
-    logarithms, beyond them by the nearest."""
+    """The critical value of the dip times the square root of the sample size: interpolated in the table by the
+    logarithms of size and level, and constant beyond it."""
     logs = -np.log(LEVELS)
     by_size = [np.interp(-math.log(level), logs, values) for values in CRITICAL.values()]
     return float(np.interp(math.log(size), np.log(list(CRITICAL)), by_size))
 
 
-def along_line(shape: Shape, rows: IntArray, own: Any, one: int, other: int) -> tuple[Float64Array, IntArray]:
-    """Where rows lie along the line from one component to another, and which rows: those that are no farther from it
-    than most of the two components' own. Distances are in units of the sum of the two covariances. O(n D^2)."""
+def along_line(shape: Shape, rows: IntArray, inside: Any, one: int, other: int) -> tuple[Float64Array, IntArray]:
+    """The positions of rows along the line from one component to another, and these rows: those no farther from it than
+    most rows inside the two. Distances are in units of the sum of the two covariances. O(n D^2)."""
     covariance = shape.covariances[one] + shape.covariances[other]
     steps, line = shape.points[rows] - shape.means[one], shape.means[other] - shape.means[one]
     if covariance.ndim == 1:
@@ -97,14 +97,14 @@ def along_line(shape: Shape, rows: IntArray, own: Any, one: int, other: int) -> 
     else:
         factor = np.linalg.inv(np.linalg.cholesky(covariance))
         steps, line = steps @ factor.T, factor @ line
-    places = steps @ (line / max(float(np.linalg.norm(line)), TINY))
-    away = (steps**2).sum(axis=1) - places**2
-    near = away <= np.quantile(away[own], TUBE)
-    return places[near], rows[near]
+    positions = steps @ (line / max(float(np.linalg.norm(line)), TINY))
+    away = (steps**2).sum(axis=1) - positions**2
+    near = away <= np.quantile(away[inside], TUBE)
+    return positions[near], rows[near]
 
 
 def count_rows(half: Half, components: IntArray, n_components: int) -> Float64Array:
-    """How many rows of each cluster of a half sample are in each component (L, K), without outliers."""
+    """The number of rows of each cluster of a half sample in each component (L, K), without outliers."""
     table = np.zeros((int(half.labels.max(initial=-1)) + 2, n_components))
     # Outliers fall into the last row.
     np.add.at(table, (half.labels, components[half.rows]), 1.0)
@@ -112,17 +112,17 @@ def count_rows(half: Half, components: IntArray, n_components: int) -> Float64Ar
 
 
 def boundary_in(tables: Sequence[Float64Array], one: int, other: int) -> float:
-    """How well half samples find the boundary between two components, on average over the tables of `count_rows`.
+    """How well half samples reproduce the boundary between two components, on average over the tables of `count_rows`.
 
-    A cluster of a half sample belongs to the side on which most of its rows are. Jaccard's index is of each side, and
-    the smaller one counts; not a number if no half sample has rows of both components.
+    A cluster of a half sample belongs to the side of most of its rows. The smaller of the two sides' Jaccard indices
+    counts; NaN if no half sample has rows of both components.
     """
-    found = []
+    indices = []
     for table in tables:
         here, there = table[:, one], table[:, other]
         if here.any() and there.any():
             first = here > there
             inside, beyond = here[first].sum(), there[first].sum()
             sides = [(inside, here.sum() + beyond), (there.sum() - beyond, there.sum() + here.sum() - inside)]
-            found.append(min(common / either for common, either in sides))
-    return float(np.mean(found)) if found else math.nan
+            indices.append(min(common / either for common, either in sides))
+    return float(np.mean(indices)) if indices else math.nan

@@ -209,7 +209,7 @@ def test_rows_with_gaps_are_predicted_by_what_they_have(fitted: Any) -> None:
     np.testing.assert_array_equal(model.predict(broken), found.argmax(axis=1))
     broken[1] = np.nan
     assert model.predict(broken)[1] == -1
-    with pytest.raises(ValueError, match="values are not imputed where clusters are in a subspace"):
+    with pytest.raises(ValueError, match="impute does not support clusters in a subspace"):
         model.impute(broken)
 
 

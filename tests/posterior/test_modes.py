@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpmmwrap.numerics.arrays import Float64Array
-from dpmmwrap.posterior.modes import MOST, TOO_FAR, dip, evenly_spaced, has_two_modes
+from dpmmwrap.posterior.modes import MOST, TOO_FAR, dip, has_two_modes, quantiles_of
 
 
 def dip_by_programme(values: Float64Array) -> float:
@@ -97,7 +97,7 @@ def test_one_mode_or_two() -> None:
 
 def test_what_is_looked_at() -> None:
     values = np.array([3.0, 1.0, 2.0])
-    assert evenly_spaced(values, None).tolist() == [1.0, 2.0, 3.0]
-    assert evenly_spaced(values, np.array([2, 0, 1])).tolist() == [2.0, 3.0, 3.0]
-    some = evenly_spaced(np.arange(10.0 * MOST), None)
+    assert quantiles_of(values, None).tolist() == [1.0, 2.0, 3.0]
+    assert quantiles_of(values, np.array([2, 0, 1])).tolist() == [2.0, 3.0, 3.0]
+    some = quantiles_of(np.arange(10.0 * MOST), None)
     assert len(some) == MOST and set(np.diff(some)) <= {9.0, 10.0, 11.0}

@@ -10,7 +10,6 @@ from dpmmwrap.posterior.representative import Loss, expected_loss, tabulated
 from dpmmwrap.posterior.search import (
     Candidate,
     SearchData,
-    evenly_spaced,
     merge_clusters,
     new_candidate,
     read_draws,
@@ -123,12 +122,6 @@ def test_steps_are_differences_of_values() -> None:
     for loss in ("vi", "binder"):
         values, steps = tabulated(500, loss)
         np.testing.assert_allclose(np.diff(values), steps[:-1], rtol=1e-10, atol=1e-10)
-
-
-def test_draws_that_are_looked_at() -> None:
-    np.testing.assert_array_equal(evenly_spaced(5, 9), range(5))
-    np.testing.assert_array_equal(evenly_spaced(9, 3), [0, 4, 8])
-    assert len(evenly_spaced(1000, 399)) == 399
 
 
 def test_fewer_draws_of_many_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
