@@ -15,9 +15,9 @@ EXAMPLE = Path(__file__).with_name("example.npz")
 """`dpmmwrap generate --dim 2 --clusters 20 --points 10000 --spread 50 --seed 0 --out example.npz`"""
 
 WEIGHT_CONCENTRATION = 5.0
-"""Weights ~ Dir(5, …, 5): uneven, and none so small that its cluster cannot be found."""
+"""Weights ~ Dir(5, …, 5): uneven, but hardly ever so small that a cluster cannot be found."""
 WORD_CONCENTRATION, LEVEL_CONCENTRATION = 0.1, 0.3
-"""Proportions of words, and of the levels of a category: few are frequent in a cluster, and they differ."""
+"""Proportions of words, and of the levels of a category: few are frequent in a cluster, and others in another."""
 WORDS_PER_ROW = 50
 LEVELS = np.array(list("abcd"))
 ROWS_AT_ONCE = 1024
@@ -34,7 +34,7 @@ class Dataset:
     covariances: Float64Array
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By name, as they are kept in a .npz file."""
+        """The arrays of a .npz file, by name."""
         return dict(vars(self))
 
 
@@ -48,7 +48,7 @@ class Counts:
     proportions: Float64Array
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By name, as they are kept in a .npz file."""
+        """The arrays of a .npz file, by name."""
         X = self.X
         parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape)}
         return parts | {"y": self.y, "weights": self.weights, "proportions": self.proportions}
@@ -56,7 +56,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Table:
-    """A column by each name, and the cluster that each row was drawn from."""
+    """Columns by name, and the cluster that each row was drawn from."""
 
     columns: dict[str, np.ndarray]
     y: IntArray
@@ -82,7 +82,7 @@ def generate(
         covariances = np.reshape(covariances, (clusters, dim, dim))
     y = rng.choice(clusters, size=points, p=weights).astype(np.int32)
     X = rng.standard_normal((points, dim), dtype=np.float32)
-    _place(X, y, means, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64))
+    _transform(X, y, means, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64))
     return Dataset(X, y, weights, means, covariances)
 
 
@@ -104,15 +104,15 @@ def generate_counts(dim: int, clusters: int, points: int, seed: int | np.random.
 
 
 def generate_mixed(dim: int, clusters: int, points: int, spread: float, seed: int) -> Table:
-    """Draw a table of `dim` numeric columns, those of round clusters, and as many categorical ones of four levels."""
+    """Draw a table of `dim` numeric columns with round clusters, and as many categorical ones with four levels."""
     rng = np.random.default_rng(seed)
     numbers = generate(dim, clusters, points, spread, rng, round=True)
-    columns = {f"number_{place + 1}": numbers.X[:, place] for place in range(dim)}
-    for place in range(dim):
+    columns = {f"number_{index + 1}": numbers.X[:, index] for index in range(dim)}
+    for index in range(dim):
         proportions = rng.dirichlet(np.full(len(LEVELS), LEVEL_CONCENTRATION), clusters)
         ends = proportions.cumsum(axis=1)[numbers.y]
         levels = (rng.random((points, 1)) > ends).sum(axis=1)
-        columns[f"category_{place + 1}"] = LEVELS[np.minimum(levels, len(LEVELS) - 1)]
+        columns[f"category_{index + 1}"] = LEVELS[np.minimum(levels, len(LEVELS) - 1)]
     return Table(columns, numbers.y)
 
 
@@ -122,8 +122,8 @@ def check_sizes(dim: int, clusters: int, points: int) -> None:
             raise ValueError(f"{name} should be at least 1, not {value}")
 
 
-def _place(X: Float32Array, y: IntArray, means: Float64Array, factors: Float64Array) -> None:
-    """Turn standard normal points, in place, into points of their components: O(N D²), and no N×D×D array."""
+def _transform(X: Float32Array, y: IntArray, means: Float64Array, factors: Float64Array) -> None:
+    """Turn standard normal points into points of their components, in place. O(N D²), without an N×D×D array."""
     order = np.argsort(y, kind="stable")
     ends = np.cumsum(np.bincount(y, minlength=len(means)))
     for k, members in enumerate(np.split(order, ends[:-1])):

@@ -54,7 +54,7 @@ def test_a_file_of_the_first_format_is_a_full_gaussian_mixture(mixture: Mixture,
     assert loaded.family == "full"
     np.testing.assert_array_equal(loaded.score_samples(X), mixture.score_samples(X))
     np.savez(tmp_path / "new.npz", **old | {"family": np.array("weibull")})
-    with pytest.raises(InputError, match="family 'weibull', which this version does not know"):
+    with pytest.raises(InputError, match="family 'weibull', which this version does not have"):
         load(tmp_path / "new.npz")
 
 

@@ -27,7 +27,7 @@ def set_mixture(model: DPMM, mixture: Mixture) -> None:
     model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
     model.subspace_ = None if mixture.subspace is None else mixture.subspace.dim
     for name in mixture.posterior.estimates():
-        # Of hundreds of features covariances take hundreds of megabytes: they are computed when asked for.
+        # Covariances of hundreds of features take hundreds of megabytes: they are computed on access.
         if name != "covariances":
             setattr(model, f"{name}_", mixture.estimate(name))
     model.covariance_type_ = mixture.family
@@ -38,14 +38,14 @@ def set_mixture(model: DPMM, mixture: Mixture) -> None:
 def keep(
     model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice, resampling: Resampling
 ) -> tuple[str, ...]:
-    """Turn what a backend and fits to samples found into the attributes of the estimator; what may be wrong with it."""
+    """Turn the results of a backend and of fits to samples into attributes of the estimator; doubts about them."""
     read = choice.read
     answer = answer_of(result, read.points, settings, model.loss, read.columns, resampling)
     names = getattr(model, "feature_names_in_", None)
-    called = None if names is None else tuple(str(name) for name in names)
+    feature_names = None if names is None else tuple(str(name) for name in names)
     offset, subspace = read.offset, choice.subspace
     if subspace is not None:
-        # The points are those of the subspace, which knows where it lies.
+        # The points are coordinates in the subspace, which has the offset.
         offset, subspace = np.zeros(subspace.dim), subspace.shifted(-offset)
     mixture = answer.mixture.shifted(-offset)
     memory = None
@@ -56,7 +56,7 @@ def keep(
             digests=() if is_remote(read.points) else (digest_of(answer.prior, read.points, read.weights),),
         )  # fmt: skip
     mixture = replace(
-        mixture, feature_names=called, restored=read.restored, subspace=subspace, memory=memory, statistics=None
+        mixture, feature_names=feature_names, restored=read.restored, subspace=subspace, memory=memory, statistics=None
     )
     set_mixture(model, mixture)
     model._fit_check, model.covariance_reason_ = resampling.check, choice.reason
@@ -78,7 +78,7 @@ def keep(
         model.labels_ = present.spread(model.labels_, -1)
         model.sublabels_ = present.spread(model.sublabels_, 0)
         model.draws_ = present.spread_draws(model.draws_)
-        # In every draw such a row is where it is in the result: nowhere.
+        # A row without values is in no cluster in any draw, as in the result.
         model.confidence_ = None if answer.confidence is None else present.spread(answer.confidence, 1.0)
     model._offset, model._some_points = offset, sample_of(read.points)
     model._some_weights = None if read.weights is None else read.weights[kept_rows(*read.points.shape)]

@@ -50,12 +50,12 @@ def load(path: str | Path) -> Mixture:
     Returns
     -------
     Mixture
-        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` where the file has them.
+        With `predict`, `predict_proba`, `score_samples`, `sample`, and `draws` if the file has them.
 
     Raises
     ------
     InputError
-        A ValueError: one sentence about a file that is missing, damaged, or another one.
+        A ValueError with one sentence, if the file is missing, damaged, or not a model.
 
     Examples
     --------
@@ -74,32 +74,27 @@ def load(path: str | Path) -> Mixture:
     head = read_arrays(path, required=("format", "counts", "outlier_weight"), optional=("family",))
     if str(head["format"]) not in (FORMAT, OLD_FORMAT):
         raise InputError(f"{path} should be a {FORMAT!r} file, not {str(head['format'])!r}")
-    # The first files were of one family alone, and do not name it.
+    # The first files had only one family and do not name it.
     family = str(head.get("family", FIRST_FAMILY))
     try:
         names = prior_named(family).FIELDS
     except KeyError:
-        raise InputError(f"{path} is of the family {family!r}, which this version does not know") from None
+        raise InputError(f"{path} has the family {family!r}, which this version does not have") from None
     arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
     try:
         columns = Columns.read(path) if family_of(family).mixes else None
         posterior = prior_from_fields(family, [arrays[name] for name in names])
-        averaged = AveragedMixture.read(path, family, names)
-        draws = Draws.read(path, "draws_")
-        called = tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None
-        weight, preparation, restored = float(head["outlier_weight"]), Preparation.read(path), read_restored(path)
-        shift = float(arrays.get("size_shift", 0.0))
         mixture = Mixture(
             head["counts"],
             posterior,
-            weight,
+            float(head["outlier_weight"]),
             columns,
-            averaged,
-            draws,
-            called,
-            preparation,
-            restored,
-            shift,
+            AveragedMixture.read(path, family, names),
+            Draws.read(path, "draws_"),
+            tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None,
+            Preparation.read(path),
+            read_restored(path),
+            float(arrays.get("size_shift", 0.0)),
             Subspace.read(path),
             Memory.read(path, family),
         )
@@ -116,18 +111,18 @@ def load(path: str | Path) -> Mixture:
 
 
 def fits_names(mixture: Mixture) -> bool:
-    """Whether there are as many features as names, and as what was done to them gives."""
+    """Whether the number of features is that of their names and of their preparation."""
     names, preparation = mixture.feature_names, mixture.preparation
     named = names is None or len(names) == mixture.n_features
     return named and (preparation is None or preparation.width == mixture.n_features)
 
 
 def read_restored(path: str | Path) -> Restored | None:
-    """What a file says of columns that were left out, if any were."""
-    found = read_arrays(path, required=(), optional=RESTORED)
-    if not found:
+    """How to restore columns that were left out, if there are any."""
+    arrays = read_arrays(path, required=(), optional=RESTORED)
+    if not arrays:
         return None
-    restored = Restored(*(found[name] for name in RESTORED))
+    restored = Restored(*(arrays[name] for name in RESTORED))
     if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
         raise ValueError("its arrays do not belong together")
     return restored

@@ -57,7 +57,7 @@ def test_mixed_tables() -> None:
 def test_other_priors_are_not_asked_about() -> None:
     own = DPMM(**QUICK, prior=NIW(np.zeros(2), 0.1, np.eye(2), 5.0)).fit(clear())
     assert own.prior_width_ is None and own.prior_strength_ is None
-    with pytest.raises(ValueError, match="needs the default prior of numeric columns, and this model has another prior"):
+    with pytest.raises(ValueError, match="sensitivity needs the default prior of numeric columns"):
         own.sensitivity()
     counts = np.random.default_rng(0).multinomial(20, np.ones(5) / 5, size=50)
     with pytest.raises(ValueError, match="this model has another"):
