@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from dpmmwrap import DPMM, NIW, load
-from dpmmwrap.families.learned.one_gaussian import OneGaussian
+from dpmmwrap.families.learned.hyperprior import Hyperprior
+from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
 from dpmmwrap.model.directions import Clustering, find_subspace, separating
 from dpmmwrap.model.subspace import Subspace
 
@@ -85,6 +86,17 @@ def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
         return Clustering(y, log_evidence_at_best(prior, hyperprior, points, y, DirichletProcess(1.0)))
 
     assert 2 <= find_subspace(X, cluster).subspace.dim <= 8
+
+
+def test_the_gaussian_of_all_rows_has_the_evidence_of_its_prior() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 4)) @ np.diag([1.0, 2, 3, 4]) + 5
+    found, mean, variances = one_gaussian(X), X.mean(axis=0), X.var(axis=0)
+    hyperprior = Hyperprior(NIW, mean, variances)
+    priors = [NIW(mean, 1.0, np.diag(variances * (s - 2)), 3 + s) for s in hyperprior.strengths]
+    logs = [hyperprior.log_density(p) + p.log_marginal_likelihood(NIW.statistics(X))[0] for p in priors]
+    assert found.log_evidence == pytest.approx(max(logs))
+    best = priors[int(np.argmax(logs))].posterior(NIW.statistics(X))
+    np.testing.assert_allclose(found.covariance, best.mean_covariance()[0])
 
 
 def test_auto_finds_clusters_and_says_where_they_differ() -> None:

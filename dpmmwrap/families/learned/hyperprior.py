@@ -142,7 +142,11 @@ class Hyperprior:
     def log_density(self, prior: Any) -> float:
         """Of the location, the logarithms of kappa and the widths, and the strength; with a restriction, up to a
         constant."""
-        location, kappa, widths, _ = self.values(prior)
+        return self.log_density_of(self.values(prior))
+
+    def log_density_of(self, hyperparameters: Hyperparameters) -> float:
+        """The same."""
+        location, kappa, widths, _ = hyperparameters
         scale = np.broadcast_to(self.variances, location.shape)
         total = -HALF * float(((location - self.mean) ** 2 / scale + np.log(2 * np.pi * scale)).sum())
         for fixed, values in ((self.kappa, np.array([kappa])), (self.width, widths / self.variances)):
