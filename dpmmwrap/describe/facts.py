@@ -92,7 +92,7 @@ def facts_of_family(model: Any) -> dict[str, Any]:
         "family": model.family,
         "covariance_type": None if counts else str(getattr(posterior, "numeric_kind", model.covariance_type_)),
         "covariance_reason": None if counts else model.covariance_reason_,
-        "tails": posterior.told_tails(model.n_clusters_),
+        "tails": posterior.describe_tails(model.n_clusters_),
         "subspace": model.subspace_,
         "dimensions": int(model.n_features_in_) if columns is None else len(columns.names),
         "categorical": None if columns is None else [columns.names[index] for index in columns.categorical],

@@ -165,7 +165,7 @@ class Facts:
         """Of a prior: such degrees of freedom for some clusters."""
         return None
 
-    def told_tails(self, clusters: int) -> str | None:
+    def describe_tails(self, clusters: int) -> str | None:
         """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
         return None
 
@@ -209,7 +209,7 @@ class Prior(Protocol):
 
     def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None: ...
 
-    def told_tails(self, clusters: int) -> str | None: ...
+    def describe_tails(self, clusters: int) -> str | None: ...
 
     @property
     def file_input(self) -> Input: ...

@@ -76,7 +76,7 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
 
 @inner
 def _log_ratio_of_copies(clusters: Any, k: int, weight: Any, square: Any) -> Any:
-    """log marginal likelihood with so many copies of a point more, at this squared distance, less that without."""
+    """By how much this many copies of a point at a squared distance raise the log marginal likelihood."""
     dim, strength, freedom = clusters.means.shape[1], clusters.strengths[k], clusters.freedoms[k]
     total = 0.5 * dim * (math.log(strength / (strength + weight)) - weight * LOG_PI)
     for j in range(dim):

@@ -21,9 +21,9 @@ from dpmmwrap.numerics.variates import random_bits
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 NEGLIGIBLE = 40.0
-"""A cluster whose log probability is by so much below the best one's is left out: a uniform number has 53 bits."""
+"""A cluster whose log probability is this far below that of the best is left out: a uniform number has 53 bits."""
 ROWS_AT_ONCE = 512
-"""Rows of a pattern that one thread looks at, at most."""
+"""The most rows of a pattern that one thread works on."""
 
 
 class Gaps(NamedTuple):

@@ -209,7 +209,7 @@ def reverse_proposal_log_prob(
     these two labels that they have.
 
     By the sweep's own parameters and order. A sum that has surely fallen below -margin, whatever rounding and the other
-    groups do, is not gone on with, and minus infinity. O(n D^2) a pair.
+    groups do, is cut short, and is minus infinity. O(n D^2) a pair.
     """
     factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets

@@ -48,7 +48,7 @@ class FullPoints(FamilyPoints):
         self.given = X
         self.gaps: Gaps | None = None
         if has_missing(X):
-            # The chain has missing values of its own.
+            # The chain draws missing values, in a copy.
             self.gaps, X = find_gaps(X), np.array(X)
             if weights is not None:
                 raise ValueError(WEIGHTED_GAPS)
@@ -58,8 +58,8 @@ class FullPoints(FamilyPoints):
         self.X.setflags(write=False)
         self.weights = NO_WEIGHTS if weights is None else weights
         self.cutoff = CUTOFF / min(float(self.weights.min(initial=1.0)), 1.0)
-        """By so much a cluster's log probability of a point has to be below the best one's to be left out: a point that
-        weighs less than 1 is less sure."""
+        """A cluster whose log probability of a point is this far below that of the best is left out; farther for points
+        that weigh less than 1, whose clusters are less certain."""
 
     @property
     def plain_points(self) -> Float32Array:
@@ -355,7 +355,7 @@ def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics
 
 
 def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:
-    """So many empty clusters with their parameters integrated out, and the prior after them."""
+    """`count` empty clusters with their parameters integrated out, and the prior as the last."""
     dim = len(prior.mean)
     factors, _ = wishart.factorise(prior.scale[None])
     return WhitenedClusters(

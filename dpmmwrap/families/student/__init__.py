@@ -1,1 +1,1 @@
-"""Student-t clusters with full covariances: Gaussian ones whose points have scales of their own."""
+"""Student-t clusters with full covariances: Gaussian clusters in which each point has a scale."""

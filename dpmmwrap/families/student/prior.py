@@ -208,7 +208,7 @@ class StudentNIW(NIW):
         with np.errstate(divide="ignore"):
             return np.asarray(1 / rng.choice(self.tails.heaviness, clusters, p=np.exp(self.tails.log_priors)))
 
-    def told_tails(self, clusters: int) -> str:
+    def describe_tails(self, clusters: int) -> str:
         """How many clusters have tails, and which."""
         heavy = np.sort(self.tail_freedoms[:clusters][np.isfinite(self.tail_freedoms[:clusters])])
         if not len(heavy):

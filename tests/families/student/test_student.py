@@ -185,7 +185,7 @@ def test_a_fit_says_which_clusters_have_tails(tmp_path: Path) -> None:
     loaded = load(tmp_path / "model.npz")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     np.testing.assert_allclose(loaded.score_samples(X), model.score_samples(X))
-    assert "heavy tails" in loaded.posterior.told_tails(model.n_clusters_)
+    assert "heavy tails" in loaded.posterior.describe_tails(model.n_clusters_)
     # The density of drawn mixtures has the predictive as its mean, far out, too.
     at = np.array([[0.0, 0.0], [0.0, 8.0]])
     np.testing.assert_allclose(model.density(at).mean, np.exp(model.score_samples(at)), rtol=0.15)
@@ -195,7 +195,7 @@ def test_sentences_about_tails() -> None:
     def told(heaviness: list[float]) -> str:
         own = PRIOR.posterior(PRIOR.statistics(np.zeros((0, 2)), np.zeros(0, np.int32), len(heaviness)))
         own.__dict__["heaviness"] = np.array(heaviness)
-        return own.told_tails(len(heaviness))
+        return own.describe_tails(len(heaviness))
 
     assert told([0.25, 0.0, 0.25]) == "2 of 3 clusters have heavy tails (4 degrees of freedom)"
     assert told([1.0, 0.0]) == "1 of 2 clusters has heavy tails (1 degree of freedom)"
