@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64
+from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64, new_array
 
 
 class WeightedRows(NamedTuple):
@@ -323,7 +323,7 @@ def _clear(clusters: Any, k: Any) -> Any:
 @compiled_float64
 def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
     """log marginal likelihoods of the clusters from `first` up to `last`."""
-    found = np.empty(last - first)
+    found = new_array(last - first, np.float64)
     for k in range(first, last):
         found[k - first] = log_marginal(clusters, k)
     return found
