@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.base import PosteriorBatch, put_rows
 from dpmmwrap.families.full import statistics as gaussian
 from dpmmwrap.families.full.prior import NIW, wishart
 from dpmmwrap.families.full.statistics import Posteriors
@@ -88,9 +88,9 @@ class StudentNIW(NIW):
     def posterior(self, statistics: Any) -> StudentNIW:
         return self._posterior(statistics)
 
-    def compute(self, statistics: Any) -> Computed:
+    def compute(self, statistics: Any) -> PosteriorBatch:
         found = self._posterior(statistics)
-        return Computed(found, self.log_marginal_likelihood(statistics, found))
+        return PosteriorBatch(found, self.log_marginal_likelihood(statistics, found))
 
     def _posterior(self, statistics: Any) -> StudentNIW:
         counts, masses, means, scatters, _, _ = statistics

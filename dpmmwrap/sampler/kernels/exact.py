@@ -126,7 +126,7 @@ def gibbs_points(
         prepare(clusters, k)
         alive += k >= fixed and clusters.counts[k] > 0.0
     # Each function of a family is called in as few places as can be: numba compiles it anew at each of them.
-    changed = np.int64(used)
+    changed: Any = np.int64(used)
     for t in range(len(rows)):
         row = rows[t]
         own: Any = np.int64(labels[row])
@@ -177,24 +177,13 @@ def gibbs_points(
     return used, moved
 
 
-@inner
-def begin_sides(clusters: Any, X: Any, rows: Any, sides: Any) -> None:
-    """Begin two sides with a row each."""
-    for side in range(2):
-        clear(clusters, side)
-        sides[side] = side
-        add_point(clusters, side, X, rows[side], 1.0)
-        clusters.counts[side] = weight_of(X, rows[side])
-        prepare(clusters, side)
-
-
 @compiled
 def allocate_kept(
     clusters: Any, X: Any, rows: Any, sides: Any, kept: Any, numbers: Any, kept_sides: Any, key: Any, draw: Any
 ) -> Any:
     """log probability of dividing kept clusters between two sides that the first two rows begin, one after the other by
     how probable their rows are given the side; with `draw` the sides are drawn."""
-    begin_sides(clusters, X, rows, sides)
+    allocate(clusters, X, rows[:2], sides, key, False, 2, False)
     gains = np.empty(2, np.float64)
     log_prob = 0.0
     for index in range(len(numbers)):
