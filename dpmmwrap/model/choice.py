@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import FAMILIES, family_named, prior_named
-from dpmmwrap.families.base import Family, LearnedPrior, Points
+from dpmmwrap.families.base import Family, Points
 from dpmmwrap.families.learned import defaults
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.directions import Clustering, Found, find_subspace
