@@ -140,8 +140,9 @@ def gibbs_points(
             clear(clusters, own)
             alive -= 1
         clear(clusters, used)
-        for other in (changed, own, np.int64(used)):
-            prepare(clusters, other)
+        stale: Any = (changed, own, np.int64(used))
+        for k in stale:
+            prepare(clusters, k)
         vacant, best = used, -np.inf
         for k in range(fixed, used):
             if clusters.counts[k] == 0.0:
