@@ -153,20 +153,17 @@ def mixture_of(
 def answer_of_samples(
     found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
 ) -> Answer:
-    """The clusters of the search, joined. The density stays that of the clusters before."""
+    """The clusters of the search, joined. All that is said of the model, its density included, is about the clusters
+    before."""
     assert resampling.labels is not None
     points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
+    prior, process, weights = found.prior, found.partition_prior, settings.weights
     joined = largest_first(resampling.labels)
-    answer = answer_of_labels(points, joined, settings, columns, found.prior, found.partition_prior)
-    shift, weights = found.partition_prior.shift, settings.weights
-    density = AveragedMixture.of(points, components[None], joined, [found.prior], 0.0, None, shift, weights)
+    density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
+    mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
     labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
-    return answer._replace(
-        labels=labels,
-        mixture=replace(answer.mixture, averaged=density),
-        components=components,
-        doubts=(reproduced(resampling),),
-    )
+    doubts = (reproduced(resampling),)
+    return found._replace(labels=labels, mixture=mixture, components=components, doubts=doubts)
 
 
 def reproduced(resampling: Resampling) -> str:
