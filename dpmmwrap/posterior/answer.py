@@ -171,8 +171,8 @@ def reproduced(resampling: Resampling) -> str:
     whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
         f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
-        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.2f}, against "
-        f"{whole.agreement:.2f}); n_chains=1 leaves them apart"
+        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
+        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
 
 
