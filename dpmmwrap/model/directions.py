@@ -76,12 +76,13 @@ def find_subspace(X: Float64Array, kinds: Iterable[Kind], dim: int | None = None
     components, first = principal(whole), min(max(FIRST, dim or 0), X.shape[1])
     tries = [partial(tried, components, kind) for kind in kinds]
     best = max((climbed(one(first), one) if dim is None else one(first) for one in tries), key=lambda f: f.log_evidence)
-    size, score = dim or best.subspace.dim, judged_by_halves(X, best, dim, lambda rows, labels, one: components)
+    size, halves = dim or best.subspace.dim, halves_of(X)
+    score = judged_by_halves(X, best, size, halves, lambda rows, labels, one, size: components)
     for _ in range(TURNS):
-        turned = judged_by_halves(X, best, dim, separating)
+        turned = judged_by_halves(X, best, size, halves, separating)
         if turned <= score:
             break
-        found = tried(separating(X, best.labels, whole), best.kind, size)
+        found = tried(separating(X, best.labels, whole, size), best.kind, size)
         best, score = found._replace(log_evidence=best.log_evidence + turned - score), turned
     return best if best.subspace.dim == size else tried(components, best.kind, size)
 
@@ -101,18 +102,24 @@ def climbed(first: Found, tried: Callable[[int], Found]) -> Found:
     return first
 
 
-Basis = Callable[[Float64Array, IntArray, OneGaussian], Float64Array]
-"""From rows, their labels and their Gaussian to directions."""
+Half = tuple[Any, OneGaussian]
+"""Which rows it has, and the Gaussian of the others."""
+Basis = Callable[[Float64Array, IntArray, OneGaussian, int], Float64Array]
+"""From rows, their labels and their Gaussian to directions of which so many are used."""
 
 
-def judged_by_halves(X: Float64Array, found: Found, dim: int | None, basis_of: Basis) -> float:
-    """How much more probable the clusters make either half of the rows than one Gaussian does, in directions that
-    come from the other half."""
-    half, total = np.random.default_rng(0).random(len(X)) < 0.5, 0.0
-    for judging in (half, ~half):
-        other = one_gaussian(X[~judging])
-        basis = basis_of(X[~judging], found.labels[~judging], other)
-        points = Subspace(other.mean, basis, dim or found.subspace.dim).points(X[judging])
+def halves_of(X: Float64Array) -> list[Half]:
+    half = np.random.default_rng(0).random(len(X)) < 0.5
+    return [(rows, one_gaussian(X[~rows])) for rows in (half, ~half)]
+
+
+def judged_by_halves(X: Float64Array, found: Found, size: int, halves: list[Half], basis_of: Basis) -> float:
+    """How much more probable the clusters make each half of the rows than one Gaussian does, in directions that come
+    from the other half."""
+    total = 0.0
+    for judging, other in halves:
+        basis = basis_of(X[~judging], found.labels[~judging], other, size)
+        points = Subspace(other.mean, basis, size).points(X[judging])
         labels = np.unique(found.labels[judging], return_inverse=True)[1].astype(np.int32)
         total += found.kind.log_evidence(points, labels) - log_evidence_of_one(points)
     return total
@@ -128,11 +135,12 @@ def principal(whole: OneGaussian) -> Float64Array:
     return np.asarray((directions / np.sqrt(variances))[:, ::-1])
 
 
-def separating(X: Float64Array, labels: IntArray, whole: OneGaussian) -> Float64Array:
+def separating(X: Float64Array, labels: IntArray, whole: OneGaussian, size: int) -> Float64Array:
     """Directions in which the variance over that within clusters is largest, then the next, each uncorrelated with
     those before; all scaled to a variance of 1.
 
-    K clusters differ in at most K - 1 directions. After them come the principal components of what these leave.
+    K clusters differ in at most K - 1 directions. If more are used, these are followed by the principal components of
+    what they leave.
     """
     _, own = np.unique(labels, return_inverse=True)
     counts = np.bincount(own)
@@ -140,7 +148,9 @@ def separating(X: Float64Array, labels: IntArray, whole: OneGaussian) -> Float64
     np.add.at(sums, own, X - whole.mean)
     between = whole.share * (sums.T / counts) @ sums
     ratios, directions = eigh(whole.covariance, whole.covariance - between)
-    basis = (directions / np.sqrt(ratios))[:, ::-1]
+    basis = np.asarray((directions / np.sqrt(ratios))[:, ::-1])
+    if size < len(counts):
+        return basis
     rest = basis[:, len(counts) - 1 :]
     turn = np.linalg.svd(whole.covariance @ rest, full_matrices=False)[2].T
     return np.column_stack([basis[:, : len(counts) - 1], rest @ turn])

@@ -13,7 +13,15 @@ from dpmmwrap import DPMM, NIW, load
 from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
 from dpmmwrap.model.choice import ModelOptions, kind_in_subspace
-from dpmmwrap.model.directions import Clustering, Found, find_subspace, judged_by_halves, principal, separating
+from dpmmwrap.model.directions import (
+    Clustering,
+    Found,
+    find_subspace,
+    halves_of,
+    judged_by_halves,
+    principal,
+    separating,
+)
 from dpmmwrap.model.subspace import Subspace
 
 D, N = 40, 900
@@ -68,7 +76,7 @@ def test_the_first_directions_separate_best() -> None:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     X, y = clusters_in_a_subspace()
-    found = separating(X, y, OneGaussian(X.mean(axis=0), np.cov(X.T, bias=True), 1 / N, 0.0))[:, :3]
+    found = separating(X, y, OneGaussian(X.mean(axis=0), np.cov(X.T, bias=True), 1 / N, 0.0), 3)[:, :3]
     theirs = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :3]
     angles = np.linalg.svd(np.linalg.qr(found)[0].T @ np.linalg.qr(theirs)[0])[1]
     assert angles.min() > 0.999
@@ -86,11 +94,11 @@ def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
 
 def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
     X, y = clusters_in_a_subspace(400, 80)
-    given, judged = [], []
+    given, judged, halves = [], [], halves_of(X)
 
-    def basis_of(rows: Any, labels: Any, one: OneGaussian) -> Any:
+    def basis_of(rows: Any, labels: Any, one: OneGaussian, size: int) -> Any:
         given.append(rows)
-        return separating(rows, labels, one)
+        return separating(rows, labels, one, size)
 
     def log_evidence(points: Any, labels: Any) -> float:
         judged.append(len(points))
@@ -98,8 +106,8 @@ def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
 
     def gain(labels: Any) -> float:
         found = Found(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), labels.astype(np.int32), 0.0)
-        components = judged_by_halves(X, found, None, lambda rows, *_: principal(one_gaussian(rows)))
-        return judged_by_halves(X, found, None, basis_of) - components
+        components = judged_by_halves(X, found, 3, halves, lambda rows, labels, one, size: principal(one))
+        return judged_by_halves(X, found, 3, halves, basis_of) - components
 
     assert gain(y) > 100
     assert gain(np.random.default_rng(0).permutation(y)) < 10
