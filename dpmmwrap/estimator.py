@@ -67,8 +67,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         The shape of Gaussian clusters: ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes
         the type that makes the data most probable in short chains.
     subspace : "auto", int or None, default="auto"
-        Dimensions of a subspace in which clusters differ, with full covariances; in all other directions they are one
-        Gaussian. For embeddings with hundreds of columns. "auto" tries subspaces beyond 30 columns if
+        Dimensions of a subspace in which clusters differ, with full or diagonal covariances; in all other directions
+        they are one Gaussian. For embeddings with hundreds of columns. "auto" tries subspaces beyond 30 columns if
         `covariance_type` is "auto", no value is missing and no row has a weight, and takes one if it makes the data
         most probable; None is for no subspace.
     categorical : list of str or int, default=None

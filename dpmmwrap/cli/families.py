@@ -75,12 +75,13 @@ def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
     """Settings of the model and its prior that contradict each other."""
     covariance, prior = options["covariance"], options["prior"]
     full = family.reference and covariance in ("auto", family.kinds[0])
+    projects = family.reference and covariance in ("auto", *family.kinds[:2]) and prior == "data"
     learned = prior == "data" and family.learned
     # Tables have diagonal covariances, which may be stated.
     if covariance not in family.covariance_types:
         yield f"--covariance {covariance} is for --family gaussian, not {family.name}."
-    if isinstance(options["subspace"], int) and not (full and prior == "data"):
-        yield "--subspace N is for --family gaussian with full covariances and the default prior."
+    if isinstance(options["subspace"], int) and not projects:
+        yield "--subspace N is for --family gaussian with full or diagonal covariances and the default prior."
     if prior == "reference" and not full:
         yield "--prior reference is for full covariances of --family gaussian."
     if prior not in ("data", "reference") and not family.prior_file:

@@ -17,7 +17,7 @@ from dpmmwrap.families.base import Family, LearnedPrior, Points
 from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
-from dpmmwrap.model.directions import Clustering, Found, find_subspace
+from dpmmwrap.model.directions import Clustering, Found, Kind, find_subspace
 from dpmmwrap.model.inputs import Read
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
@@ -128,9 +128,9 @@ def check_subspace(options: ModelOptions, family: Family, read: Read) -> None:
     if (
         not family.reference
         or not is_default(options.prior)
-        or options.covariance_type not in ("auto", family.kinds[0])
+        or options.covariance_type not in ("auto", *kinds_in_subspace(family))
     ):
-        raise ValueError("a subspace is for Gaussian clusters with full covariances and the default prior")
+        raise ValueError("a subspace is for Gaussian clusters with full or diagonal covariances and the default prior")
     if is_remote(read.points):
         raise ValueError("a subspace needs the data on one machine: project them first, or leave subspace out")
     if read.n_missing:
@@ -173,8 +173,7 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
     points, scale, notes, steps = without_ties(read.points, read.weights)
     read = read._replace(points=points)
     if isinstance(options.subspace, int):
-        found = subspace_of(read, family.kinds[0], options, options.subspace)
-        chosen = in_subspace(found, family.kinds[0], "a subspace was asked for")
+        chosen = in_subspace(subspace_of(read, family, options, options.subspace), "a subspace was asked for")
     elif only_full:
         julia = learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
         return julia._replace(steps=steps)
@@ -251,7 +250,7 @@ class Covariances(NamedTuple):
 
 
 def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, options: ModelOptions) -> Covariances:
-    """Full, diagonal or spherical covariances, or full ones in a subspace, by the evidence of what short chains find,
+    """Full, diagonal or spherical covariances, or those of a subspace, by the evidence of what short chains find,
     and why."""
     points = read.points
     (full, diagonal, *simpler), dim = family.kinds, scale.dim
@@ -276,11 +275,11 @@ def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, op
         runs = [short_run(sample, scale, kind, options, from_cells=True) for kind in kinds]
     best, *others = sorted(runs, key=lambda run: -run.log_evidence)
     if projects:
-        found = subspace_of(read, full, options)
+        found = subspace_of(read, family, options)
         if found.log_evidence > best.log_evidence:
             than = told_gain(f"{best.kind} ones", found.log_evidence - best.log_evidence)
-            return in_subspace(found, full, f"in a subspace {than}")
-        others.append(ShortRun(f"{full} ones in a subspace", found.log_evidence, False, found.labels))
+            return in_subspace(found, f"in a subspace {than}")
+        others.append(ShortRun(f"{found.kind.name} ones in a subspace", found.log_evidence, False, found.labels))
     second = max(others, key=lambda run: run.log_evidence)
     than = second.kind if second.kind.endswith("subspace") else f"{second.kind} ones"
     return Covariances(best.kind, told_gain(than, best.log_evidence - second.log_evidence), best)
@@ -291,19 +290,37 @@ def told_gain(others: str, gain: float) -> str:
     return f"they make the data more probable than {others}, by {told} in short chains"
 
 
-def in_subspace(found: Found, kind: str, reason: str) -> Covariances:
+def in_subspace(found: Found, reason: str) -> Covariances:
+    kind = found.kind.name
     run = ShortRun(kind, found.log_evidence, found.cells_were_better, found.labels, compared_starts=True)
     return Covariances(kind, reason, run, found.subspace)
 
 
-def subspace_of(read: Read, kind: str, options: ModelOptions, size: int | None = None) -> Found:
+def subspace_of(read: Read, family: Family, options: ModelOptions, size: int | None = None) -> Found:
     """The subspace of so many dimensions, or of as many as evidence says."""
+    asked = options.covariance_type
+    kinds = kinds_in_subspace(family) if asked == "auto" else (asked,)
+    points = compared(read).points.astype(np.float64)
+    return find_subspace(points, [kind_in_subspace(kind, options) for kind in kinds], size)
+
+
+def kinds_in_subspace(family: Family) -> tuple[str, ...]:
+    """Covariances that do not depend on the units of directions: those of principal components mean nothing."""
+    return family.kinds[:2]
+
+
+def kind_in_subspace(kind: str, options: ModelOptions) -> Kind:
+    from dpmmwrap.sampler.evidence import log_evidence_at_best
 
     def cluster(projected: FloatArray) -> Clustering:
         run = better_run(Compared(projected, None), defaults.DataScale(projected), kind, options)
         return Clustering(run.labels, run.log_evidence, run.from_cells)
 
-    return find_subspace(compared(read).points.astype(np.float64), cluster, size)
+    def log_evidence(projected: FloatArray, labels: IntArray) -> float:
+        prior, hyperprior, _ = defaults.DataScale(projected).start(kind, options.fixed)
+        return log_evidence_at_best(prior, hyperprior, projected, labels, options.partition_prior)
+
+    return Kind(kind, cluster, log_evidence)
 
 
 class ShortRun(NamedTuple):

@@ -163,6 +163,9 @@ class StudentNIW(NIW):
             found[own] = freedoms[k] * (whitened**2).sum(axis=1)
         return found
 
+    def upper_bounds(self, X: FloatArray) -> None:
+        """All are worked out."""
+
     def log_predictive_complete(self, X: FloatArray) -> Float64Array:
         """log predictive density: of Gaussian clusters Student's t, of others a mixture of those over the scale."""
         if np.ndim(self.heaviness) == 0 and self.heaviness < 0:
