@@ -30,7 +30,7 @@ def log_joint(posterior: Any, points: Points, log_weights: Float64Array, starts:
 
     `starts` are the first components of draws. What is negligible in its draw is -inf.
     """
-    if not hasattr(posterior, "upper_bounds"):
+    if getattr(posterior, "upper_bounds", None) is None:
         return np.asarray(posterior.log_predictive(points).T + log_weights)
     # What overflows is no number, and no bound: it is worked out.
     with np.errstate(over="ignore", invalid="ignore"):

@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from dpmmwrap.families.student import points as student_points
 from dpmmwrap.families.student import tails
+from dpmmwrap.families.student.diagonal import StudentNIG, StudentSphericalNIG
 from dpmmwrap.families.student.points import StudentPoints
 from dpmmwrap.families.student.prior import StudentNIW
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN
@@ -31,6 +32,9 @@ LIMIT = 6.0
 """Monte Carlo standard errors, as of `moves/test_exact.py`."""
 X = np.array([[-0.4], [0.3], [0.1], [6.0], [5.0]], np.float32)
 PRIOR = StudentNIW(np.zeros(1), 0.5, np.full((1, 1), 1.0), 3.0)
+DIAGONAL = StudentNIG(np.zeros(1), 0.5, np.ones(1), 3.0)
+SPHERICAL = StudentSphericalNIG(np.zeros(1), 0.5, np.ones(1), 3.0)
+"""Of one feature the same distribution."""
 SHARES = np.where(np.isinf(FREEDOMS), GAUSSIAN, (1 - GAUSSIAN) / (len(FREEDOMS) - 1))
 
 
@@ -78,9 +82,9 @@ def known() -> Known:
     return Known(expected_of(every, np.asarray(logs), 1.0), weights @ gaussian[own])
 
 
-def seen(moves: tuple[str, ...] | None, draws: int) -> tuple[Any, np.ndarray]:
+def seen(moves: tuple[str, ...] | None, draws: int, prior: Any = PRIOR) -> tuple[Any, np.ndarray]:
     """Distances from all partitions, and from the probabilities of Gaussian clusters in standard errors."""
-    problem = problem_of(X, PRIOR)
+    problem = problem_of(X, prior)
     ones: list[np.ndarray] = []
 
     def step(key: Any, state: Any, problem: Any) -> Any:
@@ -104,8 +108,9 @@ STEP = sampling.step
 
 
 @pytest.mark.parametrize("moves", [("sweep", "points"), ("sweep", "pairs"), None])
-def test_draws_are_those_of_all_partitions(moves: Any) -> None:
-    found, z = seen(moves, 6000)
+@pytest.mark.parametrize("prior", [PRIOR, DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
+def test_draws_are_those_of_all_partitions(moves: Any, prior: Any) -> None:
+    found, z = seen(moves, 6000, prior)
     assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.07
     assert np.abs(z).max() < LIMIT
 
