@@ -63,16 +63,9 @@ class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
         squares, total = np.diagonal(scatters, axis1=1, axis2=2), masses[one] + masses[other]
         gaps, share = means[other] - means[one], (masses[other] / total)[:, None]
         between = masses[one][:, None] * share * gaps**2
-        return self.log_marginal_likelihood(
-            Statistics(
-                counts[one] + counts[other],
-                total,
-                means[one] + share * gaps,
-                squares[one] + squares[other] + between,
-                logs[one] + logs[other],
-                ones[one] + ones[other],
-            )  # fmt: skip
-        )
+        means, squares = means[one] + share * gaps, squares[one] + squares[other] + between
+        plain = (own[one] + own[other] for own in (logs, ones))
+        return self.log_marginal_likelihood(Statistics(counts[one] + counts[other], total, means, squares, *plain))
 
     def precision_roots(self, rows: IntArray) -> Float64Array:
         means, _, scales, freedoms = self.batch
