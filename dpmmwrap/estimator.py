@@ -131,9 +131,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
         partition that represents them best. Without draws, the partition with the highest evidence of all chains; but
-        if the data do not follow the model (`fit_check`), and small samples of the rows agree better on their clusters
-        than large ones, the partition that represents those samples (`reproducibility_`). For data on Dask, a Dask
-        array; so is `sublabels_`.
+        if the data do not follow the model (`fit_check`), and fits to samples of the rows agree better on fewer
+        clusters, these are joined (`reproducibility_`). For data on Dask, a Dask array; so is `sublabels_`.
     groups_ : ndarray of int32, shape (N,)
         The group of each row, at the suggested cut of `groups()`; computed on first use. `labels_` are components of
         the mixture, each one distribution; a group joins components that overlap and that nothing separates, and can
@@ -199,9 +198,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     chain_agreement_ : tuple of float
         The adjusted Rand index of each other chain's best clustering with `labels_`: 1 if they are the same.
     reproducibility_ : tuple of Reproducibility
-        For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
-        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain,
-        and if the data may well follow the model (`fit_check`).
+        For the clusters as they are, and joined as samples of three quarters of the rows, of half, and so on join
+        them: n_rows, the agreement (the mean adjusted Rand index with the clusters of each sample), its standard error
+        and n_clusters. Empty with draws or one chain, and if the data may well follow the model (`fit_check`).
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -481,7 +480,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result)
+        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result, self.loss)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None

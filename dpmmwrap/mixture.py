@@ -171,7 +171,7 @@ class Mixture(MixtureRows, Predictor):
             f"{several(self.n_clusters, 'cluster')} of {', '.join(sizes)}{f' and {rest:,} more' if rest else ''} rows",
             columns if self.input_names is None else f"{columns} ({listed(self.input_names, NAMES_SHOWN)})",
             *([f"outliers {self.outlier_weight:g}"] if self.outlier_weight > 0 else []),
-            *([] if self.averaged is None else [f"averaged over {several(len(self.averaged.starts), 'draw')}"]),
+            *([] if self.averaged is None else [str(self.averaged)]),
         ]
         return f"Mixture({self.family}: {'; '.join(told)})"
 

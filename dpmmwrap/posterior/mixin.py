@@ -35,6 +35,8 @@ class PosteriorMixin(GroupsMixin, Predictor):
     reproducibility_: tuple[Reproducibility, ...]
     loss: str
     _log_noise: float
+    _components: IntArray | None
+    """The clusters of the kept rows before some were joined, if some were."""
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
@@ -238,7 +240,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
     def log_evidence_(self) -> float:
         """A lower bound of log p(X) of the kept rows, over all labellings. Computed on access."""
         check_is_fitted(self)
-        labels = self._labels_of_some()
+        labels = self._labels_of_some() if self._components is None else self._components
         inside, weights = labels >= 0, self._some_weights
         evidence = log_evidence_at_best(
             self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_,
