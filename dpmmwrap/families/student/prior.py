@@ -54,6 +54,7 @@ class HeavyTails:
     _unchecked: Any
     other: ClassVar[str] = "tails='gaussian'"
     ones: ClassVar[str] = "ones with tails"
+    STATISTICS: ClassVar[type[tuple[Any, ...]]] = Statistics
 
     @classmethod
     def with_tails(cls, found: Any, heaviness: Any) -> Any:
@@ -115,6 +116,10 @@ class HeavyTails:
         if isinstance(X, ScaledPoints):
             return given_scales(X, own, count)
         return expected_scales(X, own, count, self)
+
+    def counting_observed(self, statistics: Statistics) -> Statistics:
+        """No value is missing."""
+        return statistics
 
     def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[Any, float]:
         """Of a batch of posteriors: points with scales that are drawn given their cluster, and the log density of

@@ -35,6 +35,11 @@ class Statistics(NamedTuple):
     ones: Any
     """How many u are exactly 1, as all are in a Gaussian cluster and none is in others (K,)."""
 
+    def scaled(self, factor: float) -> Statistics:
+        """As if every row had this weight."""
+        counts, masses, scatters = factor * self.counts, factor * self.masses, factor * self.scatters
+        return Statistics(counts, masses, self.means, scatters, factor * self.logs, factor * self.ones)
+
 
 class Tails(NamedTuple):
     """Degrees of freedom that clusters may have, as compiled loops take them."""

@@ -333,3 +333,24 @@ def test_evidence_chooses_tails(nu: float, tails_chosen: bool) -> None:
     assert model.n_clusters_ == 2
     by_name = DPMM(tails="student" if tails_chosen else "gaussian", n_chains=1, max_iter=30, random_state=0).fit(X)
     np.testing.assert_array_equal(model.labels_, by_name.labels_)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_batches_add_to_clusters_with_tails(covariance_type: str, tmp_path: Path) -> None:
+    X = np.concatenate([student(150, 2.0, seed=k) + 40 * k for k in range(2)])
+    model = DPMM(tails="student", covariance_type=covariance_type, n_chains=1, random_state=0)
+    model.partial_fit(X[::2]).save(tmp_path / "model.npz")
+    before = model.mixture_.memory.statistics
+    assert load(tmp_path / "model.npz").n_clusters == model.n_clusters_
+    again = DPMM(n_chains=1, random_state=0).resume(tmp_path / "model.npz")
+    for kept, own in zip(again.mixture_.memory.statistics, before, strict=True):
+        np.testing.assert_array_equal(kept, own)
+    model.partial_fit(X[1::2], window=0)
+    assert (np.sort(model.cluster_ids_[:2]) == [0, 1]).all() and (model.tails_[:2] <= 4).all()
+    kept = model.mixture_.memory.statistics
+    assert kept.counts.sum() == len(X)
+    halved = kept.scaled(0.5)
+    assert halved.counts.sum() == len(X) / 2 and halved.logs.sum() == pytest.approx(kept.logs.sum() / 2)
+    np.testing.assert_allclose(
+        halved.scatters / halved.masses[:, None, None], kept.scatters / kept.masses[:, None, None]
+    )
