@@ -256,6 +256,20 @@ def test_the_joint_distribution_finds_out_wrong_tails() -> None:
         assert np.abs(geweke(6, 1000)).max() > 7
 
 
+def one_feature_alone(self: Any, statistics: Any) -> Any:
+    """Degrees of freedom of a variance that features share grow by the points, not by their values."""
+    found = GAUSSIANS(self, statistics)
+    return found._replace(freedoms=float(self.degrees_of_freedom) + statistics.counts[:, None])
+
+
+GAUSSIANS = StudentSphericalNIG.gaussians
+
+
+def test_the_joint_distribution_finds_out_wrong_degrees_of_freedom() -> None:
+    with few_of_each(), patch.object(StudentSphericalNIG, "gaussians", one_feature_alone):
+        assert np.abs(geweke(12, 1500, BALLS)).max() > 7
+
+
 def freedom_of_first(labels: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> float:
     """Degrees of freedom of the first point's cluster, drawn given the scales, by their densities."""
     own = scales[labels == labels[0]]
