@@ -20,7 +20,7 @@ from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
 from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
 from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.inputs import Read, exposure_place, read_points
+from dpmmwrap.model.inputs import FitData, exposure_place, read_points
 from dpmmwrap.model.parameters import (
     AUTO,
     POSITIVE,
@@ -404,7 +404,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
 
-    def _weights(self, sample_weight: Any, read: Read) -> Float64Array | None:
+    def _weights(self, sample_weight: Any, read: FitData) -> Float64Array | None:
         """The weights of all rows, checked; None for none."""
         if sample_weight is None:
             return None
@@ -434,7 +434,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         if self.covariance_type not in family.covariance_types:
             raise ValueError(f"covariance_type is for the family gaussian, not {self.family}")
 
-    def _reading(self, X: Any) -> AbstractContextManager[Read]:
+    def _reading(self, X: Any) -> AbstractContextManager[FitData]:
         """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
         backend = as_backend(self.backend)
         if backend.name != "dask" and not is_lazy(X):
@@ -444,7 +444,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, bool(self.keep_labels))
         return on_workers(self, X, getattr(backend, "client", None))
 
-    def _known(self, y: Any, read: Read) -> IntArray | None:
+    def _known(self, y: Any, read: FitData) -> IntArray | None:
         """The known clusters of the points that are read; None where y says nothing of them."""
         if y is None or is_remote(read.points):
             return None
@@ -455,7 +455,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         return known if known is None or present is None else known[present.rows]
 
     def _fit(
-        self, read: Read, truth: Any, progress: Progress | None, came_as: str, known: IntArray | None = None
+        self, read: FitData, truth: Any, progress: Progress | None, came_as: str, known: IntArray | None = None
     ) -> None:
         """Choose the backend and the model, sample, and keep what was found."""
         chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=known is not None))

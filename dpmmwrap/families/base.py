@@ -237,7 +237,7 @@ class Prior(Protocol):
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Statistics) -> PosteriorBatch:
         """The posteriors, and the log marginal likelihood of each cluster."""
 
     def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
@@ -318,7 +318,7 @@ class ClusterPosteriors(NamedTuple):
         return sides
 
 
-class Computed(NamedTuple):
+class PosteriorBatch(NamedTuple):
     """Posteriors of clusters, and their log marginal likelihoods."""
 
     posterior: Any

@@ -18,7 +18,7 @@ from dpmmwrap.families.learned import defaults
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.directions import Clustering, Found, Kind, find_subspace
-from dpmmwrap.model.inputs import Read
+from dpmmwrap.model.inputs import FitData
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import is_remote
@@ -43,7 +43,7 @@ WEIGHTED_SAMPLE = 10_000
 class Choice(NamedTuple):
     """The points and the prior of a fit, and what there is to say about them."""
 
-    read: Read
+    read: FitData
     prior: Any
     reason: str
     """Why the covariances are full, diagonal or spherical."""
@@ -76,15 +76,15 @@ class ModelOptions(NamedTuple):
     tails: str = TAILS[0]
 
     @property
-    def fixed(self) -> defaults.Fixed:
+    def fixed(self) -> defaults.FixedHyperparameters:
         """The hyperparameters that are not learned."""
         if not isinstance(self.prior, DataPrior):
-            return defaults.Fixed()
+            return defaults.FixedHyperparameters()
         values = (self.prior.kappa, self.prior.width, self.prior.strength)
-        return defaults.Fixed(*(None if isinstance(value, str) else float(value) for value in values))
+        return defaults.FixedHyperparameters(*(None if isinstance(value, str) else float(value) for value in values))
 
 
-def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
+def choose_model(options: ModelOptions, read: FitData, only_full: bool = False) -> Choice:
     """The prior that was asked for, in the coordinates of the points, or the default of the family.
 
     With `only_full`, for a sampler that knows no others, covariances are full.
@@ -115,7 +115,7 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
     return numeric_model(read, families, options, only_full)
 
 
-def check_rows(family: Family, read: Read) -> None:
+def check_rows(family: Family, read: FitData) -> None:
     """Refuse weights and missing values where the family does not take them."""
     if read.weights is not None and not family.weighted:
         raise ValueError(f"the family {family.name} takes no weights: leave out sample_weight, or the family")
@@ -123,7 +123,7 @@ def check_rows(family: Family, read: Read) -> None:
         raise ValueError(f"the family {family.name} needs every value: leave out the rows with gaps, or the family")
 
 
-def check_subspace(options: ModelOptions, families: tuple[Family, ...], read: Read) -> None:
+def check_subspace(options: ModelOptions, families: tuple[Family, ...], read: FitData) -> None:
     """Refuse a number of dimensions where there can be no subspace."""
     size, family = options.subspace, families[-1]
     if size is None or isinstance(size, str):
@@ -161,7 +161,7 @@ def own_prior(prior: Any, families: tuple[Family, ...], options: ModelOptions, p
     return prior
 
 
-def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
+def table_model(read: FitData, family: Family, options: ModelOptions) -> Choice:
     """A table: numeric columns by how wide cells are, categorical ones by their levels."""
     assert read.columns is not None
     made = family.prior_class()
@@ -176,7 +176,7 @@ def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
     )
 
 
-def numeric_model(read: Read, families: tuple[Family, ...], options: ModelOptions, only_full: bool) -> Choice:
+def numeric_model(read: FitData, families: tuple[Family, ...], options: ModelOptions, only_full: bool) -> Choice:
     family = families[0]
     points, scale, notes, steps = without_ties(read.points, read.weights)
     read = read._replace(points=points)
@@ -213,7 +213,7 @@ def numeric_model(read: Read, families: tuple[Family, ...], options: ModelOption
 
 
 def learned(
-    read: Read, scale: defaults.DataScale, kind: str, options: ModelOptions, reason: str, notes: tuple[str, ...]
+    read: FitData, scale: defaults.DataScale, kind: str, options: ModelOptions, reason: str, notes: tuple[str, ...]
 ) -> Choice:
     """A default prior to begin with, and the distribution from which it is learned."""
     prior, hyperprior, _ = scale.start(kind, options.fixed)
@@ -256,7 +256,7 @@ class Covariances(NamedTuple):
 
 
 def choose_covariances(
-    read: Read, scale: defaults.DataScale, families: tuple[Family, ...], options: ModelOptions
+    read: FitData, scale: defaults.DataScale, families: tuple[Family, ...], options: ModelOptions
 ) -> Covariances:
     """Full, diagonal or spherical covariances, or those of a subspace, with tails or without, by the evidence of what
     short chains find, and why."""
@@ -311,7 +311,7 @@ def in_subspace(found: Found, reason: str) -> Covariances:
     return Covariances(kind, reason, run, found.subspace)
 
 
-def subspace_of(read: Read, family: Family, options: ModelOptions, size: int | None = None) -> Found:
+def subspace_of(read: FitData, family: Family, options: ModelOptions, size: int | None = None) -> Found:
     """The subspace of so many dimensions, or of as many as evidence says."""
     asked = options.covariance_type
     kinds = kinds_in_subspace(family) if asked == "auto" else (asked,)
@@ -368,7 +368,7 @@ class Compared:
     """Shared by the chains of all kinds."""
 
 
-def compared(read: Read) -> Compared:
+def compared(read: FitData) -> Compared:
     points, weights = read.points, read.weights
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))

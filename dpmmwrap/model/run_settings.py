@@ -12,7 +12,7 @@ from dpmmwrap.backends.choosing import Needs
 from dpmmwrap.families import families_of, family_of
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.data_prior import is_default, learned_names
-from dpmmwrap.model.inputs import Read
+from dpmmwrap.model.inputs import FitData
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.cells import is_remote, kmeans_cells, many_clusters, sample_rows
@@ -28,7 +28,7 @@ JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
 these are its defaults."""
 
 
-def needs_of(model: DPMM, read: Read) -> Needs:
+def needs_of(model: DPMM, read: FitData) -> Needs:
     """What is asked of a backend."""
     return Needs(
         **likelihood(model),
@@ -42,7 +42,7 @@ def needs_of(model: DPMM, read: Read) -> Needs:
     )
 
 
-def what_to_learn(model: DPMM, read: Read) -> str | None:
+def what_to_learn(model: DPMM, read: FitData) -> str | None:
     """What the settings leave to be found out by the built-in sampler alone."""
     families = families_of(model.family, model.tails)
     if families[0].reference and is_default(model.prior):
@@ -67,7 +67,7 @@ def likelihood(model: DPMM) -> dict[str, Any]:
     return {"family": family.name if known or len(family.kinds) == 1 else kind, "julia": known}
 
 
-def loops_of(model: DPMM, read: Read) -> tuple[str, ...]:
+def loops_of(model: DPMM, read: FitData) -> tuple[str, ...]:
     """The kinds of compiled loops that a fit needs, at most."""
     kind = getattr(model.prior, "family", model.covariance_type)
     families = families_of(model.family, model.tails)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.base import PosteriorBatch, put_rows
 from dpmmwrap.families.full import statistics as gaussian
 from dpmmwrap.families.full.prior import NIW, wishart
 from dpmmwrap.families.full.statistics import Posteriors
@@ -84,9 +84,9 @@ class HeavyTails:
     def posterior(self, statistics: Any) -> Any:
         return self.with_tails(self.gaussians(statistics), grid.most_probable(self.tails, statistics))
 
-    def compute(self, statistics: Any) -> Computed:
+    def compute(self, statistics: Any) -> PosteriorBatch:
         found = self.posterior(statistics)
-        return Computed(found, self.log_marginal_likelihood(statistics, found))
+        return PosteriorBatch(found, self.log_marginal_likelihood(statistics, found))
 
     def log_marginal_likelihood(self, statistics: Any, posterior: Any = None) -> Float64Array:
         """log density of each cluster's points and their scales."""
