@@ -154,20 +154,17 @@ def mixture_of(
 def answer_of_samples(
     found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
 ) -> Answer:
-    """The clusters of the search, joined. The density stays that of the clusters before."""
+    """The clusters of the search, joined. All that is said of the model, its density included, is about the clusters
+    before."""
     assert resampling.labels is not None
     points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
+    prior, process, weights = found.prior, found.partition_prior, settings.weights
     joined = largest_first(resampling.labels)
-    answer = answer_of_labels(points, joined, settings, columns, found.prior, found.partition_prior)
-    shift, weights = found.partition_prior.shift, settings.weights
-    density = AveragedMixture.of(points, components[None], joined, [found.prior], 0.0, None, shift, weights)
+    density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
+    mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
     labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
-    return answer._replace(
-        labels=labels,
-        mixture=replace(answer.mixture, averaged=density),
-        components=components,
-        doubts=(reproduced(resampling),),
-    )
+    doubts = (reproduced(resampling),)
+    return found._replace(labels=labels, mixture=mixture, components=components, doubts=doubts)
 
 
 def reproduced(resampling: Resampling) -> str:
@@ -175,8 +172,8 @@ def reproduced(resampling: Resampling) -> str:
     whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
         f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
-        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.2f}, against "
-        f"{whole.agreement:.2f}); n_chains=1 leaves them apart"
+        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
+        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
 
 
