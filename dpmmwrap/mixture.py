@@ -19,7 +19,7 @@ from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.mixture_rows import MixtureRows
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.redundant import ColumnMap
 from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
@@ -70,7 +70,7 @@ class Mixture(MixtureRows, Predictor):
     preparation: Preparation | None = None
     """What was done to the features before the fit. Rows to predict are as they were before it, and it is done to them,
     too; means and covariances are in its units."""
-    restored: Restored | None = None
+    restored: ColumnMap | None = None
     """How to get all columns of the data back, where constant ones and copies were left out."""
     size_shift: float = 0.0
     """Added to each cluster's points in its weight, by the prior over partitions: minus the discount of a Pitman-Yor
@@ -171,7 +171,7 @@ class Mixture(MixtureRows, Predictor):
             f"{several(self.n_clusters, 'cluster')} of {', '.join(sizes)}{f' and {rest:,} more' if rest else ''} rows",
             columns if self.input_names is None else f"{columns} ({listed(self.input_names, NAMES_SHOWN)})",
             *([f"outliers {self.outlier_weight:g}"] if self.outlier_weight > 0 else []),
-            *([] if self.averaged is None else [f"averaged over {several(len(self.averaged.starts), 'draw')}"]),
+            *([] if self.averaged is None else [str(self.averaged)]),
         ]
         return f"Mixture({self.family}: {'; '.join(told)})"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpmmwrap.families import FAMILIES, family_for, family_named
+from dpmmwrap.families import FAMILIES, families_of, family_for, family_named
 
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Family
@@ -34,11 +34,16 @@ def settle(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def problems(options: dict[str, Any]) -> Iterator[str]:
     """Options that contradict each other, one sentence each."""
-    name, init = options["family"], options["init"]
-    family, julia = family_named(name), uses_julia(options)
+    init, julia = options["init"], uses_julia(options)
+    try:
+        family = families_of(options["family"], options["tails"])[-1]
+    except ValueError:
+        yield f"--tails {options['tails']} is for --family {FAMILIES[0]}, not {options['family']}."
+        return
+    name = family.name
     if options["example"] == bool(options["data"]):
         yield "Expected either a file of points or --example."
-    if options["example"] and not family.network:
+    if options["example"] and family.input != "numbers":
         yield f"--example is of points in the plane, not for --family {name}."
     if options["example"] and any(options[option] for option in FILE_OPTIONS):
         yield "--columns, --drop, --id, --labels and --sample-weight are for files, not for --example."

@@ -67,11 +67,18 @@ class Family:
     """Whether rows may have weights."""
     gaps: bool = True
     """Whether values may be missing."""
+    with_tails: str = ""
+    """The family of the same points whose clusters may have heavy tails, and covariances of the same types."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The names of its priors."""
         return tuple(self.priors)
+
+    def kind_of(self, covariance_type: str) -> str:
+        """The name of its priors with covariances of a type; "auto" is the first."""
+        at = self.covariance_types.index(covariance_type) - 1 if covariance_type in self.covariance_types else 0
+        return self.kinds[max(at, 0)]
 
     @property
     def mixes(self) -> bool:
@@ -96,6 +103,8 @@ class Facts:
     """What its covariances are called, as in "full covariances"; nothing if it has none."""
     correlated: ClassVar[bool] = False
     """Whether columns may be correlated within a cluster."""
+    ones: ClassVar[str] = "ones"
+    """Such covariances, as in "they make the data more probable than full ones"."""
     profile: ClassVar[Input] = "numbers"
     """By what its clusters are told apart in reports: means of numbers, shares of counts."""
     coordinates: ClassVar[str] = "standardised features"
@@ -228,7 +237,7 @@ class Prior(Protocol):
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Statistics) -> PosteriorBatch:
         """The posteriors, and the log marginal likelihood of each cluster."""
 
     def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
@@ -309,7 +318,7 @@ class ClusterPosteriors(NamedTuple):
         return sides
 
 
-class Computed(NamedTuple):
+class PosteriorBatch(NamedTuple):
     """Posteriors of clusters, and their log marginal likelihoods."""
 
     posterior: Any

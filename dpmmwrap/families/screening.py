@@ -34,7 +34,8 @@ def log_joint(
     """
     # What overflows is no number, and no bound: it is worked out.
     with np.errstate(over="ignore", invalid="ignore"):
-        bounds = posterior.upper_bounds(points) if hasattr(posterior, "upper_bounds") else None
+        bound = getattr(posterior, "upper_bounds", None)
+        bounds = None if bound is None else bound(points)
         if bounds is None:
             return np.asarray(posterior.log_predictive(points).T + log_weights)
         bounds += log_weights.astype(np.float32)

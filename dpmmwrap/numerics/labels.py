@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled
+from dpmmwrap.numerics.special import compiled, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 
 CUTOFF = 30.0
@@ -97,7 +97,7 @@ def find_stalled(
     `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
     doubles with each start that led nowhere, up to `longest` times.
     """
-    stalled = np.zeros(len(records), np.bool_)
+    stalled = new_zeros(len(records), np.bool_)
     for k in range(len(records)):
         best = records[k]["best_ratio"]
         if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):

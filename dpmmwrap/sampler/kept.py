@@ -43,7 +43,7 @@ def kept_beside(
     counts_observed = False
     if not prior.correlated:
         of_rows = prior.statistics(points, np.full(points.shape[0], -1, np.int32), 1)
-        counts_observed = of_rows.sums.shape[1] != statistics.sums.shape[1]
+        counts_observed = any(one.shape[1:] != other.shape[1:] for one, other in zip(of_rows, statistics, strict=True))
     statistics = prior.counting_observed(statistics) if counts_observed else statistics
     sides = np.zeros(len(labels), np.uint8) if sides is None else sides
     return Kept(statistics, labels.astype(np.int32), sides, apart, counts_observed)

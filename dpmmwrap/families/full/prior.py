@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma
 
-from dpmmwrap.families.base import Computed, Facts, Moments, grouped, put_rows
+from dpmmwrap.families.base import Facts, Moments, PosteriorBatch, grouped, put_rows
 from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
 from dpmmwrap.families.full.predictive import Student, Whitening
@@ -155,9 +155,9 @@ class NIW(Facts):
         NIW
             The prior.
         """
-        from dpmmwrap.families.learned.defaults import DataScale, Fixed
+        from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 
-        prior: NIW = DataScale(X).start("full", Fixed(width=prior_width)).prior
+        prior: NIW = DataScale(X).start("full", FixedHyperparameters(width=prior_width)).prior
         return prior
 
     @staticmethod
@@ -190,10 +190,10 @@ class NIW(Facts):
         """The posteriors given each cluster's statistics, as one batched NIW."""
         return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Statistics) -> PosteriorBatch:
         """Posterior and log marginal likelihood of each cluster."""
         found, log_marginal = wishart.posteriors(self.fields, statistics)
-        return Computed(NIW._unchecked(found), log_marginal)
+        return PosteriorBatch(NIW._unchecked(found), log_marginal)
 
     @staticmethod
     def with_unions(subclusters: Statistics) -> Statistics:

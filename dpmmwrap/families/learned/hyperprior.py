@@ -178,9 +178,9 @@ class Hyperprior:
 
     def relearned(self, prior: Any, X: FloatArray) -> Start:
         """Where a fit to other points begins, with the same hyperparameters fixed."""
-        from dpmmwrap.families.learned.defaults import DataScale, Fixed
+        from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 
-        return DataScale(X).start(self.kind.family, Fixed(self.kappa, self.width, self.strength))
+        return DataScale(X).start(self.kind.family, FixedHyperparameters(self.kappa, self.width, self.strength))
 
     def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
         """A prior that is at least as probable given clusters with these statistics: the most probable one nearby,
