@@ -32,7 +32,6 @@ from dpmmwrap.model.parameters import (
 )
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.weights import checked_weights
@@ -41,6 +40,7 @@ from dpmmwrap.posterior.answer import LOSSES
 from dpmmwrap.posterior.fitted import keep
 from dpmmwrap.posterior.mixin import PosteriorMixin
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
+from dpmmwrap.sampler import compiling
 from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.starts import Initializer, Start
 from dpmmwrap.streams.known import KnownBackend, known_labels, name_known

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import FAMILIES, TAILS, families_of, prior_named
-from dpmmwrap.families.base import Family, LearnedPrior, Points
+from dpmmwrap.families.base import Family, Points
 from dpmmwrap.families.learned import defaults
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
 from dpmmwrap.model.directions import Clustering, Found, Kind, find_subspace

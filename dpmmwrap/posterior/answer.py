@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, Summary, take
+from dpmmwrap.families.base import Points, Prior, Statistics, take
+from dpmmwrap.families.learned.base import LearnedPrior, Summary
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced

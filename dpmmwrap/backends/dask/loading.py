@@ -29,9 +29,9 @@ from dpmmwrap.model.inputs import (
     useful_columns,
 )
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.cells import sample_rows
 from dpmmwrap.numerics.chunks import Stretch
+from dpmmwrap.sampler import compiling
 
 NO_GAPS = "on Dask, data with missing values need covariance_type='diag' or 'spherical'"
 WORKERS_WITHIN = 30.0

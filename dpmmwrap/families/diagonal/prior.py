@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Moments, PosteriorBatch, counts_of, grouped, put_rows, sums_by_label
+from dpmmwrap.families.base import PosteriorBatch, counts_of, grouped, put_rows, sums_by_label
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.screening import NEGLIGIBLE, bounding_table, in_blocks, powers

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma
 
-from dpmmwrap.families.base import Facts, Moments, PosteriorBatch, grouped, put_rows
+from dpmmwrap.families.base import Facts, PosteriorBatch, grouped, put_rows
 from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
 from dpmmwrap.families.full.predictive import Student, Whitening
@@ -31,6 +31,7 @@ from dpmmwrap.families.full.statistics import (
     statistics_from_sums,
     statistics_of,
 )
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops

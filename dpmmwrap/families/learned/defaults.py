@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.base import Start, sums_by_label
+from dpmmwrap.families.base import sums_by_label
 from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.learned.base import Start
 from dpmmwrap.families.learned.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import NearestCentre, nested_rules, sample_rows, winsorized

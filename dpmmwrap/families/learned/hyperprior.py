@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Moments, Start, Summary
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.learned.base import Moments, Start, Summary
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)

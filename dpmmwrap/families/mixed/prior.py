@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Input, LearnedPrior, PosteriorBatch, Start, Summary
+from dpmmwrap.families.base import Input, PosteriorBatch
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG, Posteriors
+from dpmmwrap.families.learned.base import LearnedPrior, Start, Summary
 from dpmmwrap.families.learned.hyperprior import STEPS
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics

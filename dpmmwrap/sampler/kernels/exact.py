@@ -140,8 +140,9 @@ def gibbs_points(
             clear(clusters, own)
             alive -= 1
         clear(clusters, used)
-        for cluster in (changed, own, np.int64(used)):
-            prepare(clusters, cluster)
+        stale: Any = (changed, own, np.int64(used))
+        for k in stale:
+            prepare(clusters, k)
         vacant, best = used, -np.inf
         for k in range(fixed, used):
             if clusters.counts[k] == 0.0:
@@ -372,33 +373,3 @@ def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
     """Which rows are in the second of two clusters."""
     for index in range(len(rows)):
         sides[index] = labels[rows[index]] == other
-
-
-@compiled
-def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
-    """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
-    and where they would have gone.
-
-    Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
-    keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
-    """
-    staying, left = new_zeros(count, np.int64), new_zeros(count, np.int64)
-    for row in range(len(labels)):
-        left[before[row]] += 1
-        staying[before[row]] += labels[row] == before[row]
-    deserted = False
-    for k in range(fixed, count):
-        deserted |= left[k] > 0 and staying[k] == 0
-    refused, refusals = new_array((count, 2), np.int64), 0
-    if deserted:
-        for row in range(len(labels)):
-            old, new = before[row], labels[row]
-            if old != new:
-                if old >= fixed and left[old] == 1:
-                    labels[row] = old
-                    refused[refusals, 0], refused[refusals, 1] = row, new
-                    refusals += 1
-                else:
-                    left[old] -= 1
-                    left[new] += 1
-    return refused[:refusals]
