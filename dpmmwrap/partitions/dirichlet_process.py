@@ -126,5 +126,5 @@ def draw_concentration(key: Any, alpha: Any, clusters: Any, points: Any, prior: 
     gammas = standard_gammas(key, shapes)
     rate = prior[1] - math.log(gammas[0] / (gammas[0] + gammas[1]))
     odds = (shape - 1.0) / (points * rate)
-    more = uniform(random_bits(key_from(key, 1 << 40), 0)) * (1.0 + odds) < odds
+    more = uniform(random_bits(key_from(key, np.uint64(1 << 40)), np.uint64(0))) * (1.0 + odds) < odds
     return (gammas[2] if more else gammas[3]) / rate

@@ -107,7 +107,7 @@ def draw(key: Any, posterior: Any) -> Any:
         for j in range(width):
             shapes[k * width + j] = 0.5 * posterior.freedoms[k, 0 if one_freedom else j]
     gammas = standard_gammas(key, shapes)
-    normals = standard_normals(key_from(key, 1 << 40), count * dim)
+    normals = standard_normals(key_from(key, np.uint64(1 << 40)), count * dim)
     factors, offsets = new_array((count, dim), np.float32), new_array((count, dim), np.float32)
     terms, totals = new_array((count, dim), np.float32), new_zeros(count, np.float64)
     for k in range(count):

@@ -354,7 +354,7 @@ def start_subclusters(
                     # Written every time, counted when it is so: no branch that a coin decides.
                     lanes[side, found] = b
                     found += sides[first + b] == side
-                set_aside(block, lane_weights, lanes, found, points, own_weights, side, 0)
+                set_aside(block, lane_weights, lanes, found, points, own_weights, side, np.int64(0))
                 add_points(points, own_weights, found, counts, sums, squares, c, side)
 
 
