@@ -106,12 +106,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         Independent chains, side by side if the backend has several threads. Without draws the best one is the result;
         with draws they show whether the sampler has converged. "auto" is 4 with draws, and for up to 10,000 points and
         a million numbers; else 1.
-    keep_labels : bool, default=True
-        Whether to keep the labels of all draws, 4 bytes for each point and draw (in a temporary file beyond 1 GB).
-        Without them `labels_` is the best clustering of the search, and there is no `confidence_`.
-    loss : {"vi", "binder"}, default="vi"
+    loss : {"vi", "binder"} or None, default="vi"
         The loss that the representative partition minimises, on average over draws: variation of information, or
-        Binder's.
+        Binder's. It needs the labels of all draws, 4 bytes for each point and draw (in a temporary file beyond 1 GB).
+        With None they are not kept: `labels_` is the best clustering of the search, and there is no `confidence_`.
     outlier_weight : float, default=0.0
         Share of a broad component that collects outliers, labelled -1; 0 for none.
     outlier_prior : a prior of the same family, default=None
@@ -268,8 +266,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         "n_draws": [at_least(0)],
         "thin": [at_least(1)],
         "n_chains": [AUTO, at_least(1)],
-        "keep_labels": ["boolean"],
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions(set(LOSSES)), None],
         "outlier_weight": [Interval(Real, 0, 1, closed="left")],
         "outlier_prior": ["no_validation"],
         "backend": ["no_validation"],
@@ -296,8 +293,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         n_draws: int = 0,
         thin: int = 5,
         n_chains: int | str = "auto",
-        keep_labels: bool = True,
-        loss: str = "vi",
+        loss: str | None = "vi",
         outlier_weight: float = 0.0,
         outlier_prior: Any = None,
         backend: str | Auto = "auto",
@@ -320,7 +316,6 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         self.n_draws = n_draws
         self.thin = thin
         self.n_chains = n_chains
-        self.keep_labels = keep_labels
         self.loss = loss
         self.outlier_weight = outlier_weight
         self.outlier_prior = outlier_prior
@@ -441,7 +436,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             return nullcontext(read_points(self, X))
         if backend.name not in ("auto", "dask"):
             raise ValueError(f"data of Dask need the backend dask (or auto), not {backend.name}")
-        check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, bool(self.keep_labels))
+        check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, self.loss is not None)
         return on_workers(self, X, getattr(backend, "client", None))
 
     def _known(self, y: Any, read: FitData) -> IntArray | None:
@@ -480,7 +475,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        resampling = NOT_RESAMPLED if result.interrupted else resample(choice.read.points, settings, result, self.loss)
+        resampling = (
+            NOT_RESAMPLED
+            if result.interrupted
+            else resample(choice.read.points, settings, result, self.loss or LOSSES[0])
+        )
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None

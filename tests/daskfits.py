@@ -78,7 +78,7 @@ def case(kind: str) -> tuple[Any, dict[str, Any]]:
         "many first clusters": (X, {"covariance_type": "diag", "init_clusters": "many", "init": "kmeans"}),
         "random first clusters": (X, {"covariance_type": "full", "init_clusters": 7}),
         "several chains": (X, {"covariance_type": "full", "n_chains": 2}),
-        "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "keep_labels": False, "n_chains": 1} | OTHER),
+        "draws": (X, {"covariance_type": "full", "n_draws": 4, "thin": 1, "loss": None, "n_chains": 1} | OTHER),
         "counts": (counts(), {"family": "multinomial"}),
         "sparse counts": (csr_array(counts()), {"family": "multinomial", "partition_prior": "finite"}),
         "events": (events(), {"family": "poisson", "exposure": 6}),

@@ -19,6 +19,7 @@ from dpmmwrap.cli.fit_options import (
     EXAMPLES,
     JULIA_OPTIONS,
     NATIVE_OPTIONS,
+    NO_LOSS,
     SectionedCommand,
     all_options,
     backend_name,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from dpmmwrap.model.preparation import Preparation
     from dpmmwrap.numerics.arrays import IntArray
 
-SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "keep_labels", "partition_prior")
+SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", "partition_prior")
 """Options that the estimator calls by the same names."""
 BYTES = 64
 """The size of what is written for each point: its label, group and confidence, and its line of labels.csv."""
@@ -209,7 +210,7 @@ def check_writable_outputs(options: dict[str, Any], n: int, dim: int) -> None:
     from dpmmwrap.sampler.draws import labels_file
     from dpmmwrap.sampler.settings import chain_count
 
-    chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["keep_labels"] is not False
+    chains, kept = chain_count(options["chains"], options["draws"], n, dim), options["loss"] != NO_LOSS
     drawn = 4 * n * chains * options["draws"] if kept else 0
     if options["out"] is not None:
         # And some room for the rest.
@@ -276,6 +277,8 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "tails": options["tails"],
     }
     given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
+    if options["loss"] == NO_LOSS:
+        given["loss"] = None
     if options["alpha_prior"] != (1.0, 1.0):
         from dpmmwrap.partitions import DirichletProcess
 

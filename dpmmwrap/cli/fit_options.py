@@ -25,7 +25,7 @@ from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, fa
 
 INITS = ("auto", "random", "kmeans", "splitnet")
 RATIOS = ("auto", "jain-neal", "reference", "printed")
-LOSSES = ("vi", "binder")
+LOSSES, NO_LOSS = ("vi", "binder"), "none"
 
 EXAMPLES = """
 \b
@@ -187,11 +187,10 @@ OPTIONS: tuple[Option, ...] = (
         help="Independent chains. Without draws the best one is the result; with draws they show whether the sampler "
         "has converged. auto: 4 with draws, and for up to 10,000 points and a million numbers; else 1."),
     draws("--thin", type=POSITIVE, metavar="N", show_default="5", help="Iterations from one draw to the next."),
-    draws("--loss", type=click.Choice(LOSSES), show_default="vi",
-        help="The loss that the labels minimise, on average over the draws: variation of information, or Binder's."),
-    draws("--keep-labels/--no-keep-labels", default=None, show_default="keep-labels",
-        help="Keep the labels of all draws, 4 bytes for each point and draw. Without them the result is the best "
-        "clustering of the search, and has no confidences."),
+    draws("--loss", type=click.Choice((*LOSSES, NO_LOSS)), show_default="vi",
+        help="The loss that the labels minimise, on average over the draws: variation of information, or Binder's. It "
+        "needs the labels of all draws, 4 bytes for each point and draw; with none they are not kept, and the result "
+        "is the best clustering of the search, without confidences."),
     running("--n-jobs", type=int, metavar="N",
         help="Threads; -1 for all cores. Several chains run side by side. The result does not depend on it."),
     running("--device", callback=known_device, metavar="auto|cpu|cuda", default="auto", show_default=True,
@@ -241,8 +240,8 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
         others = " or ".join(name for name in FAMILIES if family_named(name).dask)
         problem = f"--family {family.name} needs one machine: with --backend dask it is {others}."
         raise click.UsageError(problem, ctx)
-    if options["draws"] and options["keep_labels"] is not False:
-        raise click.UsageError("--draws with --backend dask needs --no-keep-labels.", ctx)
+    if options["draws"] and options["loss"] != NO_LOSS:
+        raise click.UsageError("--draws with --backend dask needs --loss none.", ctx)
 
 
 BACKEND_OPTIONS = ("min_cluster_age",)
@@ -279,9 +278,6 @@ def check_draws(ctx: click.Context, options: dict[str, Any]) -> None:
         if asked and julia:
             problem = f"{name} needs the built-in sampler: leave out --backend julia, --workers and --machines."
             raise click.UsageError(problem, ctx)
-    kept = "--keep-labels" if options["keep_labels"] else "--no-keep-labels"
-    for name, value in (("--thin", options["thin"]), ("--loss", options["loss"]), (kept, options["keep_labels"])):
+    for name, value in (("--thin", options["thin"]), ("--loss", options["loss"])):
         if value is not None and not options["draws"]:
             raise click.UsageError(f"{name} needs --draws N.", ctx)
-    if options["loss"] is not None and options["keep_labels"] is False:
-        raise click.UsageError("--loss needs the labels of the draws: leave out --no-keep-labels.", ctx)

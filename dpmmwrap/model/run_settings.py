@@ -107,7 +107,7 @@ def run_settings(
         n_chains=n_chains_of(model, choice, backend),
         n_draws=int(model.n_draws),
         thin=int(model.thin),
-        keep_labels=bool(model.keep_labels),
+        keep_labels=model.loss is not None,
         weights=choice.read.weights,
         truth=None if truth is None else choice.read.labels(truth, "truth"),
         progress=progress,

@@ -12,7 +12,7 @@ from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.memory import Memory, digest_of
 from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.posterior.answer import answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.posterior.answer import LOSSES, answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.posterior.resampling import Resampling
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import stopped_by
@@ -40,7 +40,7 @@ def keep(
 ) -> tuple[str, ...]:
     """Turn the results of a backend and of fits to samples into attributes of the estimator; doubts about them."""
     read = choice.read
-    answer = answer_of(result, read.points, settings, model.loss, read.columns, resampling)
+    answer = answer_of(result, read.points, settings, model.loss or LOSSES[0], read.columns, resampling)
     names = getattr(model, "feature_names_in_", None)
     feature_names = None if names is None else tuple(str(name) for name in names)
     offset, subspace = read.offset, choice.subspace

@@ -33,7 +33,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
 
     chain_agreement_: tuple[float, ...]
     reproducibility_: tuple[Reproducibility, ...]
-    loss: str
+    loss: str | None
     _log_noise: float
     _components: IntArray | None
     """The clusters of the kept rows before some were joined, if some were."""

@@ -77,7 +77,7 @@ class Draws:
     def kept_labels(self) -> IntArray:
         """The labels of all chains' draws, one after the other (chains x draws, points)."""
         if self.labels is None:
-            raise ValueError("this needs the labels of the draws, which were not kept: keep_labels should be True")
+            raise ValueError("this needs the labels of the draws, which were not kept: loss should be vi or binder")
         return self.labels.reshape(-1, self.labels.shape[2])
 
     def save(self, path: str | Path) -> None:

@@ -129,7 +129,7 @@ def test_the_trace_of_all_chains(sampled: tuple[dict[str, Any], Path]) -> None:
 
 def test_without_the_labels_of_draws(run, points: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    summary = json.loads(run("fit", points, *SAMPLED, "--no-keep-labels", "--json", "--out", out).out)
+    summary = json.loads(run("fit", points, *SAMPLED, "--loss", "none", "--json", "--out", out).out)
     assert Draws.load(out / "draws.npz").labels is None
     assert load(out / "model.npz").averaged is None
     assert (summary["confidence"], summary["unsure"], summary["loss"]) == (None, None, None)
@@ -306,11 +306,9 @@ def test_an_infinite_r_hat_can_be_written() -> None:
         (("--draws", "many"), "--draws"),
         (("--draws", 10, "--thin", 0), "--thin"),
         (("--draws", 10, "--chains", 0), "--chains"),
-        (("--draws", 10, "--loss", "nll"), "'nll' is not one of 'vi', 'binder'"),
+        (("--draws", 10, "--loss", "nll"), "'nll' is not one of 'vi', 'binder', 'none'"),
         (("--thin", 3), "--thin needs --draws N"),
         (("--loss", "vi"), "--loss needs --draws N"),
-        (("--no-keep-labels",), "--no-keep-labels needs --draws N"),
-        (("--draws", 10, "--no-keep-labels", "--loss", "vi"), "leave out --no-keep-labels"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_read(run, options: tuple[object, ...], said: str) -> None:
@@ -327,7 +325,7 @@ def test_losses_can_all_be_chosen() -> None:
     assert LOSSES == KNOWN
 
 
-@pytest.mark.parametrize(("options", "fits"), [((), False), (("--no-keep-labels",), True)])
+@pytest.mark.parametrize(("options", "fits"), [((), False), (("--loss", "none"), True)])
 def test_the_labels_of_draws_need_room(
     run, points: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], fits: bool
 ) -> None:

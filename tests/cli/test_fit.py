@@ -198,13 +198,12 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
     assert {name: seen[name] for name in ("n_draws", "n_chains", "thin", "loss")} == {
         "n_draws": 9, "n_chains": 2, "thin": 3, "loss": "binder"
     }  # fmt: skip
-    assert "keep_labels" not in seen
-    run("fit", data, "--draws", 9, "--no-keep-labels")
-    assert seen["keep_labels"] is False
+    run("fit", data, "--draws", 9, "--loss", "none")
+    assert seen["loss"] is None
     seen.clear()
     run("fit", data)
     # What is not asked for keeps the estimator's default.
-    assert not {"thin", "loss", "keep_labels"} & set(seen)
+    assert not {"thin", "loss"} & set(seen)
     assert (seen["backend"], seen["prior"]) == ("auto", "data")
     assert (seen["n_draws"], seen["n_chains"]) == (0, "auto")
     assert (seen["init"], seen["family"], seen["covariance_type"]) == ("auto", "gaussian", "auto")

@@ -62,7 +62,7 @@ def test_the_help_says_what_there_is(run) -> None:
     assert "--exposure COL" in shown and "--skip-missing" in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown
-    for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder]", "--keep-labels / --no-keep-labels"):
+    for said in ("--draws N", "--chains auto|N", "--thin N", "--loss [vi|binder|none]"):
         assert said in shown
     assert "Several chains run side by side" in shown
 

@@ -169,12 +169,12 @@ def test_the_same_seed_gives_the_same_answer(model: DPMM, X: np.ndarray) -> None
 
 
 def test_without_labels_of_draws(X: np.ndarray) -> None:
-    model = fitted(X, keep_labels=False)
+    model = fitted(X, loss=None)
     assert model.draws_ is not None and model.draws_.labels is None and model.confidence_ is None
     assert model.mixture_.averaged is None and model.labels_.shape == (ROWS,)
     assert model.diagnostics_ is not None
     for ask in (model.coclustering, model.credible_ball):
-        with pytest.raises(ValueError, match="keep_labels should be True"):
+        with pytest.raises(ValueError, match="loss should be vi or binder"):
             ask()
 
 

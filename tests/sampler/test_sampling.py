@@ -165,7 +165,7 @@ class TestWhatIsKept:
         assert without.labels is None
         np.testing.assert_array_equal(without.n_clusters, with_labels.n_clusters)
         np.testing.assert_array_equal(without.log_posterior, with_labels.log_posterior)
-        with pytest.raises(ValueError, match="keep_labels should be True"):
+        with pytest.raises(ValueError, match="loss should be vi or binder"):
             _ = without.kept_labels
 
     def test_many_labels_go_to_a_file_that_goes_with_them(

@@ -39,7 +39,7 @@ def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
         others = [name for name in FAMILIES if family_named(name).dask]
         raise ValueError(f"the family {family} needs one machine: on Dask family should be {' or '.join(others)}")
     if n_draws and keep_labels:
-        raise ValueError("on Dask the labels of draws are not kept: keep_labels should be False")
+        raise ValueError("on Dask the labels of draws are not kept: loss should be None")
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def test_a_fit_of_files_writes_the_labels_of_one_machine(
         (["--scheduler", "tcp://127.0.0.1:1", "--local-workers", "2"], "needs either --scheduler"),
         (["--local-workers", "2", "--scale"], "--scale needs one machine"),
         (["--local-workers", "2", "--columns", "a"], "--columns needs one machine"),
-        (["--local-workers", "2", "--draws", "9"], "--draws with --backend dask needs --no-keep-labels"),
+        (["--local-workers", "2", "--draws", "9"], "--draws with --backend dask needs --loss none"),
         (["--local-workers", "2", "--family", "mixed"], "--family mixed needs one machine"),
     ],
 )

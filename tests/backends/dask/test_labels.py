@@ -127,7 +127,7 @@ def test_bytes_of_an_iteration_do_not_depend_on_the_number_of_points(
     ("settings", "sentence"),
     [
         ({"family": "mixed"}, "the family mixed needs one machine"),
-        ({"n_draws": 10}, "the labels of draws are not kept: keep_labels should be False"),
+        ({"n_draws": 10}, "the labels of draws are not kept: loss should be None"),
         ({"init": lambda X: X[:, 0] > 0, "covariance_type": "full"}, "init should be splitnet, kmeans or random"),
         ({"backend": "native"}, "data of Dask need the backend dask"),
         ({"backend": Julia(workers=2)}, "data of Dask need the backend dask"),
