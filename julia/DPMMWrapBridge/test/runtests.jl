@@ -231,6 +231,17 @@ agreement(labels, truth) =
         @test mean(draws) ≈ sum(grid .* masses) / sum(masses) rtol = 0.1
     end
 
+    @testset "the package's globals are put back" begin
+        names = (:α, :burnout_period, :iterations, :max_num_of_clusters, :random_seed, :initial_clusters)
+        globals() = map(name -> getglobal(DPMMSubClusters, name), names)
+        before = globals()
+        chain = Bridge.Chain(settings(α = 3.0, iterations = 7, max_clusters = 9, seed = 8), data, ones_everywhere)
+        @test globals() == (3.0f0, 5, 7, 9, 8, 1)
+        @test Bridge.fit(chain, nothing, silent) == :done
+        Bridge.release(chain)
+        @test globals() == before != (3.0f0, 5, 7, 9, 8, 1)
+    end
+
     @testset "coming to an end in good order" begin
         chain = Bridge.Chain(settings(iterations = 500), data, ones_everywhere)
         numbers = Int[]
