@@ -119,11 +119,6 @@ class PartitionPrior(ABC):
         """log probability of a partition, and of the data of its clusters: of these the first log marginals are."""
         return self.log_partition(counts) + float(np.add.reduce(log_marginal[: len(counts)]))
 
-    def predictive_weights(self, counts: Float64Array) -> Float64Array:
-        """The weights of the clusters for a next point that joins one of them."""
-        sizes = np.maximum(counts + self.shift, 0.0) * (counts > 0)
-        return np.asarray(sizes / sizes.sum())
-
 
 def sizes(counts: Float64Array) -> tuple[float, int]:
     """How many points there are, by weight, and how many clusters have any."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, Summary, take
+from dpmmwrap.families.base import Points, Prior, Statistics, take
+from dpmmwrap.families.learned.base import LearnedPrior, Summary
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
@@ -171,8 +172,8 @@ def reproduced(resampling: Resampling) -> str:
     whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
         f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
-        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.2f}, against "
-        f"{whole.agreement:.2f}); n_chains=1 leaves them apart"
+        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
+        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from dpmmwrap import DPMM, NIG, Native, load
 from dpmmwrap.backends.native import NativeBackend
-from dpmmwrap.families.learned.defaults import DataScale, Fixed
+from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior import resampling
 from dpmmwrap.sampler.evidence import log_evidence
@@ -151,9 +151,9 @@ def test_ctrl_c_keeps_the_search(monkeypatch):
 
 def test_a_sample_learns_its_own_prior():
     X = balls().astype(np.float32)
-    start = DataScale(X).start("diag", Fixed(kappa=0.5))
+    start = DataScale(X).start("diag", FixedHyperparameters(kappa=0.5))
     again = start.hyperprior.relearned(start.prior, X[::2])
-    expected = DataScale(X[::2]).start("diag", Fixed(kappa=0.5))
+    expected = DataScale(X[::2]).start("diag", FixedHyperparameters(kappa=0.5))
     assert again.n_cells == expected.n_cells
     assert again.hyperprior.identity() == [0.5, None, None]
     assert np.array_equal(again.prior.scale, expected.prior.scale)
