@@ -45,6 +45,8 @@ struct Chain
     control::Vector{Int64}
     "For clusters that may split: how their subclusters are doing."
     waiting::IdDict{Any,Wait}
+    "The package's globals before this fit."
+    globals::Dict{Symbol,Any}
 end
 
 """
@@ -94,7 +96,7 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         Float32[],
     )
     # Last, because every task that is made until then takes from the random numbers.
-    set_globals(settings, clusters)
+    globals = set_globals(settings, clusters)
     return Chain(
         settings,
         data,
@@ -103,10 +105,14 @@ function Chain(settings::Settings, data::Matrix{Float32}, labels, truth = nothin
         truth === nothing ? nothing : Vector{Int64}(truth),
         [GO_ON],
         IdDict{Any,Wait}(),
+        globals,
     )
 end
 
-"The package keeps its run in globals. Every fit sets all of them, so that none is left over from the last."
+"""
+The package keeps its run in globals. Every fit sets all of them, so that none is left over from the last.
+Returns the values before, which [`release`](@ref) puts back.
+"""
 function set_globals(settings::Settings, clusters::Int)
     Random.seed!(settings.seed)
     values = (
@@ -126,9 +132,13 @@ function set_globals(settings::Settings, clusters::Int)
         hard_clustering = false,
         leader_dict = DPMMSubClusters.get_node_leaders_dict(),
     )
-    foreach((name, value) -> setglobal!(DPMMSubClusters, name, value), keys(values), values)
-    return
+    names = filter(name -> isdefined(DPMMSubClusters, name), keys(values))
+    before = Dict{Symbol,Any}(name => getglobal(DPMMSubClusters, name) for name in names)
+    set_globals(pairs(values))
+    return before
 end
+
+set_globals(values) = foreach(((name, value),) -> setglobal!(DPMMSubClusters, name, value), values)
 
 "An array over these processes, cut along its last axis; in one process it is the array itself, not a copy."
 function spread(array::Array, processes::Vector{Int})
@@ -147,9 +157,10 @@ labels(chain::Chain) = whole(chain, chain.model.group.labels)
 sublabels(chain::Chain) = whole(chain, chain.model.group.labels_subcluster)
 whole(chain::Chain, array::DArray) = chain.processes == [myid()] ? localpart(array) : Array(array)
 
-"Let the worker processes forget the data."
+"Let the worker processes forget the data, and put the package's globals back."
 function release(chain::Chain)
     group = chain.model.group
     foreach(close, (group.points, group.labels, group.labels_subcluster))
+    set_globals(chain.globals)
     return
 end

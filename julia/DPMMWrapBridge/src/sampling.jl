@@ -81,6 +81,7 @@ function iterate!(chain::Chain, start, to_come::Int)
     settling = to_come <= DPMMSubClusters.split_stop
     DPMMSubClusters.sample_clusters!(group, false)
     keep_finite!(group)
+    chain.settings.full_ratio && allow_moves!(group)
     parameters = map(DPMMSubClusters.create_thin_cluster_params, group.local_clusters)
     DPMMSubClusters.broadcast_cluster_params(parameters, group.weights)
     DPMMSubClusters.sample_labels!(group, hard, settling)
@@ -100,6 +101,20 @@ function iterate!(chain::Chain, start, to_come::Int)
     posterior = Float64(DPMMSubClusters.calculate_posterior(chain.model)) + log_concentration_prior(chain)
     seconds, α = time() - begun, Float64(chain.model.model_hyperparams.α)
     return Happened((clusters, posterior, seconds, splits..., merges..., nmi(chain), α))
+end
+
+"""
+A cluster may split and merge once its subclusters have been drawn for `burnout` iterations. The package compares its log
+marginal likelihood with 1 / (burnout - 0.1) times the sum of the last ones, which exceeds their mean. Where they are
+positive, as for narrow clusters in small units, it never allows a split.
+"""
+function allow_moves!(group::local_group)
+    for cluster in group.local_clusters
+        parameters = cluster.cluster_params
+        history = view(parameters.logsublikelihood_hist, 1:DPMMSubClusters.burnout_period)
+        parameters.splittable |= all(>(-Inf), history)
+    end
+    return
 end
 
 "Propose to split every cluster that is ready, as far as there is room; how many were accepted and proposed."

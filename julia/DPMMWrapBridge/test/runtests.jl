@@ -231,6 +231,27 @@ agreement(labels, truth) =
         @test mean(draws) ≈ sum(grid .* masses) / sum(masses) rtol = 0.1
     end
 
+    @testset "clusters in small units split, too" begin
+        for unit in (1.0f0, 2.0f0^-8)
+            prior = Bridge.niw(1.0, zeros(2), 5.0, 5.0 * unit^2 * [1 0; 0 1])
+            chain = Bridge.Chain(settings(; prior, iterations = 60, burnout = 3, full_ratio = true), unit .* data, ones_everywhere)
+            start(rows, counts, sides) = sides .= chain.data[1, rows.+1] .> chain.data[2, rows.+1]
+            @test Bridge.fit(chain, start, silent) == :done
+            @test maximum(Bridge.labels(chain)) == 4
+        end
+    end
+
+    @testset "the package's globals are put back" begin
+        names = (:α, :burnout_period, :iterations, :max_num_of_clusters, :random_seed, :initial_clusters)
+        globals() = map(name -> getglobal(DPMMSubClusters, name), names)
+        before = globals()
+        chain = Bridge.Chain(settings(α = 3.0, iterations = 7, max_clusters = 9, seed = 8), data, ones_everywhere)
+        @test globals() == (3.0f0, 5, 7, 9, 8, 1)
+        @test Bridge.fit(chain, nothing, silent) == :done
+        Bridge.release(chain)
+        @test globals() == before != (3.0f0, 5, 7, 9, 8, 1)
+    end
+
     @testset "coming to an end in good order" begin
         chain = Bridge.Chain(settings(iterations = 500), data, ones_everywhere)
         numbers = Int[]
