@@ -17,6 +17,7 @@ from dpmmwrap.families.base import take
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.model.memory import Memory, partition_from, partition_text
 from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
+from dpmmwrap.streams import pieces
 from dpmmwrap.streams.identities import follow
 from dpmmwrap.streams.update import whole_statistics
 
@@ -250,6 +251,72 @@ def test_known_clusters_stay_apart_and_others_join_or_are_new() -> None:
         DPMM(**QUICK).fit(X, np.where(y == 5, -3, y))
     with pytest.raises(ValueError, match="n_draws should be 0"):
         DPMM(**QUICK, n_draws=5).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "counts"])
+def test_rows_that_share_a_value_share_a_cluster(kind: str) -> None:
+    # Five rows of each patient about one place; the places are near each other.
+    true = np.repeat(np.arange(40) % 2, 5)
+    patients = np.repeat([f"p{number}" for number in range(40)], 5)
+    X: Any = np.random.default_rng(0).normal(size=(200, 2)) + 3.5 * true[:, None]
+    options = QUICK | {"covariance_type": kind}
+    if kind == "counts":
+        X = np.random.default_rng(0).poisson(np.array([[1, 2, 3, 4], [4, 3, 2, 1]])[true])
+        options = QUICK | {"covariance_type": "auto", "family": "multinomial"}
+    every = DPMM(**options).fit(X, together=patients)
+    assert adjusted_rand_score(true, every.labels_) == 1.0
+    some = np.where(np.arange(200) % 10 < 5, patients, "")
+    half = DPMM(**options).fit(X, together=some)
+    for name in np.unique(some[some != ""]):
+        assert len(set(half.labels_[some == name])) == 1
+    assert half.partial_fit(X[:50]).n_clusters_ == 2
+
+
+def test_chains_and_samples_keep_to_what_is_known() -> None:
+    X, _ = blobs(300, [0, 1], 0, apart=3.0)
+    patients = np.repeat(np.arange(60), 5)
+    model = DPMM(covariance_type="full", init="kmeans", n_chains=3, random_state=0).fit(X, together=patients)
+    assert all(len(set(model.labels_[patients == name])) == 1 for name in range(60))
+    with pytest.raises(
+        ValueError, match=r"together should have a value for each of the 300 rows, but its shape is \(2,\)"
+    ):
+        model.fit(X, together=[1, 2])
+    with pytest.raises(ValueError, match="together is for a search: n_draws should be 0"):
+        DPMM(**QUICK, n_draws=5).fit(X, together=patients)
+
+
+def test_frozen_clusters_stay_apart_even_if_their_rows_are_free() -> None:
+    X, true = blobs(200, [0, 1], 0)
+    y = np.where(true == 1, -1, np.arange(200) % 2)
+    model = DPMM(**QUICK).partial_fit(X, y).partial_fit(blobs(200, [0, 1, 2], 1)[0], freeze=True)
+    assert sorted(model.cluster_ids_.tolist()) == [0, 1, 2, 3] and {e.kind for e in model.history_} == {"birth"}
+
+
+def test_pieces_are_few_and_rows_are_followed_through_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "MOST", 20)
+    model, ids, true = DPMM(**QUICK), np.empty(0, np.int64), []
+    for day in range(8):
+        X, own = blobs(100, [0, 1, 2], day)
+        ids = followed(ids, model.partial_fit(X, window=30))
+        true.append(own)
+        memory = memory_of(model)
+        assert len(memory.pieces.ids) <= 20 and memory.pieces.rows.shape == (len(memory.pieces.ids), 2)
+        assert model.mixture_.counts.sum() == pytest.approx(100 * (day + 1))
+    assert adjusted_rand_score(np.concatenate(true), model.current_ids(ids)) == 1.0
+    with pytest.raises(ValueError, match="ids should be the row_ids_ of earlier batches"):
+        model.current_ids([10_000])
+
+
+def test_a_crowd_that_few_rows_could_not_tell_apart_parts_later() -> None:
+    # Two clusters that overlap: the first rows are one cluster, and pieces of it part when more have come.
+    rng, true = np.random.default_rng(0), np.arange(1500) % 2
+    X = rng.normal(size=(1500, 2)) * [1.0, 0.3] + 3.6 * true[:, None] * [1.0, 0.0]
+    model, ids, counts = DPMM(**QUICK), np.empty(0, np.int64), list[int]()
+    for rows in np.split(np.arange(1500), 30):
+        ids = followed(ids, model.partial_fit(X[rows], window=0))
+        counts.append(model.n_clusters_)
+    assert counts[0] == 1 and counts[-1] == 2
+    assert adjusted_rand_score(true[:500], model.current_ids(ids[:500])) > 0.7
 
 
 def test_novelty_is_the_prior_against_the_clusters() -> None:

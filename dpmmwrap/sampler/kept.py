@@ -22,6 +22,9 @@ from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
 
+VISITS = 32
+"""So many choose their cluster anew in a round, if nothing else is said."""
+
 
 class Kept(NamedTuple):
     """Kept clusters."""
@@ -35,6 +38,8 @@ class Kept(NamedTuple):
     """Whether no two of them may be in one cluster."""
     counts_observed: bool = False
     """Whether the statistics count observed values (`Prior.counting_observed`), so that those of the rows should."""
+    visits: int = VISITS
+    """How many of them choose their cluster anew in each round of exact moves."""
 
 
 def kept_beside(
@@ -130,14 +135,16 @@ class KeptData(Data):
         if begun.any():
             rules = self._nearer_kept(state, members, rules, begun, places)
         subclusters = super().divide(state, clusters, members, rules)
-        new = np.flatnonzero((places >= 0) & ~np.append(begun, True)[places])
-        if len(new):
-            halves, sides = self.points.collapsed(state.model, subclusters, 2 * len(clusters)), np.empty(len(new), int)
-            exact.better_sides(halves, self.some_kept(state, new).points, new, places[new], sides)
-            state.kept_sides[new] = sides
         here = np.flatnonzero(places >= 0)
-        kept = take(self.kept.statistics, here)
-        return with_kept(state.model.prior, subclusters, kept, 2 * places[here] + state.kept_sides[here])
+        if not len(here):
+            return subclusters
+        prior, kept, places = state.model.prior, take(self.kept.statistics, here), places[here]
+        known, sides = begun[places], state.kept_sides[here].astype(np.int64)
+        halves = with_kept(prior, copied(subclusters), take(kept, known), 2 * places[known] + sides[known])
+        bundle = self.points.collapsed(state.model, halves, 2 * len(clusters))
+        exact.better_sides(bundle, self.some_kept(state, here).points, here, places, known, sides)
+        state.kept_sides[here] = sides
+        return with_kept(prior, subclusters, kept, 2 * places + sides)
 
     def begun_by_kept(self, state: State, clusters: IntArray) -> Any:
         # Later starts are to be others.
@@ -238,6 +245,10 @@ def joined_kept(prior: Prior, kept: Statistics, labels: IntArray) -> Joined:
         put(kept, second - 1, union(prior, take(kept, second - 1), take(kept, second)))
         kept, labels = take(kept, first), labels[first]
     return Joined(labels, kept)
+
+
+def copied(statistics: Statistics) -> Statistics:
+    return take(statistics, np.arange(len(statistics.counts)))
 
 
 def with_joined(prior: Prior, clusters: Statistics, joined: Joined) -> Statistics:

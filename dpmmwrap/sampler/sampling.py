@@ -40,7 +40,7 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, Moves]:
     proposals = min(max(PROPOSED_POINTS // problem.data.n_rows, FEWEST_PROPOSALS), MOST_PROPOSALS)
     state, _ = restricted_sweep.step(key, state, problem)
     state, _ = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
-    state, _ = KeptClusters(POINTS).step(derived_key(key, KEPT_KEY), state, problem)
+    state, _ = KeptClusters().step(derived_key(key, KEPT_KEY), state, problem)
     state, info = SplitMerge(proposals).step(derived_key(key, PAIRS_KEY), state, problem)
     state, _ = partition_prior.step(derived_key(key, PRIOR_KEY), state, problem)
     return state, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)

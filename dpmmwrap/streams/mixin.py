@@ -37,7 +37,7 @@ from dpmmwrap.streams.update import LONGEST, Stream, Updated, update
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
-WINDOW = 1000
+WINDOW = 5000
 """Rows that stay free, if nothing is said."""
 
 
@@ -75,7 +75,7 @@ class StreamMixin:
             Known clusters of the first batch, as in `fit`; not looked at later.
         sample_weight : array of float, shape (n,), default=None
             As in `fit`.
-        window : int, default=1000
+        window : int, default=5000
             The last rows, so many, stay free: what later rows say of them can still change their clusters.
         forget : float, default=0.0
             The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster

@@ -19,7 +19,7 @@ from dpmmwrap.numerics.arrays import IntArray, UInt8Array
 from dpmmwrap.numerics.cells import nearest
 from dpmmwrap.sampler.kept import grouped_kept, union
 
-MOST, NUMBERS = 1000, 1_000_000
+MOST, NUMBERS = 250, 1_000_000
 """Pieces that are kept at most, and numbers that their statistics hold: of wide data there are fewer pieces."""
 
 

@@ -113,7 +113,7 @@ def one_move(name: str, key: Any, state: State, problem: Problem) -> State:
     """A move by its name."""
     moves = {
         "sweep": restricted_sweep, "points": SinglePoints(POINTS), "pairs": SplitMerge(PROPOSALS),
-        "kept": KeptClusters(POINTS),
+        "kept": KeptClusters(),
     }  # fmt: skip
     move: Any = moves.get(name, partition_prior)
     state, _ = move.step(key, state, problem)

@@ -48,7 +48,7 @@ def expected(X: Any, prior: Any, apart: bool) -> tuple[np.ndarray, np.ndarray]:
 def problem_with_kept(X: Any, prior: Any, apart: bool) -> Problem:
     gaps = prior.input != "counts" and not prior.correlated
     statistics = prior.statistics(X[GONE], OLD.astype(np.int32), 2)
-    kept = Kept(prior.counting_observed(statistics), np.arange(2), np.zeros(2, np.uint8), apart, gaps)
+    kept = Kept(prior.counting_observed(statistics), np.arange(2), np.zeros(2, np.uint8), apart, gaps, visits=2)
     return problem_of(X[HERE], prior, ALPHA, kept=kept)
 
 

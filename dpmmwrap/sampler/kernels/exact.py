@@ -213,17 +213,25 @@ def allocate_kept(
 
 
 @compiled
-def better_sides(halves: Any, kept: Any, numbers: Any, places: Any, sides: Any) -> None:
+def better_sides(halves: Any, kept: Any, numbers: Any, places: Any, begun: Any, sides: Any) -> None:
     """Put kept clusters, one after the other, on the side of their cluster that makes their rows more probable.
 
-    `halves` are the sides of some clusters in turn, without them; `places` says which cluster each is in.
+    `halves` are the sides of some clusters in turn; `places` says which cluster each is in, and `begun` whether it is
+    on one of its sides already.
     """
     for t in range(len(numbers)):
-        left = 2 * places[t]
+        left, weight = 2 * places[t], weight_of(kept, numbers[t])
+        if begun[t]:
+            add_point(halves, left + sides[t], kept, numbers[t], -1.0)
+            halves.counts[left + sides[t]] -= weight
+            if halves.counts[left + sides[t]] == 0.0:
+                clear(halves, left + sides[t])
         gain = log_predictive(halves, left + 1, kept, numbers[t]) - log_predictive(halves, left, kept, numbers[t])
+        gain += weight * math.log(halves.counts[left + 1] + SIDE_STRENGTH)
+        gain -= weight * math.log(halves.counts[left] + SIDE_STRENGTH)
         sides[t] = gain > 0.0
         add_point(halves, left + sides[t], kept, numbers[t], 1.0)
-        halves.counts[left + sides[t]] += weight_of(kept, numbers[t])
+        halves.counts[left + sides[t]] += weight
 
 
 @compiled

@@ -38,7 +38,7 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, SplitMergeInf
     collapse(state, problem, PROPOSALS + POINTS)
     state, info = SplitMerge(PROPOSALS).step(key, state, problem)
     state, single = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
-    state, kept = KeptClusters(POINTS).step(derived_key(key, KEPT_KEY), state, problem)
+    state, kept = KeptClusters().step(derived_key(key, KEPT_KEY), state, problem)
     state.collapsed = None
     if info.splits + info.merges + single.moved + kept.moved:
         follow(derived_key(key, STARTS_KEY), state, problem)

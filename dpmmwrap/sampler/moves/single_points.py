@@ -40,6 +40,8 @@ class SinglePoints:
 
     def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
         data = problem.data
+        if not data.n_rows:
+            return state, SinglePointsInfo(0, 0)
         rows, uniforms = draw_rows(key, self.points, data.n_rows, *state.cluster_seeds)
         return state, draw_labels(state, problem, data.some_rows(state, rows), uniforms)
 
@@ -48,13 +50,11 @@ class SinglePoints:
 class KeptClusters:
     """The same of some kept clusters (`sampler.kept`), each as a whole."""
 
-    clusters: int
-
     def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
         data = problem.data
         if not isinstance(data, KeptData) or data.kept.apart or not data.n_kept:
             return state, SinglePointsInfo(0, 0)
-        numbers, uniforms = draw_rows(key, self.clusters, data.n_kept, *NO_CLUSTER_SEEDS)
+        numbers, uniforms = draw_rows(key, data.kept.visits, data.n_kept, *NO_CLUSTER_SEEDS)
         return state, draw_labels(state, problem, data.some_kept(state, numbers), uniforms)
 
 
