@@ -18,9 +18,9 @@ from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
-from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, family_named
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
 from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.inputs import Read, exposure_place, read_points
+from dpmmwrap.model.inputs import FitData, exposure_place, read_points
 from dpmmwrap.model.parameters import (
     AUTO,
     POSITIVE,
@@ -32,7 +32,6 @@ from dpmmwrap.model.parameters import (
 )
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.numerics.weights import checked_weights
@@ -41,6 +40,7 @@ from dpmmwrap.posterior.answer import LOSSES
 from dpmmwrap.posterior.fitted import keep
 from dpmmwrap.posterior.mixin import PosteriorMixin
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
+from dpmmwrap.sampler import compiling
 from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.starts import Initializer, Start
 from dpmmwrap.streams.known import KnownBackend, known_labels, name_known
@@ -61,15 +61,19 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         small clusters; a finite mixture of an unknown number of components. `DirichletProcess(prior=(1, 0.1))` sets
         the Gamma prior under which the concentration is learned.
     family : {"gaussian", "student", "multinomial", "poisson", "mixed"}, default="gaussian"
-        The distribution of a cluster's points. "student" is for numbers with heavy tails and without gaps, with full
-        covariances; "multinomial" for counts of which the proportions matter, dense or sparse (CSR); "poisson" for
-        event counts, of which the sizes matter, too; "mixed" for tables of numeric and categorical columns.
+        The distribution of a cluster's points. "student" is "gaussian" with tails="student"; "multinomial" is for
+        counts of which the proportions matter, dense or sparse (CSR); "poisson" for event counts, of which the sizes
+        matter, too; "mixed" for tables of numeric and categorical columns.
     covariance_type : {"auto", "full", "diag", "spherical"}, default="auto"
         The shape of Gaussian clusters: ellipsoids of any direction, ellipsoids along the axes, or balls. "auto" takes
         the type that makes the data most probable in short chains.
+    tails : {"gaussian", "student", "auto"}, default="gaussian"
+        Whether Gaussian clusters may have heavy tails: with "student" a cluster is a Student's t of learned degrees of
+        freedom, which may be infinite (family="student" is the same). "auto" takes whichever makes the data most
+        probable in short chains. Tails need every value, rows without weights, and the built-in sampler.
     subspace : "auto", int or None, default="auto"
-        Dimensions of a subspace in which clusters differ, with full covariances; in all other directions they are one
-        Gaussian. For embeddings with hundreds of columns. "auto" tries subspaces beyond 30 columns if
+        Dimensions of a subspace in which clusters differ, with full or diagonal covariances; in all other directions
+        they are one Gaussian. For embeddings with hundreds of columns. "auto" tries subspaces beyond 30 columns if
         `covariance_type` is "auto", no value is missing and no row has a weight, and takes one if it makes the data
         most probable; None is for no subspace.
     categorical : list of str or int, default=None
@@ -128,9 +132,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     labels_ : ndarray of int32, shape (N,)
         The cluster of each row, from 0, the largest; -1 for outliers, and for rows without any value. With draws, the
         partition that represents them best. Without draws, the partition with the highest evidence of all chains; but
-        if the data do not follow the model (`fit_check`), and small samples of the rows agree better on their clusters
-        than large ones, the partition that represents those samples (`reproducibility_`). For data on Dask, a Dask
-        array; so is `sublabels_`.
+        if the data do not follow the model (`fit_check`), and fits to samples of the rows agree better on fewer
+        clusters, these are joined (`reproducibility_`). For data on Dask, a Dask array; so is `sublabels_`.
     groups_ : ndarray of int32, shape (N,)
         The group of each row, at the suggested cut of `groups()`; computed on first use. `labels_` are components of
         the mixture, each one distribution; a group joins components that overlap and that nothing separates, and can
@@ -142,10 +145,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     means_ : ndarray of float64, shape (K, D)
         For Gaussian families: the clusters' means.
     covariances_ : ndarray of float64, shape (K, D, D) or (K, D)
-        For Gaussian families: the clusters' expected covariances, or variances if they are diagonal or spherical. For
-        "student", the scale matrices: with nu > 2 degrees of freedom, covariances are nu / (nu - 2) times as large.
+        For Gaussian families: the clusters' expected covariances, or variances if they are diagonal or spherical. With
+        tails, the scale matrices: with nu > 2 degrees of freedom, covariances are nu / (nu - 2) times as large.
     tails_ : ndarray of float64, shape (K,)
-        For the family "student": the most probable degrees of freedom of each cluster; infinite for a Gaussian.
+        With tails: the most probable degrees of freedom of each cluster; infinite for a Gaussian.
     rates_ : ndarray of float64, shape (K, D)
         For the family "poisson": the clusters' expected rates, per unit of exposure.
     cluster_ids_ : ndarray of int64, shape (K,)
@@ -162,8 +165,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
-        "full", "diag", "spherical", "student", "multinomial", "poisson" or "mixed": the choice of "auto", or the
-        family.
+        "full", "diag" or "spherical", with tails "student", "student-diag" or "student-spherical": the choice of
+        "auto". For other families their name.
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str
@@ -195,9 +198,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     chain_agreement_ : tuple of float
         The adjusted Rand index of each other chain's best clustering with `labels_`: 1 if they are the same.
     reproducibility_ : tuple of Reproducibility
-        For samples of three quarters of the rows, of half, and so on: their n_rows, their agreement (the mean
-        adjusted Rand index of the clusterings of two of them) and its standard error. Empty with draws or one chain,
-        and if the data may well follow the model (`fit_check`).
+        For the clusters as they are, and joined as samples of three quarters of the rows, of half, and so on join
+        them: n_rows, the agreement (the mean adjusted Rand index with the clusters of each sample), its standard error
+        and n_clusters. Empty with draws or one chain, and if the data may well follow the model (`fit_check`).
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -253,6 +256,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         "partition_prior": ["no_validation"],
         "family": [StrOptions(set(FAMILIES))],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "tails": [StrOptions(set(TAILS))],
         "subspace": [AUTO, at_least(1), None],
         "categorical": ["no_validation"],
         "exposure": ["no_validation"],
@@ -280,6 +284,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         partition_prior: str | PartitionPrior = "dirichlet",
         family: str = FAMILIES[0],
         covariance_type: str = "auto",
+        tails: str = TAILS[0],
         subspace: int | str | None = "auto",
         categorical: Any = None,
         exposure: Any = None,
@@ -303,6 +308,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         self.partition_prior = partition_prior
         self.family = family
         self.covariance_type = covariance_type
+        self.tails = tails
         self.subspace = subspace
         self.categorical = categorical
         self.exposure = exposure
@@ -402,7 +408,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
 
-    def _weights(self, sample_weight: Any, read: Read) -> Float64Array | None:
+    def _weights(self, sample_weight: Any, read: FitData) -> Float64Array | None:
         """The weights of all rows, checked; None for none."""
         if sample_weight is None:
             return None
@@ -424,7 +430,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         check_parameters(self)
         as_backend(self.backend)
         partition_prior(self.partition_prior, self.alpha)
-        family = family_named(self.family)
+        family = families_of(self.family, self.tails)[0]
         if not family.mixes and self.categorical is not None:
             raise ValueError("categorical columns need the family mixed")
         if not family.exposure and self.exposure is not None:
@@ -432,17 +438,17 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         if self.covariance_type not in family.covariance_types:
             raise ValueError(f"covariance_type is for the family gaussian, not {self.family}")
 
-    def _reading(self, X: Any) -> AbstractContextManager[Read]:
+    def _reading(self, X: Any) -> AbstractContextManager[FitData]:
         """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
         backend = as_backend(self.backend)
         if backend.name != "dask" and not is_lazy(X):
             return nullcontext(read_points(self, X))
         if backend.name not in ("auto", "dask"):
             raise ValueError(f"data of Dask need the backend dask (or auto), not {backend.name}")
-        check_dask_can(self.family, self.n_draws, bool(self.keep_labels))
+        check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, bool(self.keep_labels))
         return on_workers(self, X, getattr(backend, "client", None))
 
-    def _constraint(self, y: Any, together: Any, read: Read) -> KnownBackend | TogetherBackend | None:
+    def _constraint(self, y: Any, together: Any, read: FitData) -> KnownBackend | TogetherBackend | None:
         """A search that keeps to known clusters, or to groups of rows; None without any."""
         present, points = read.present, read.points
         rows = int(points.shape[0] if present is None else present.total)
@@ -464,7 +470,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         return None if known is None else KnownBackend(known[there])
 
     def _fit(
-        self, read: Read, truth: Any, progress: Progress | None, came_as: str,
+        self, read: FitData, truth: Any, progress: Progress | None, came_as: str,
         constraint: KnownBackend | TogetherBackend | None = None,
     ) -> None:  # fmt: skip
         """Choose the backend and the model, sample, and keep what was found."""
@@ -479,7 +485,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         process, exposure = partition_prior_of(self, backend), exposure_place(self)
-        options = ModelOptions(self.prior, self.family, self.covariance_type, process, exposure, self.subspace)
+        options = ModelOptions(
+            self.prior, self.family, self.covariance_type, process, exposure, self.subspace, self.tails
+        )
         choice = choose_model(options, read, only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))
@@ -490,7 +498,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         result.trace.converted_from = None if came_as == "float32" else came_as
         # Fits to samples of the rows would not keep to what is known.
         alone = result.interrupted or constraint is not None
-        resampling = NOT_RESAMPLED if alone else resample(choice.read.points, settings, result)
+        resampling = NOT_RESAMPLED if alone else resample(choice.read.points, settings, result, self.loss)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.random import Generator
 
 from dpmmwrap.families.base import Points, Prior, Statistics, nothing_like, take
-from dpmmwrap.families.screening import log_joint, log_sum
+from dpmmwrap.families.screening import NEGLIGIBLE, log_joint, log_sum
 from dpmmwrap.families.tables import Columns, TablePoints, place_of
 from dpmmwrap.files.selection import listed
 from dpmmwrap.model.empty_rows import with_values
 from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.mixture_rows import MixtureRows
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.redundant import ColumnMap
 from dpmmwrap.model.subspace import RowsWithGaps, Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.side_by_side import for_each
@@ -70,7 +70,7 @@ class Mixture(MixtureRows, Predictor):
     preparation: Preparation | None = None
     """What was done to the features before the fit. Rows to predict are as they were before it, and it is done to them,
     too; means and covariances are in its units."""
-    restored: Restored | None = None
+    restored: ColumnMap | None = None
     """How to get all columns of the data back, where constant ones and copies were left out."""
     size_shift: float = 0.0
     """Added to each cluster's points in its weight, by the prior over partitions: minus the discount of a Pitman-Yor
@@ -171,7 +171,7 @@ class Mixture(MixtureRows, Predictor):
             f"{several(self.n_clusters, 'cluster')} of {', '.join(sizes)}{f' and {rest:,} more' if rest else ''} rows",
             columns if self.input_names is None else f"{columns} ({listed(self.input_names, NAMES_SHOWN)})",
             *([f"outliers {self.outlier_weight:g}"] if self.outlier_weight > 0 else []),
-            *([] if self.averaged is None else [f"averaged over {several(len(self.averaged.starts), 'draw')}"]),
+            *([] if self.averaged is None else [str(self.averaged)]),
         ]
         return f"Mixture({self.family}: {'; '.join(told)})"
 
@@ -282,12 +282,13 @@ class Mixture(MixtureRows, Predictor):
         """Means and expected covariances of all components, where they differ."""
         return np.asarray(self.posterior.mean), np.asarray(self.posterior.mean_covariance())
 
-    def _log_densities(self, points: Any) -> Float64Array:
-        """log of weight times predictive density (rows, components); -inf where it is negligible."""
+    def _log_densities(self, points: Any, within: float = NEGLIGIBLE) -> Float64Array:
+        """log of weight times predictive density (rows, components); may be -inf if not within so many nats of the
+        best."""
         if isinstance(points, RowsWithGaps):
             assert self.subspace is not None
             return self._log_weights + self.subspace.log_observed(points.rows, *self._moments)
-        return log_joint(self.posterior, points, self._log_weights)
+        return log_joint(self.posterior, points, self._log_weights, within=within)
 
     def _probabilities(self, points: Any) -> Float64Array:
         """Of each component for each row (rows, components)."""
@@ -303,8 +304,8 @@ class Mixture(MixtureRows, Predictor):
         return log_sum(self._log_densities(points))
 
     def _labels(self, points: Any) -> IntArray:
-        likely = self._log_densities if self.averaged is None else self._probabilities
-        return np.asarray(self._names[likely(points).argmax(axis=1)])
+        likely = self._log_densities(points, 0.0) if self.averaged is None else self._probabilities(points)
+        return np.asarray(self._names[likely.argmax(axis=1)])
 
     @cached_property
     def _new_cluster(self) -> tuple[Any, float]:

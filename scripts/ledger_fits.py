@@ -26,7 +26,7 @@ from dpmmwrap import DPMM, Native
 from dpmmwrap.evaluation.fits import classes_in
 from dpmmwrap.evaluation.samplers import TRUTH, timed_fit
 from dpmmwrap.families import compiled_tasks
-from dpmmwrap.numerics import compiling
+from dpmmwrap.sampler import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 OF_NO_EFFECT = ("cli", "evaluation", "plotting", "report")

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from dpmmwrap.families import compiled_tasks
-from dpmmwrap.numerics import compiling
+from dpmmwrap.sampler import compiling
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

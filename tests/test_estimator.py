@@ -343,7 +343,7 @@ def test_bad_parameters_get_one_sentence(data: Any, changes: dict[str, Any], sen
 
 def test_the_parameters_are_few_keyword_only_and_constrained() -> None:
     parameters = DPMM().get_params(deep=False)
-    assert len(parameters) <= 22
+    assert len(parameters) <= 23
     assert set(parameters) == set(DPMM._parameter_constraints)
     with pytest.raises(TypeError):
         DPMM(1.0)

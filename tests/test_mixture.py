@@ -123,7 +123,7 @@ def test_a_loaded_mixture_on_one_screen(mixture: Mixture, tmp_path: Path) -> Non
     replace(many, feature_names=tuple(f"column {k}" for k in range(40)), averaged=averaged).save(tmp_path / "m.npz")
     assert repr(load(tmp_path / "m.npz")) == (
         "Mixture(full: 200 clusters of 25, 25, 25, 25, 25, 25, 25, 25 and 192 more rows; "
-        "40 columns (column 0, column 1, column 2, column 3, column 4 and 35 more); averaged over 1 draw)"
+        "40 columns (column 0, column 1, column 2, column 3, column 4 and 35 more); 200 components)"
     )
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Summary
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.learned.base import LearnedPrior, Summary
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.chain import Chain, ChainResult

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpmmwrap.families import FAMILIES, family_for, family_named
+from dpmmwrap.families import FAMILIES, families_of, family_for, family_named
 
 if TYPE_CHECKING:
     from dpmmwrap.families.base import Family
@@ -34,11 +34,16 @@ def settle(ctx: click.Context, options: dict[str, Any]) -> None:
 
 def problems(options: dict[str, Any]) -> Iterator[str]:
     """Options that contradict each other, one sentence each."""
-    name, init = options["family"], options["init"]
-    family, julia = family_named(name), uses_julia(options)
+    init, julia = options["init"], uses_julia(options)
+    try:
+        family = families_of(options["family"], options["tails"])[-1]
+    except ValueError:
+        yield f"--tails {options['tails']} is for --family {FAMILIES[0]}, not {options['family']}."
+        return
+    name = family.name
     if options["example"] == bool(options["data"]):
         yield "Expected either a file of points or --example."
-    if options["example"] and not family.network:
+    if options["example"] and family.input != "numbers":
         yield f"--example is of points in the plane, not for --family {name}."
     if options["example"] and any(options[option] for option in FILE_OPTIONS):
         yield "Options that name columns, such as --columns and --id, are for files, not for --example."
@@ -81,12 +86,13 @@ def problems_of_model(options: dict[str, Any], family: Family) -> Iterator[str]:
     """Settings of the model and its prior that contradict each other."""
     covariance, prior = options["covariance"], options["prior"]
     full = family.reference and covariance in ("auto", family.kinds[0])
+    projects = family.reference and covariance in ("auto", *family.kinds[:2]) and prior == "data"
     learned = prior == "data" and family.learned
     # Tables have diagonal covariances, which may be stated.
     if covariance not in family.covariance_types:
         yield f"--covariance {covariance} is for --family gaussian, not {family.name}."
-    if isinstance(options["subspace"], int) and not (full and prior == "data"):
-        yield "--subspace N is for --family gaussian with full covariances and the default prior."
+    if isinstance(options["subspace"], int) and not projects:
+        yield "--subspace N is for --family gaussian with full or diagonal covariances and the default prior."
     if prior == "reference" and not full:
         yield "--prior reference is for full covariances of --family gaussian."
     if prior not in ("data", "reference") and not family.prior_file:

@@ -325,6 +325,7 @@ def parameters(options: dict[str, Any], task: Task) -> dict[str, Any]:
         "prior": with_numbers(task.prior, options),
         "random_state": options["seed"],
         "subspace": options["subspace"],
+        "tails": options["tails"],
     }
     given |= {name: options[name] for name in SAME_NAME if options[name] is not None}
     if options["alpha_prior"] != (1.0, 1.0):

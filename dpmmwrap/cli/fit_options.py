@@ -21,7 +21,7 @@ from dpmmwrap.cli.common import (
 )
 from dpmmwrap.cli.data_options import data_options
 from dpmmwrap.cli.families import uses_julia
-from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, family_named
+from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
 
 INITS = ("auto", "random", "kmeans", "splitnet")
 RATIOS = ("auto", "jain-neal", "reference", "printed")
@@ -109,11 +109,15 @@ OPTIONS: tuple[Option, ...] = (
     files("--json", "as_json", is_flag=True, help="Print a JSON object on stdout, and nothing else."),
     files("--quiet", "-q", is_flag=True, help="No progress line and no table."),
     model("--family", type=click.Choice(FAMILIES), show_default=FAMILIES[0],
-        help="The distribution of a cluster's points. student: numbers with heavy tails. multinomial: counts, of which "
-        "the proportions matter, dense or sparse. poisson: event counts. mixed: a table of numbers and categories."),
+        help="The distribution of a cluster's points. student: gaussian with --tails student. multinomial: counts, of "
+        "which the proportions matter, dense or sparse. poisson: event counts. mixed: a table of numbers and "
+        "categories."),
     model("--covariance", type=click.Choice(COVARIANCE_TYPES), default="auto", show_default=True,
         help="The shape of Gaussian clusters: any ellipsoid, one along the axes, or a ball. auto: whichever makes the "
         "data most probable."),
+    model("--tails", type=click.Choice(TAILS), default=TAILS[0], show_default=True,
+        help="student: a cluster is a Student's t of learned degrees of freedom, so that points far out need no "
+        "clusters of their own. auto: whichever makes the data most probable."),
     model("--subspace", callback=subspace_size, metavar="auto|none|N", default="auto", show_default=True,
         help="Clusters differ only in a subspace of N dimensions; for embeddings with hundreds of columns. auto: a "
         "subspace beyond 30 columns, if one makes the data more probable."),
@@ -240,9 +244,9 @@ def check_dask(ctx: click.Context, options: dict[str, Any]) -> None:
             raise click.UsageError(problem, ctx)
     if isinstance(options["subspace"], int):
         raise click.UsageError("--subspace N needs one machine: project the data first.", ctx)
-    if not family_named(options["family"]).dask:
+    if not (family := families_of(options["family"], options["tails"])[-1]).dask:
         others = " or ".join(name for name in FAMILIES if family_named(name).dask)
-        problem = f"--family {options['family']} needs one machine: with --backend dask it is {others}."
+        problem = f"--family {family.name} needs one machine: with --backend dask it is {others}."
         raise click.UsageError(problem, ctx)
     if options["draws"] and options["keep_labels"] is not False:
         raise click.UsageError("--draws with --backend dask needs --no-keep-labels.", ctx)

@@ -25,8 +25,8 @@ def command(families: tuple[str, ...], draws: bool) -> None:
     Everything:         dpmmwrap warm-up
     For numbers alone:  dpmmwrap warm-up --family gaussian --no-draws
     """
-    from dpmmwrap.numerics import compiling
     from dpmmwrap.numerics.kernel_cache import folder
+    from dpmmwrap.sampler import compiling
 
     if folder() is None:
         raise click.ClickException("there is no folder to keep compiled code in: name one by NUMBA_CACHE_DIR")

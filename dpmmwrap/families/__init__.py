@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 FAMILIES = ("gaussian", "student", "multinomial", "poisson", "mixed")
 """What `DPMM(family=...)` takes: each is a folder here, whose `family.py` says the rest."""
 COVARIANCE_TYPES = ("auto", "full", "diag", "spherical")
+TAILS = ("gaussian", "student", "auto")
+"""What `DPMM(tails=...)` takes."""
 
 
 def family_named(name: str) -> Family:
@@ -23,6 +25,17 @@ def family_named(name: str) -> Family:
         raise KeyError(name)
     family: Family = importlib.import_module(f"dpmmwrap.families.{name}.family").FAMILY
     return family
+
+
+def families_of(name: str, tails: str) -> tuple[Family, ...]:
+    """The families among which a fit chooses: the one that is named, the one with tails in its stead, or both."""
+    family = family_named(name)
+    if tails == TAILS[0] or name == tails:
+        return (family,)
+    if not family.with_tails:
+        raise ValueError(f"tails={tails!r} is for the family {FAMILIES[0]}, not {name}")
+    heavy = family_named(family.with_tails)
+    return (family, heavy) if tails == TAILS[2] else (heavy,)
 
 
 def family_for(**facts: Any) -> Family:

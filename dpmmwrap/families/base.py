@@ -67,11 +67,18 @@ class Family:
     """Whether rows may have weights."""
     gaps: bool = True
     """Whether values may be missing."""
+    with_tails: str = ""
+    """The family of the same points whose clusters may have heavy tails, and covariances of the same types."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The names of its priors."""
         return tuple(self.priors)
+
+    def kind_of(self, covariance_type: str) -> str:
+        """The name of its priors with covariances of a type; "auto" is the first."""
+        at = self.covariance_types.index(covariance_type) - 1 if covariance_type in self.covariance_types else 0
+        return self.kinds[max(at, 0)]
 
     @property
     def mixes(self) -> bool:
@@ -96,6 +103,8 @@ class Facts:
     """What its covariances are called, as in "full covariances"; nothing if it has none."""
     correlated: ClassVar[bool] = False
     """Whether columns may be correlated within a cluster."""
+    ones: ClassVar[str] = "ones"
+    """Such covariances, as in "they make the data more probable than full ones"."""
     profile: ClassVar[Input] = "numbers"
     """By what its clusters are told apart in reports: means of numbers, shares of counts."""
     coordinates: ClassVar[str] = "standardised features"
@@ -228,7 +237,7 @@ class Prior(Protocol):
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Statistics) -> PosteriorBatch:
         """The posteriors, and the log marginal likelihood of each cluster."""
 
     def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
@@ -309,68 +318,11 @@ class ClusterPosteriors(NamedTuple):
         return sides
 
 
-class Computed(NamedTuple):
+class PosteriorBatch(NamedTuple):
     """Posteriors of clusters, and their log marginal likelihoods."""
 
     posterior: Any
     log_marginal: Float64Array
-
-
-class Summary(NamedTuple):
-    """What to say of a learned prior."""
-
-    kappa: float
-    width: float
-    """As a share of the data's variance: the geometric mean over features."""
-    strength: float
-
-
-class LearnedPrior(Protocol):
-    """The distribution of a prior that is learned."""
-
-    def unrestricted(self) -> LearnedPrior:
-        """The same without the restriction to clusters that are not narrower than cells."""
-
-    def identity(self) -> list[float | None]:
-        """What is fixed: of two fits of the same data the rest is the same."""
-
-    def summary(self, prior: Any) -> Summary: ...
-
-    def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        """The same prior with its "kappa" or "width" multiplied by a factor."""
-
-    def log_density(self, prior: Any) -> float: ...
-
-    def draw(self, prior: Any, statistics: Any, rng: Generator) -> Any:
-        """A prior given clusters with these statistics, from its conditional distribution."""
-
-    def climb(self, prior: Any, statistics: Any, steps: int = ...) -> Any:
-        """A prior that is at least as probable given clusters with these statistics."""
-
-    def relearned(self, prior: Any, X: Points) -> Start:
-        """Where a fit to other points of the same kind begins, with the same hyperparameters fixed."""
-
-
-class Start(NamedTuple):
-    """A prior to begin with, its distribution, and the number of k-means cells that it comes from, if there are any."""
-
-    prior: Any
-    hyperprior: LearnedPrior
-    n_cells: int | None
-
-
-class Moments(NamedTuple):
-    """Sums over K Gaussians, drawn or expected, of their precisions P and means mu, the latter from some origin."""
-
-    clusters: int
-    precision: Float64Array
-    """Sum of P, (D, D), or its diagonal (D,) where it has no other entries."""
-    pull: Float64Array
-    """Sum of P mu."""
-    square: float
-    """Sum of mu' P mu."""
-    log_variance: float
-    """Sum of the logarithms of |Sigma|."""
 
 
 def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:

@@ -19,11 +19,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64
+from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float64, new_array
 
 
 class WeightedRows(NamedTuple):
-    """Rows with a weight each."""
+    """Rows, and a weight for each or none: one type, so that loops are compiled once for both."""
 
     points: Any
     weights: Any
@@ -266,7 +266,7 @@ def _one(X: Any, row: Any) -> Any:
 
 
 def _own_weight(X: Any, row: Any) -> Any:
-    return X.weights[row]
+    return X.weights[row] if len(X.weights) > 0 else 1.0
 
 
 def _own_count(X: Any, row: Any) -> Any:
@@ -283,7 +283,7 @@ def _log_predictive_of_row(clusters: Any, k: Any, X: Any, row: Any) -> Any:
 
 
 def _log_predictive_of_weighted(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    return log_predictive_by_weight(clusters, k, X.points, row, X.weights[row])
+    return log_predictive_by_weight(clusters, k, X.points, row, weight_of(X, row))
 
 
 def _log_predictive_of_cluster(clusters: Any, k: Any, X: Any, row: Any) -> Any:
@@ -293,7 +293,16 @@ def _log_predictive_of_cluster(clusters: Any, k: Any, X: Any, row: Any) -> Any:
 
 
 def _add_weighted_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
-    add_point(clusters, k, X.points, row, sign * X.weights[row])
+    add_point(clusters, k, X.points, row, sign * weight_of(X, row))
+
+
+def _add_weighted_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
+    if len(X.weights) == 0:
+        add_rows(clusters, k, X.points, rows, sides, side)
+    else:
+        for i in range(len(rows)):
+            if sides[i] == side:
+                add_point(clusters, k, X, rows[i], 1.0)
 
 
 def _add_cluster_row(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
@@ -322,7 +331,9 @@ def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
-    return _by_kind(X, _choose(clusters, "add_rows"), _add_rows_one_by_one, _add_rows_one_by_one)
+    loop = _choose(clusters, "add_rows")
+    weighted = loop if loop is _add_rows_one_by_one else _add_weighted_rows
+    return _by_kind(X, loop, weighted, _add_rows_one_by_one)
 
 
 @overload(add_cluster, jit_options=JIT, strict=False)
@@ -348,7 +359,7 @@ def _clear(clusters: Any, k: Any) -> Any:
 @compiled_float64
 def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
     """log marginal likelihoods of the clusters from `first` up to `last`."""
-    found = np.empty(last - first)
+    found = new_array(last - first, np.float64)
     for k in range(first, last):
         found[k - first] = log_marginal(clusters, k)
     return found

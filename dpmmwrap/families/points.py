@@ -56,8 +56,7 @@ class FamilyPoints(ABC):
     @property
     def loop_points(self) -> Any:
         """The points as compiled loops take them."""
-        points = self.plain_points
-        return collapsed.WeightedRows(points, self.weights) if len(self.weights) else points
+        return collapsed.WeightedRows(self.plain_points, self.weights)
 
     def weights_digest(self) -> list[str]:
         """What tells data with other weights apart."""

@@ -25,16 +25,19 @@ FEW = 30
 ONE_DRAW = np.zeros(1, np.int64)
 
 
-def log_joint(posterior: Any, points: Points, log_weights: Float64Array, starts: IntArray = ONE_DRAW) -> Float64Array:
+def log_joint(
+    posterior: Any, points: Points, log_weights: Float64Array, starts: IntArray = ONE_DRAW, within: float = NEGLIGIBLE
+) -> Float64Array:
     """log of weight times predictive density (rows, components).
 
-    `starts` are the first components of draws. What is negligible in its draw is -inf.
+    `starts` are the first components of draws. What is not within so many nats of the best of its draw may be -inf.
     """
-    if not hasattr(posterior, "upper_bounds"):
-        return np.asarray(posterior.log_predictive(points).T + log_weights)
     # What overflows is no number, and no bound: it is worked out.
     with np.errstate(over="ignore", invalid="ignore"):
-        bounds = posterior.upper_bounds(points)
+        bound = getattr(posterior, "upper_bounds", None)
+        bounds = None if bound is None else bound(points)
+        if bounds is None:
+            return np.asarray(posterior.log_predictive(points).T + log_weights)
         bounds += log_weights.astype(np.float32)
     count, width = bounds.shape
     found = np.full(count * width, -np.inf)
@@ -47,7 +50,7 @@ def log_joint(posterior: Any, points: Points, log_weights: Float64Array, starts:
     likeliest = [begin + bounds[:, begin:end].argmax(axis=1) for begin, end in zip(starts, ends, strict=True)]
     best = np.stack(likeliest, axis=1) + width * np.arange(count)[:, None]
     work_out(best.ravel())
-    least = found[best] - NEGLIGIBLE
+    least = found[best] - within
     matter = ~(bounds < (least if len(starts) == 1 else np.repeat(least, ends - starts, axis=1)))
     matter.reshape(-1)[best] = False
     # One cluster for all rows takes a third of the time of as many pairs.

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families import FAMILIES, family_named, prior_named
-from dpmmwrap.families.base import Family, LearnedPrior, Points
+from dpmmwrap.families import FAMILIES, TAILS, families_of, prior_named
+from dpmmwrap.families.base import Family, Points
 from dpmmwrap.families.learned import defaults
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.ties import spread_ties, tied_steps
 from dpmmwrap.model.data_prior import DataPrior, is_default, is_given
-from dpmmwrap.model.directions import Clustering, Found, find_subspace
-from dpmmwrap.model.inputs import Read
+from dpmmwrap.model.directions import Clustering, Found, Kind, find_subspace
+from dpmmwrap.model.inputs import FitData
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import is_remote
@@ -43,7 +44,7 @@ WEIGHTED_SAMPLE = 10_000
 class Choice(NamedTuple):
     """The points and the prior of a fit, and what there is to say about them."""
 
-    read: Read
+    read: FitData
     prior: Any
     reason: str
     """Why the covariances are full, diagonal or spherical."""
@@ -73,33 +74,36 @@ class ModelOptions(NamedTuple):
     """The place of the column of exposures."""
     subspace: int | str | None = "auto"
     """Dimensions of the subspace that clusters share; "auto" for what evidence says, None for none."""
+    tails: str = TAILS[0]
 
     @property
-    def fixed(self) -> defaults.Fixed:
+    def fixed(self) -> defaults.FixedHyperparameters:
         """The hyperparameters that are not learned."""
         if not isinstance(self.prior, DataPrior):
-            return defaults.Fixed()
+            return defaults.FixedHyperparameters()
         values = (self.prior.kappa, self.prior.width, self.prior.strength)
-        return defaults.Fixed(*(None if isinstance(value, str) else float(value) for value in values))
+        return defaults.FixedHyperparameters(*(None if isinstance(value, str) else float(value) for value in values))
 
 
-def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> Choice:
+def choose_model(options: ModelOptions, read: FitData, only_full: bool = False) -> Choice:
     """The prior that was asked for, in the coordinates of the points, or the default of the family.
 
     With `only_full`, for a sampler that knows no others, covariances are full.
     """
-    prior, family = options.prior, family_named(options.family)
-    check_rows(family, read)
-    check_subspace(options, family, read)
+    prior, families = options.prior, families_of(options.family, options.tails)
+    family = families[0]
+    for one in families:
+        check_rows(one, read)
+    check_subspace(options, families, read)
     if isinstance(prior, DataPrior) and not family.learned:
         raise ValueError(f"a DataPrior is for numeric columns, and the family {family.name} has counts")
     if is_given(prior):
-        checked = own_prior(prior, family, options, read.points)
+        checked = own_prior(prior, families, options, read.points)
         return Choice(read, checked.shifted(read.offset), "the prior is given")
     if not is_default(prior) and prior != "reference":
         raise ValueError(f"prior should be data, reference or a prior such as NIW, not {prior!r}")
     if isinstance(prior, str) and prior == "reference":
-        if not family.reference or options.covariance_type not in ("auto", family.kinds[0]):
+        if not families[-1].reference or options.covariance_type not in ("auto", family.kinds[0]):
             raise ValueError("the reference prior is for full covariances")
         reference = family.prior_class().reference(read.points.shape[1]).shifted(read.offset)
         return Choice(read, reference, "the reference prior has full covariances")
@@ -109,10 +113,10 @@ def choose_model(options: ModelOptions, read: Read, only_full: bool = False) -> 
         return Choice(read, family.prior_class().from_data(points, **exposure), family.reason)
     if family.mixes:
         return table_model(read, family, options)
-    return numeric_model(read, family, options, only_full)
+    return numeric_model(read, families, options, only_full)
 
 
-def check_rows(family: Family, read: Read) -> None:
+def check_rows(family: Family, read: FitData) -> None:
     """Refuse weights and missing values where the family does not take them."""
     if read.weights is not None and not family.weighted:
         raise ValueError(f"the family {family.name} takes no weights: leave out sample_weight, or the family")
@@ -120,17 +124,17 @@ def check_rows(family: Family, read: Read) -> None:
         raise ValueError(f"the family {family.name} needs every value: leave out the rows with gaps, or the family")
 
 
-def check_subspace(options: ModelOptions, family: Family, read: Read) -> None:
+def check_subspace(options: ModelOptions, families: tuple[Family, ...], read: FitData) -> None:
     """Refuse a number of dimensions where there can be no subspace."""
-    size = options.subspace
+    size, family = options.subspace, families[-1]
     if size is None or isinstance(size, str):
         return
     if (
         not family.reference
         or not is_default(options.prior)
-        or options.covariance_type not in ("auto", family.kinds[0])
+        or options.covariance_type not in ("auto", *kinds_in_subspace(family))
     ):
-        raise ValueError("a subspace is for Gaussian clusters with full covariances and the default prior")
+        raise ValueError("a subspace is for Gaussian clusters with full or diagonal covariances and the default prior")
     if is_remote(read.points):
         raise ValueError("a subspace needs the data on one machine: project them first, or leave subspace out")
     if read.n_missing:
@@ -141,11 +145,15 @@ def check_subspace(options: ModelOptions, family: Family, read: Read) -> None:
         raise ValueError(f"a subspace of {size} dimensions needs as many features, not {read.points.shape[1]}")
 
 
-def own_prior(prior: Any, family: Family, options: ModelOptions, points: Any) -> Any:
+def own_prior(prior: Any, families: tuple[Family, ...], options: ModelOptions, points: Any) -> Any:
     """A prior of the user's own, if it fits the data and the rest of the settings."""
     own, covariance_type = getattr(prior, "family", None), options.covariance_type
-    if own not in family.kinds or covariance_type not in ("auto", own):
-        wanted = family.name if covariance_type == "auto" else f"{family.name}, {covariance_type}"
+    kinds = [kind for family in families for kind in family.kinds]
+    if covariance_type != "auto":
+        kinds = [family.kind_of(covariance_type) for family in families]
+    if own not in kinds:
+        wanted = " or ".join(family.name for family in families)
+        wanted = wanted if covariance_type == "auto" else f"{wanted}, {covariance_type}"
         raise ValueError(f"prior should be data, reference, or a prior of the family {wanted}, not {own or prior!r}")
     if prior.dim != points.shape[1]:
         raise ValueError(f"the prior has {prior.dim} dimensions, but the data have {points.shape[1]}")
@@ -154,7 +162,7 @@ def own_prior(prior: Any, family: Family, options: ModelOptions, points: Any) ->
     return prior
 
 
-def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
+def table_model(read: FitData, family: Family, options: ModelOptions) -> Choice:
     """A table: numeric columns by how wide cells are, categorical ones by their levels."""
     assert read.columns is not None
     made = family.prior_class()
@@ -169,21 +177,19 @@ def table_model(read: Read, family: Family, options: ModelOptions) -> Choice:
     )
 
 
-def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: bool) -> Choice:
+def numeric_model(read: FitData, families: tuple[Family, ...], options: ModelOptions, only_full: bool) -> Choice:
+    family = families[0]
     points, scale, notes, steps = without_ties(read.points, read.weights)
     read = read._replace(points=points)
     if isinstance(options.subspace, int):
-        found = subspace_of(read, family.kinds[0], options, options.subspace)
-        chosen = in_subspace(found, family.kinds[0], "a subspace was asked for")
+        chosen = in_subspace(subspace_of(read, family, options, options.subspace), "a subspace was asked for")
     elif only_full:
         julia = learned(read, scale, family.julia[0], options, "Julia's sampler has full covariances", notes)
         return julia._replace(steps=steps)
-    elif len(family.kinds) == 1:
-        chosen = Covariances(family.kinds[0], family.reason)
-    elif options.covariance_type != "auto":
-        chosen = Covariances(options.covariance_type, "it was asked for")
+    elif options.covariance_type != "auto" and len(families) == 1:
+        chosen = Covariances(family.kind_of(options.covariance_type), "it was asked for")
     else:
-        chosen = choose_covariances(read, scale, family, options)
+        chosen = choose_covariances(read, scale, families, options)
     log_noise = 0.0
     if chosen.subspace is not None:
         log_noise = chosen.subspace.mean_log_noise(points)
@@ -208,7 +214,7 @@ def numeric_model(read: Read, family: Family, options: ModelOptions, only_full: 
 
 
 def learned(
-    read: Read, scale: defaults.DataScale, kind: str, options: ModelOptions, reason: str, notes: tuple[str, ...]
+    read: FitData, scale: defaults.DataScale, kind: str, options: ModelOptions, reason: str, notes: tuple[str, ...]
 ) -> Choice:
     """A default prior to begin with, and the distribution from which it is learned."""
     prior, hyperprior, _ = scale.start(kind, options.fixed)
@@ -250,24 +256,30 @@ class Covariances(NamedTuple):
     subspace: Subspace | None = None
 
 
-def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, options: ModelOptions) -> Covariances:
-    """Full, diagonal or spherical covariances, or full ones in a subspace, by the evidence of what short chains find,
-    and why."""
-    points = read.points
+def choose_covariances(
+    read: FitData, scale: defaults.DataScale, families: tuple[Family, ...], options: ModelOptions
+) -> Covariances:
+    """Full, diagonal or spherical covariances, or those of a subspace, with tails or without, by the evidence of what
+    short chains find, and why."""
+    points, family = read.points, families[0]
     (full, diagonal, *simpler), dim = family.kinds, scale.dim
     many = family.prior_class(full).is_costly(dim)
     if read.n_missing and (is_remote(points) or read.weights is not None):
         where = "on Dask" if is_remote(points) else "with weights"
         return Covariances(diagonal, f"values are missing, which full covariances do not allow {where}")
-    if dim == 1:
+    if dim == 1 and len(families) == 1:
         return Covariances(full, "with one feature all are the same")
     simple = not (read.n_missing or is_remote(points) or read.weights is not None)
-    projects = many and options.subspace == "auto" and simple
+    by_type = options.covariance_type != "auto"
+    projects = many and options.subspace == "auto" and simple and family.reference and not by_type
     too_many = dim > LARGEST_FULL_DIM or (many and len(points) < dim * CLUSTERS)
-    if too_many and not projects:
+    if too_many and not projects and len(families) == 1:
         few = f"{len(points):,} points are too few" if dim <= LARGEST_FULL_DIM else "it takes too long"
         return Covariances(diagonal, f"with {dim} features {few} for full covariances")
     kinds = (diagonal,) if too_many else (full, diagonal) if many else (full, diagonal, *simpler)
+    if by_type or dim == 1:
+        kinds = (family.kind_of(options.covariance_type),)
+    kinds = tuple(one.kinds[family.kinds.index(kind)] for one in families for kind in kinds)
     sample = compared(read)
     if many or len(points) <= SHORT_SAMPLE:
         runs = [better_run(sample, scale, kind, options) for kind in kinds]
@@ -276,14 +288,17 @@ def choose_covariances(read: Read, scale: defaults.DataScale, family: Family, op
         runs = [short_run(sample, scale, kind, options, from_cells=True) for kind in kinds]
     best, *others = sorted(runs, key=lambda run: -run.log_evidence)
     if projects:
-        found = subspace_of(read, full, options)
+        found = subspace_of(read, family, options)
         if found.log_evidence > best.log_evidence:
-            than = told_gain(f"{best.kind} ones", found.log_evidence - best.log_evidence)
-            return in_subspace(found, full, f"in a subspace {than}")
-        others.append(ShortRun(f"{full} ones in a subspace", found.log_evidence, False, found.labels))
-    second = max(others, key=lambda run: run.log_evidence)
-    than = second.kind if second.kind.endswith("subspace") else f"{second.kind} ones"
-    return Covariances(best.kind, told_gain(than, best.log_evidence - second.log_evidence), best)
+            than = told_gain(best.called, found.log_evidence - best.log_evidence)
+            return in_subspace(found, f"in a subspace {than}")
+        others.append(ShortRun(f"{found.kind.name} ones in a subspace", found.log_evidence, False, found.labels))
+    chose_tails = len(families) > 1 and best.kind in families[1].kinds
+    # What speaks for tails is what Gaussians of any type lack.
+    rest = [run for run in others if not chose_tails or run.kind not in families[1].kinds]
+    second = max(rest, key=lambda run: run.log_evidence)
+    gain = told_gain(second.called, best.log_evidence - second.log_evidence)
+    return Covariances(best.kind, f"with tails {gain}" if chose_tails else gain, best)
 
 
 def told_gain(others: str, gain: float) -> str:
@@ -291,19 +306,37 @@ def told_gain(others: str, gain: float) -> str:
     return f"they make the data more probable than {others}, by {told} in short chains"
 
 
-def in_subspace(found: Found, kind: str, reason: str) -> Covariances:
+def in_subspace(found: Found, reason: str) -> Covariances:
+    kind = found.kind.name
     run = ShortRun(kind, found.log_evidence, found.cells_were_better, found.labels, compared_starts=True)
     return Covariances(kind, reason, run, found.subspace)
 
 
-def subspace_of(read: Read, kind: str, options: ModelOptions, size: int | None = None) -> Found:
+def subspace_of(read: FitData, family: Family, options: ModelOptions, size: int | None = None) -> Found:
     """The subspace of so many dimensions, or of as many as evidence says."""
+    asked = options.covariance_type
+    kinds = kinds_in_subspace(family) if asked == "auto" else (asked,)
+    points = compared(read).points.astype(np.float64)
+    return find_subspace(points, [kind_in_subspace(kind, options) for kind in kinds], size)
+
+
+def kinds_in_subspace(family: Family) -> tuple[str, ...]:
+    """Covariances that do not depend on the units of directions: those of principal components mean nothing."""
+    return family.kinds[:2]
+
+
+def kind_in_subspace(kind: str, options: ModelOptions) -> Kind:
+    from dpmmwrap.sampler.evidence import log_evidence_at_best
 
     def cluster(projected: FloatArray) -> Clustering:
         run = better_run(Compared(projected, None), defaults.DataScale(projected), kind, options)
         return Clustering(run.labels, run.log_evidence, run.from_cells)
 
-    return find_subspace(compared(read).points.astype(np.float64), cluster, size)
+    def log_evidence(projected: FloatArray, labels: IntArray) -> float:
+        prior, hyperprior, _ = defaults.DataScale(projected).start(kind, options.fixed)
+        return log_evidence_at_best(prior, hyperprior, projected, labels, options.partition_prior)
+
+    return Kind(kind, cluster, log_evidence)
 
 
 class ShortRun(NamedTuple):
@@ -317,6 +350,14 @@ class ShortRun(NamedTuple):
     compared_starts: bool = False
     """Whether it is the better one of both."""
 
+    @property
+    def called(self) -> str:
+        """Its covariances in words."""
+        if self.kind.endswith("subspace"):
+            return self.kind
+        prior = prior_named(self.kind)
+        return f"{getattr(prior, 'numeric_kind', self.kind)} {prior.ones}"
+
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -328,7 +369,7 @@ class Compared:
     """Shared by the chains of all kinds."""
 
 
-def compared(read: Read) -> Compared:
+def compared(read: FitData) -> Compared:
     points, weights = read.points, read.weights
     if len(points) > SHORT_SAMPLE:
         rows = np.sort(np.random.default_rng(0).choice(len(points), SHORT_SAMPLE, replace=False))

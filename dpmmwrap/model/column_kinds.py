@@ -12,7 +12,7 @@ from dpmmwrap.files.looks import few_whole_numbers, holds_dates, names_rows, som
 from dpmmwrap.files.selection import listed
 
 
-class Sorted(NamedTuple):
+class ColumnKinds(NamedTuple):
     """The columns to cluster by, those that are categorical, and what is to be said of it."""
 
     table: dict[str, Any]
@@ -20,7 +20,7 @@ class Sorted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
+def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
     """Words are categories, unless nearly every row has its own: then they are an id or a text, and left out. Few
     different whole numbers are codes of categories.
 
@@ -46,7 +46,7 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> Sorted:
             "no column is categorical, and within a cluster the columns of a mixed table are independent: "
             "family='gaussian' also tries clusters in which they are correlated"
         )
-    return Sorted(kept, categorical, tuple(notes))
+    return ColumnKinds(kept, categorical, tuple(notes))
 
 
 def refuse_dates(table: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from dpmmwrap.model.column_kinds import sorted_out, strange_notes
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.empty_rows import Present, truth_labels
 from dpmmwrap.model.frames import by_name, is_table, word_columns
-from dpmmwrap.model.redundant import Extremes, Restored, find_redundant, sentence, without
+from dpmmwrap.model.redundant import ColumnMap, Extremes, find_redundant, sentence, without
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import has_missing, sample_rows
 
@@ -24,7 +24,7 @@ CHUNK = 1 << 16
 TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
 
 
-class Read(NamedTuple):
+class FitData(NamedTuple):
     """The data of a fit."""
 
     points: Points
@@ -33,7 +33,7 @@ class Read(NamedTuple):
     columns: Columns | None = None
     """The columns of a mixed table."""
     n_missing: int = 0
-    restored: Restored | None = None
+    restored: ColumnMap | None = None
     """How to get all columns back, where some were left out."""
     notes: tuple[str, ...] = ()
     present: Present | None = None
@@ -47,7 +47,7 @@ class Read(NamedTuple):
             return self.present.labels(labels, name)
         return truth_labels(labels, int(self.points.shape[0]), name)
 
-    def weighted(self, weights: Float64Array | None) -> Read:
+    def weighted(self, weights: Float64Array | None) -> FitData:
         """With the weights of all rows, and without those that weigh nothing."""
         if weights is None:
             return self
@@ -68,7 +68,7 @@ class Read(NamedTuple):
         return self._replace(points=self.points[kept], present=present, weights=own, notes=notes)
 
 
-def read_points(estimator: Any, X: Any) -> Read:
+def read_points(estimator: Any, X: Any) -> FitData:
     """The data of a fit that are here, checked and stored as their family wants them."""
     family = family_named(estimator.family)
     if family.mixes:
@@ -78,7 +78,7 @@ def read_points(estimator: Any, X: Any) -> Read:
         place = exposure_place(estimator)
         # An exposure need not be whole.
         whole = counts if place is None else np.delete(counts, place, axis=1)
-        return Read(counts, np.zeros(1), notes=fraction_notes(whole))
+        return FitData(counts, np.zeros(1), notes=fraction_notes(whole))
     return read_numeric(estimator, X, estimator.prior)
 
 
@@ -92,7 +92,7 @@ def new_rows(estimator: Any, X: Any) -> Any:
     return validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
 
 
-def read_numeric(estimator: Any, X: Any, prior: Any) -> Read:
+def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     """Rows of numbers. NaN is a missing value."""
     # Stored as it came where it can be: a memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
@@ -111,7 +111,7 @@ def read_numeric(estimator: Any, X: Any, prior: Any) -> Read:
     points, offset = as_float32(X)
     count = int(np.isnan(points).sum()) if missing else 0
     notes = (*strange, *notes)
-    return Read(points, offset, None, count, restored, with_note(present, notes), present)
+    return FitData(points, offset, None, count, restored, with_note(present, notes), present)
 
 
 def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class Useful(NamedTuple):
     """The columns that say something."""
 
     columns: FloatArray
-    restored: Restored | None = None
+    restored: ColumnMap | None = None
     """How to get all back."""
     notes: tuple[str, ...] = ()
     """A sentence about those left out."""
@@ -225,7 +225,7 @@ def fraction_notes(counts: Any) -> tuple[str, ...]:
     return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
 
 
-def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> Read:
+def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> FitData:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
     said: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> R
     numeric, offset = as_float32(useful.columns[there])
     points = type(points)(numeric, points.codes[there])
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
-    return Read(
+    return FitData(
         points, offset, columns, n_missing, useful.restored, with_note(present, (*said, *useful.notes)), present
     )
 

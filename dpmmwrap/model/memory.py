@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from dpmmwrap.families import prior_from_fields, prior_named
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, concatenate, nothing_like
+from dpmmwrap.families.base import Points, Prior, Statistics, concatenate, nothing_like
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.families.learned.hyperprior import hyperprior_arrays, hyperprior_from
 from dpmmwrap.families.screening import log_joint
 from dpmmwrap.families.tables import TablePoints

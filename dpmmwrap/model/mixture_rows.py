@@ -11,7 +11,7 @@ from dpmmwrap.families.tables import Columns, TablePoints, table_of
 from dpmmwrap.files.selection import listed, numbered
 from dpmmwrap.model.frames import by_name, is_table
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.redundant import ColumnMap
 from dpmmwrap.model.subspace import Subspace
 
 
@@ -22,7 +22,7 @@ class MixtureRows:
     columns: Columns | None
     feature_names: tuple[str, ...] | None
     preparation: Preparation | None
-    restored: Restored | None
+    restored: ColumnMap | None
     subspace: Subspace | None
 
     @property

@@ -23,7 +23,7 @@ ROWS_PER_COLUMN = 5
 """With fewer rows any column would be a combination of all others: then only copies of single columns count."""
 
 
-class Restored(NamedTuple):
+class ColumnMap(NamedTuple):
     """From the columns that were kept to all of them: x = offset + matrix @ kept."""
 
     kept: IntArray
@@ -114,7 +114,7 @@ def combinations_among(rows: Float64Array) -> list[int]:
     return found
 
 
-def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
+def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, ColumnMap]:
     """The columns that are kept, and how to get all of them back."""
     dim, some = X.shape[1], X[sample_rows(len(X), 0)]
     kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
@@ -131,7 +131,7 @@ def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, Restored]:
         explained = np.linalg.lstsq(rows[:, :count] - means[:count], rows[:, count:] - means[count:], rcond=None)[0].T
         matrix[found.combined] = explained
         offset[found.combined] = means[count:] - explained @ means[:count]
-    return np.ascontiguousarray(X[:, kept]), Restored(kept, matrix, offset)
+    return np.ascontiguousarray(X[:, kept]), ColumnMap(kept, matrix, offset)
 
 
 def sentence(found: Redundant, names: Any = None) -> str:

@@ -9,10 +9,10 @@ from scipy.sparse import issparse
 
 from dpmmwrap.backends import Auto
 from dpmmwrap.backends.choosing import Needs
-from dpmmwrap.families import family_named, family_of
+from dpmmwrap.families import families_of, family_of
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.data_prior import is_default, learned_names
-from dpmmwrap.model.inputs import Read
+from dpmmwrap.model.inputs import FitData
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.cells import is_remote, kmeans_cells, many_clusters, sample_rows
@@ -28,7 +28,7 @@ JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
 these are its defaults."""
 
 
-def needs_of(model: DPMM, read: Read) -> Needs:
+def needs_of(model: DPMM, read: FitData) -> Needs:
     """What is asked of a backend."""
     return Needs(
         **likelihood(model),
@@ -42,9 +42,12 @@ def needs_of(model: DPMM, read: Read) -> Needs:
     )
 
 
-def what_to_learn(model: DPMM, read: Read) -> str | None:
+def what_to_learn(model: DPMM, read: FitData) -> str | None:
     """What the settings leave to be found out by the built-in sampler alone."""
-    if family_named(model.family).reference and is_default(model.prior):
+    families = families_of(model.family, model.tails)
+    if families[0].reference and is_default(model.prior):
+        if len(families) > 1:
+            return "tails are to be chosen"
         if model.covariance_type == "auto":
             return "the covariance type is to be chosen"
         if learned_names(model.prior):
@@ -56,17 +59,20 @@ def what_to_learn(model: DPMM, read: Read) -> str | None:
 
 def likelihood(model: DPMM) -> dict[str, Any]:
     """The family, or the kind of it that the user wants, and whether Julia knows it."""
-    family, kind = family_named(model.family), getattr(model.prior, "family", model.covariance_type)
-    kind = kind if kind in family.kinds else family.kinds[0]
-    known = kind in family.julia
+    family, *others = families_of(model.family, model.tails)
+    kind = getattr(model.prior, "family", family.kind_of(model.covariance_type))
+    known = kind in family.julia and not others
+    if others:
+        return {"family": " or ".join(one.name for one in (family, *others)), "julia": known}
     return {"family": family.name if known or len(family.kinds) == 1 else kind, "julia": known}
 
 
-def loops_of(model: DPMM, read: Read) -> tuple[str, ...]:
+def loops_of(model: DPMM, read: FitData) -> tuple[str, ...]:
     """The kinds of compiled loops that a fit needs, at most."""
     kind = getattr(model.prior, "family", model.covariance_type)
-    found: tuple[str, ...] = family_named(model.family).examples().kinds_for(kind, read.points, read.n_missing > 0)
-    return found
+    families = families_of(model.family, model.tails)
+    found = [family.examples().kinds_for(kind, read.points, read.n_missing > 0) for family in families]
+    return tuple(loops for each in found for loops in each)
 
 
 def is_plain_reference(backend: Auto) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior
+from dpmmwrap.families.base import Points, Prior
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.model.choice import short_chains
 from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
 from dpmmwrap.partitions import PartitionPrior

@@ -78,14 +78,14 @@ class Subspace:
 
     def log_observed(self, X: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
         """log density (n, K) of what is observed of rows with gaps, if y is Gaussian with these means (K, q) and
-        covariances (K, q, q).
+        covariances (K, q, q), or variances (K, q).
 
         The density of a whole row is that of what is observed times that of the rest. So it is taken with the missing
         values where they are most probable, and divided by the peak of their distribution given the others. Their
         precision is b diag(covariance^-1, I) b', b their rows of the basis.
         """
         found = np.empty((len(X), len(means)))
-        precisions = np.linalg.inv(covariances)
+        precisions = np.linalg.inv(matrices(covariances))
         log_peaks = 0.5 * np.linalg.slogdet(precisions)[1] + self.log_determinant
         patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
         for number, gaps in enumerate(patterns):
@@ -126,9 +126,9 @@ class Subspace:
         return np.asarray(self.center + inside @ self.inverse[: self.dim])
 
     def covariances(self, inside: Float64Array) -> Float64Array:
-        """Of all features (K, D, D), from those of y (K, q, q)."""
+        """Of all features (K, D, D), from those of y (K, q, q), or from its variances (K, q)."""
         own, noise = self.inverse[: self.dim], self.inverse[self.dim :]
-        return np.asarray(own.T @ inside @ own + noise.T @ noise)
+        return np.asarray(own.T @ matrices(inside) @ own + noise.T @ noise)
 
     def sample(self, inside: Float64Array, rng: np.random.Generator) -> Float64Array:
         """x of points y, with noise."""
@@ -154,3 +154,8 @@ class Subspace:
         if not fits or not (np.isfinite(center).all() and np.isfinite(basis).all()):
             raise ValueError("its subspace is not one of its features")
         return cls(center, basis, int(dim))
+
+
+def matrices(covariances: Float64Array) -> Float64Array:
+    """Covariances (K, q, q), also of variances (K, q)."""
+    return covariances if covariances.ndim == 3 else covariances[:, :, None] * np.eye(covariances.shape[1])

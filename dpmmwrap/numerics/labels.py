@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled
+from dpmmwrap.numerics.special import compiled, new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 
 CUTOFF = 30.0
@@ -88,6 +88,36 @@ def contingency(first: Any, second: Any, table: Any) -> None:
 
 
 @compiled
+def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
+    """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
+    and where they would have gone.
+
+    Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
+    keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
+    """
+    staying, left = new_zeros(count, np.int64), new_zeros(count, np.int64)
+    for row in range(len(labels)):
+        left[before[row]] += 1
+        staying[before[row]] += labels[row] == before[row]
+    deserted = False
+    for k in range(fixed, count):
+        deserted |= left[k] > 0 and staying[k] == 0
+    refused, refusals = new_array((count, 2), np.int64), 0
+    if deserted:
+        for row in range(len(labels)):
+            old, new = before[row], labels[row]
+            if old != new:
+                if old >= fixed and left[old] == 1:
+                    labels[row] = old
+                    refused[refusals, 0], refused[refusals, 1] = row, new
+                    refusals += 1
+                else:
+                    left[old] -= 1
+                    left[new] += 1
+    return refused[:refusals]
+
+
+@compiled
 def find_stalled(
     records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, min_age: Any
 ) -> Any:
@@ -97,7 +127,7 @@ def find_stalled(
     `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
     doubles with each start that led nowhere, up to `longest` times.
     """
-    stalled = np.zeros(len(records), np.bool_)
+    stalled = new_zeros(len(records), np.bool_)
     for k in range(len(records)):
         best = records[k]["best_ratio"]
         if ratios[k] > -np.inf and (best == -np.inf or ratios[k] > best + max(5.0, 1e-3 * abs(best))):

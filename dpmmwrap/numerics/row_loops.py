@@ -13,14 +13,14 @@ import numpy as np
 
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.kernel_cache import kept
-from dpmmwrap.numerics.special import compiled
+from dpmmwrap.numerics.special import compiled, new_array
 from dpmmwrap.numerics.variates import random_bits
 
 
 @compiled
 def toss(key: Any, rows: Any, first_row: Any) -> Any:
     """0 or 1 for each row, by its number. O(n)."""
-    sides = np.empty(len(rows), np.uint8)
+    sides = new_array(len(rows), np.uint8)
     for i in range(len(rows)):
         sides[i] = random_bits(key, first_row + rows[i]) & np.uint64(1)
     return sides
@@ -29,7 +29,7 @@ def toss(key: Any, rows: Any, first_row: Any) -> Any:
 @compiled
 def project(points: Any, axis: Any) -> Any:
     """points . axis of each row. O(n D)."""
-    along = np.empty(len(points))
+    along = new_array(len(points), np.float64)
     for i in range(len(points)):
         total = 0.0
         for j in range(len(axis)):
@@ -42,7 +42,7 @@ def project(points: Any, axis: Any) -> Any:
 def nearest_centres(points: Any, centres: Any, half_squares: Any, labels: Any) -> None:
     """The number of the nearest centre to each row; centres are (D, K). O(n K D)."""
     count = len(half_squares)
-    scores = np.empty(count, np.float32)
+    scores = new_array(count, np.float32)
     for i in range(len(points)):
         for k in range(count):
             scores[k] = -half_squares[k]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from dpmmwrap.numerics.cells import thread_pools
-from dpmmwrap.numerics.compiling import usable_cores
+
+
+def usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def for_each(work: Callable[[int], None], begins: Sequence[int]) -> None:

@@ -70,3 +70,15 @@ def log_gamma(x: Any) -> Any:
     square = 1.0 / (x * x)
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / x
     return (x - 0.5) * math.log(x) - x + 0.9189385332046727 + series
+
+
+@inner
+def new_array(shape: Any, dtype: Any) -> Any:
+    """`np.empty` for loops: numba compiles that once for each set of options, and this only once."""
+    return np.empty(shape, dtype)
+
+
+@inner
+def new_zeros(shape: Any, dtype: Any) -> Any:
+    """`np.zeros` for loops, for the same reason."""
+    return np.zeros(shape, dtype)

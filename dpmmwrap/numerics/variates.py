@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled, inner, log_float32
+from dpmmwrap.numerics.special import compiled, inner, log_float32, new_array
 
 
 def derived_key(key: Any, index: int) -> Any:
@@ -45,7 +45,7 @@ def uniform(bits: Any) -> Any:
 @compiled
 def standard_exponentials(key: Any, count: Any) -> Any:
     """So many standard exponential variables, float64, none above 17.4."""
-    drawn = np.empty(count)
+    drawn = new_array(count, np.float64)
     for index in range(count):
         drawn[index] = -log_float32(uniform(random_bits(key, index)))
     return drawn
@@ -60,7 +60,7 @@ def standard_normals(key: Any, count: Any) -> Any:
     """
     half = (count + 1) // 2
     # Two arrays, which the compiler can tell do not overlap; then one.
-    first, second = np.empty(2 * half, np.float32), np.empty(half, np.float32)
+    first, second = new_array(2 * half, np.float32), new_array(half, np.float32)
     for index in range(half):
         bits = random_bits(key, index)
         radius = np.sqrt(np.float32(-2) * log_float32(uniform(bits >> np.uint64(40))))
@@ -87,7 +87,7 @@ def standard_gammas(key: Any, shapes: Any) -> Any:
     again one by one. A variable of a shape below 1 is one of the shape above it times a power of a uniform one.
     """
     count = len(shapes)
-    normals, drawn, doubtful = standard_normals(key, count), np.empty(count), np.empty(count, np.bool_)
+    normals, drawn, doubtful = standard_normals(key, count), new_array(count, np.float64), new_array(count, np.bool_)
     key = key_from(key, count)
     for index in range(count):
         d = shapes[index] + (2 / 3 if shapes[index] < 1.0 else -1 / 3)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpmmwrap.numerics.arrays import Float64Array
 from dpmmwrap.numerics.special import compiled_float64 as compiled
+from dpmmwrap.numerics.special import new_array
 from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas, uniform
 from dpmmwrap.partitions.base import PartitionPrior, check_parameter, is_auto, log_gamma_density, sizes
 from dpmmwrap.partitions.growth import FEW, NODES, grown, shares
@@ -120,7 +121,7 @@ def draw_concentration(key: Any, alpha: Any, clusters: Any, points: Any, prior: 
     """The concentration given the number of clusters, by Escobar and West's scheme (1995): with eta ~ Beta(alpha + 1,
     N), alpha is one of two Gamma variables."""
     shape = prior[0] + clusters
-    shapes = np.empty(4)
+    shapes = new_array(4, np.float64)
     shapes[0], shapes[1], shapes[2], shapes[3] = alpha + 1.0, np.float64(points), shape, shape - 1.0
     gammas = standard_gammas(key, shapes)
     rate = prior[1] - math.log(gammas[0] / (gammas[0] + gammas[1]))

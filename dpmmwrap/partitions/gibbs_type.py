@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_array
 from dpmmwrap.numerics.variates import standard_gammas
 
 
@@ -75,7 +75,7 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
     # A variable of a small shape may come out as zero.
     smallest = 1e-300
     first, total = len(masses) - 2 * clusters, 0.0
-    weights, subweights = np.empty(first - 1), np.empty((clusters, 2))
+    weights, subweights = new_array(first - 1, np.float64), new_array((clusters, 2), np.float64)
     for k in range(first):
         total += masses[k]
     for k in range(first - 1):
@@ -90,6 +90,6 @@ def log_weights_of(masses: Any, clusters: Any) -> Any:
 @compiled
 def draw_weights(key: Any, prior: Any, counts: Any, sides: Any) -> Any:
     """Draws of the log weights of K clusters and of their (K, 2) log subweights."""
-    shapes = np.empty(len(counts) + 1 + 2 * len(sides))
+    shapes = new_array(len(counts) + 1 + 2 * len(sides), np.float64)
     fill_weight_shapes(shapes, prior, counts, sides)
     return log_weights_of(standard_gammas(key, shapes), len(sides))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_array
 from dpmmwrap.partitions.gibbs_type import log_prior_of_split
 
 
@@ -71,7 +71,7 @@ def split_ratios(prior: Any, clusters: Any, sides: Any, log_marginal: Any, log_p
     infinity where a side is empty.
     """
     count = len(sides)
-    ratios = np.empty(count)
+    ratios = new_array(count, np.float64)
     for k in range(count):
         ratios[k] = -np.inf
         left, right = sides[k, 0], sides[k, 1]
@@ -84,7 +84,7 @@ def split_ratios(prior: Any, clusters: Any, sides: Any, log_marginal: Any, log_p
 @compiled
 def merge_ratios(rule: Any, counts: Any, one: Any, other: Any, log_likelihoods: Any) -> Any:
     """log ratios of merging pairs of clusters, the probabilities of the splits back left out."""
-    ratios = np.empty(len(one))
+    ratios = new_array(len(one), np.float64)
     for pair in range(len(one)):
         ratios[pair] = log_merge_ratio_by(rule, counts[one[pair]], counts[other[pair]], log_likelihoods[pair])
     return ratios

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics, Summary, take
+from dpmmwrap.families.base import Points, Prior, Statistics, take
+from dpmmwrap.families.learned.base import LearnedPrior, Summary
 from dpmmwrap.families.tables import Columns
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
@@ -18,7 +19,6 @@ from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.diagnostics import Diagnostic, diagnose, disagreement
 from dpmmwrap.posterior.matching import (
     confidence,
-    count_clusters,
     largest_first,
     order_by_size,
     renumbered,
@@ -45,6 +45,8 @@ class Answer(NamedTuple):
     log_posterior: float
     partition_prior: PartitionPrior
     prior: Prior
+    components: IntArray | None = None
+    """The clusters before some were joined, if some were."""
     confidence: Float64Array | None = None
     diagnostics: list[Diagnostic] | None = None
     doubts: tuple[str, ...] = ()
@@ -59,8 +61,8 @@ def answer_of(
     columns: Columns | None,
     resampling: Resampling = NOT_RESAMPLED,
 ) -> Answer:
-    """The partition that represents the draws, or fits to samples of the rows, best; without either, the best of the
-    search. The largest cluster comes first."""
+    """The partition that represents the draws best; without draws the best of the search, joined as samples of the rows
+    ask. The largest cluster comes first."""
     prior, partition_prior = result.prior or settings.prior, result.partition_prior or settings.partition_prior
     draws = result.draws
     if draws is not None and draws.labels is not None:
@@ -71,12 +73,7 @@ def answer_of(
         partition_prior = mean_of_draws(draws, partition_prior)
         return answer._replace(partition_prior=partition_prior, diagnostics=diagnostics, doubts=doubts)
     if resampling.labels is not None:
-        labels = labels_of_samples(resampling.labels, loss, settings.seed, answer.mixture.n_clusters)
-        if labels is not None:
-            points = X.everything() if is_remote(X) else X
-            answer = answer_of_labels(points, labels, settings, columns, prior, partition_prior)
-            labels = X.in_chunks(labels, result.labels) if is_remote(X) else labels
-            return answer._replace(labels=labels, doubts=(reproduced(resampling, len(X)),))
+        return answer_of_samples(answer, resampling, X, settings, columns)
     return answer
 
 
@@ -154,21 +151,29 @@ def mixture_of(
     return replace(mixture, size_shift=process.shift)
 
 
-def labels_of_samples(samples: IntArray, loss: str, seed: int, most: int) -> IntArray | None:
-    """The partition that represents fits to samples of the rows. None if it has more clusters than all rows give: then
-    it only collects the boundaries of several fits, each of which puts them elsewhere."""
-    labels = representative(samples, loss, seed).labels  # type: ignore[arg-type]
-    return labels if count_clusters(labels) <= most else None
+def answer_of_samples(
+    found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
+) -> Answer:
+    """The clusters of the search, joined. All that is said of the model, its density included, is about the clusters
+    before."""
+    assert resampling.labels is not None
+    points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
+    prior, process, weights = found.prior, found.partition_prior, settings.weights
+    joined = largest_first(resampling.labels)
+    density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
+    mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
+    labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
+    doubts = (reproduced(resampling),)
+    return found._replace(labels=labels, mixture=mixture, components=components, doubts=doubts)
 
 
-def reproduced(resampling: Resampling, rows: int) -> str:
-    """What the clusters rest on, and why not on all rows."""
-    largest, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
+def reproduced(resampling: Resampling) -> str:
+    """Which clusters are joined, and why."""
+    whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
     return (
-        "the data do not quite follow the model, and samples of "
-        f"{best.n_rows:,} of the {rows:,} rows agree better on their clusters (adjusted Rand index "
-        f"{best.agreement:.2f}) than samples of {largest.n_rows:,} ({largest.agreement:.2f}): labels_ are what the "
-        "smaller samples agree on; n_chains=1 takes what all rows give"
+        f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
+        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
+        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
 
 

@@ -1,4 +1,4 @@
-"""Predictions averaged over the mixtures of several draws."""
+"""Predictions averaged over the mixtures of several draws, or of one whose components are joined to clusters."""
 
 from __future__ import annotations
 
@@ -75,6 +75,11 @@ class AveragedMixture:
             rows = starts + np.array(outliers)
             posterior = posterior.replaced(rows, outlier_prior.posterior(take(every, rows)))
         return cls(posterior, np.concatenate(weights), starts, np.concatenate(clusters))
+
+    def __str__(self) -> str:
+        if len(self.starts) == 1:
+            return f"{len(self.clusters)} components"
+        return f"averaged over {len(self.starts)} draws"
 
     def shifted(self, offset: FloatArray) -> AveragedMixture:
         """The same for data from which `offset` has been subtracted."""

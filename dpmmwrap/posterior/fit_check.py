@@ -15,7 +15,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.stats import ks_2samp
 
-from dpmmwrap.families.base import LearnedPrior, Prior
+from dpmmwrap.families.base import Prior
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.numerics.arrays import FloatArray
 from dpmmwrap.numerics.categorical_draws import draw_columns

@@ -92,5 +92,6 @@ def keep(
     model._offset, model._some_points = offset, sample_of(read.points)
     model._some_weights = None if read.weights is None else read.weights[kept_rows(*read.points.shape)]
     model._log_noise = choice.log_noise
+    model._components = None if answer.components is None else answer.components[kept_rows(*read.points.shape)]
     model._prior, model._hyperprior, model._outliers = answer.prior, choice.hyperprior, settings.outlier_prior
     return answer.doubts

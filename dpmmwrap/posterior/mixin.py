@@ -35,6 +35,8 @@ class PosteriorMixin(GroupsMixin, Predictor):
     reproducibility_: tuple[Reproducibility, ...]
     loss: str
     _log_noise: float
+    _components: IntArray | None
+    """The clusters of the kept rows before some were joined, if some were."""
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
@@ -234,11 +236,15 @@ class PosteriorMixin(GroupsMixin, Predictor):
             raise AttributeError(f"{type(self).__name__} has no covariances_ before a fit of Gaussian clusters")
         return self.mixture_.covariances
 
+    def _components_of_some(self) -> IntArray:
+        """The components of the rows that the model keeps: their clusters, before some were joined."""
+        return self._labels_of_some() if self._components is None else self._components
+
     @property
     def log_evidence_(self) -> float:
         """A lower bound of log p(X) of the kept rows, over all labellings. Computed on access."""
         check_is_fitted(self)
-        labels = self._labels_of_some()
+        labels = self._components_of_some()
         inside, weights = labels >= 0, self._some_weights
         evidence = log_evidence_at_best(
             self._prior, self._hyperprior, self._some_points[inside], labels[inside], self.partition_prior_,
@@ -260,7 +266,7 @@ class PosteriorMixin(GroupsMixin, Predictor):
         check_is_fitted(self)
         if self._hyperprior is None:
             raise ValueError("sensitivity needs the default prior of numeric columns, and this model has another prior")
-        points, labels = self._some_points, self._labels_of_some()
+        points, labels = self._some_points, self._components_of_some()
         outliers = (float(self.outlier_weight), self._outliers)
         priors = (self._prior, self._hyperprior, self.partition_prior_)
         return sensitivity_of(FittedPrior(points, labels, *priors, *outliers, self._some_weights))

@@ -13,7 +13,7 @@ from dpmmwrap.files import InputError, read_arrays, write_npz
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.memory import Memory
 from dpmmwrap.model.preparation import Preparation
-from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.redundant import ColumnMap
 from dpmmwrap.model.subspace import Subspace
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.sampler.draws import Draws
@@ -117,12 +117,12 @@ def fits_names(mixture: Mixture) -> bool:
     return named and (preparation is None or preparation.width == mixture.n_features)
 
 
-def read_restored(path: str | Path) -> Restored | None:
+def read_restored(path: str | Path) -> ColumnMap | None:
     """How to restore columns that were left out, if there are any."""
     arrays = read_arrays(path, required=(), optional=RESTORED)
     if not arrays:
         return None
-    restored = Restored(*(arrays[name] for name in RESTORED))
+    restored = ColumnMap(*(arrays[name] for name in RESTORED))
     if restored.matrix.shape != (len(restored.offset), len(restored.kept)):
         raise ValueError("its arrays do not belong together")
     return restored

@@ -2,10 +2,11 @@
 
 A mixture of Gaussians describes a class that is not quite Gaussian by several clusters, more of them the more points
 there are. Their borders are arbitrary: another sample of the same data puts them elsewhere. So if the data do not
-follow the model (`fit_check.py`), a small fit is repeated on samples of three quarters of the rows, and then of half, a
-quarter, and so on, as long as smaller samples agree better with each other than larger ones, by more than the standard
-error. If they do, the partition that represents the samples of that size is the result. If the data may well follow the
-model, the most probable clusters are the answer, and nothing is repeated.
+follow the model (`fit_check.py`), a small fit is repeated on samples of three quarters of the rows, of half, a quarter,
+and so on. Each size joins the clusters of all rows as its samples do, and is judged by how well each of its samples
+agrees with what results. If the samples of one size agree better than the largest ones agree with the clusters as they
+are, by more than the standard error, the clusters are joined. If the data may well follow the model, the most probable
+clusters are the answer, and nothing is repeated.
 
 Choosing by reproducibility goes back to Ben-Hur, Elisseeff and Guyon (2002) and Lange et al. (2004).
 """
@@ -16,7 +17,6 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -29,42 +29,46 @@ from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote, kmeans_cells
 from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.posterior.fit_check import FitCheck, can_check, fit_check
+from dpmmwrap.posterior.matching import contingency_table, count_clusters
+from dpmmwrap.posterior.representative import representative
 from dpmmwrap.sampler.evidence import log_scores
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 from dpmmwrap.starts import make_initializer
 
 SAMPLES = 4
-"""Samples of each size: six pairs to compare."""
-
-
-ALIKE = 0.99
-"""Samples that agree so well leave smaller ones nothing to improve on: less than what the choice of samples changes."""
+"""Samples of each size."""
 
 
 class Reproducibility(NamedTuple):
-    """How well fits to samples of one size agree."""
+    """How well fits to samples of one size reproduce clusters."""
 
     n_rows: int
-    """In each sample."""
+    """In each sample; all rows for their clusters as they are, which the largest samples have to reproduce."""
     agreement: float
-    """The mean adjusted Rand index of two fits, each of which labels all rows; 0 for pairs of single clusters, which
-    agree on nothing."""
+    """The mean adjusted Rand index of the clusters, joined as the samples do, and of all rows' clusters by each sample.
+    0 where all rows are one cluster: samples agree on nothing."""
     error: float
     """Its standard error, over the samples."""
+    n_clusters: int
+    """After joining."""
 
     def is_better(self, other: Reproducibility) -> bool:
         """Whether agreement is higher by more than the standard error of the difference."""
         return self.agreement - other.agreement > math.hypot(self.error, other.error)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no other size can agree better by more than the standard error."""
+        return self.agreement + self.error >= 1
 
 
 class Resampling(NamedTuple):
     """What samples of several sizes say about the clusters of all rows."""
 
     sizes: tuple[Reproducibility, ...]
-    """From large samples to small ones, as far as they were tried."""
+    """First the clusters of all rows as they are; then from large samples to small ones."""
     labels: IntArray | None
-    """The labels of all rows by each fit to the samples that agree best (4, N); None if those are the largest ones:
-    then nothing speaks against the clusters of all rows."""
+    """The clusters of all rows, joined as the samples do that agree best (N,); None if nothing speaks against them."""
     interrupted: bool = False
     check: FitCheck | None = None
     """Whether the data follow the model, where that was checked."""
@@ -73,29 +77,39 @@ class Resampling(NamedTuple):
 NOT_RESAMPLED = Resampling((), None)
 
 
-def resample(X: Points, settings: Settings, result: Result) -> Resampling:
-    """Fit samples of decreasing size as long as their agreement rises; only for data whose search is refined, and that
-    do not follow the model."""
+def resample(X: Points, settings: Settings, result: Result, loss: str) -> Resampling:
+    """Fit samples of decreasing size, and join the clusters of all rows if some size agrees better on fewer; only for
+    data whose search is refined, and that do not follow the model."""
     if not settings.refine or not has_few_numbers(X) or X.shape[0] < SAMPLES:
         return NOT_RESAMPLED
     points = X.everything() if is_remote(X) else X
     check = check_of(points, settings, result)
     if check is None or check.fits:
         return NOT_RESAMPLED._replace(check=check)
+    clusters = np.asarray(result.labels)
     sizes: list[Reproducibility] = []
-    best = None
+    answers = [clusters]
     with Interrupt() as interrupt:
-        for number, samples in enumerate(nested_samples(points.shape[0], settings.seed)):
-            labels = labels_by_all(points, samples, settings, number * SAMPLES, interrupt)
-            if labels is None:
+        for number, samples in enumerate(nested_samples(len(clusters), settings.seed)):
+            fits = labels_by_all(points, samples, settings, number * SAMPLES, interrupt)
+            if fits is None:
                 return Resampling(tuple(sizes), None, True, check)
-            sizes.append(reproducibility(labels, len(samples[0])))
-            if number and not sizes[-1].is_better(sizes[-2]):
+            if not number:
+                sizes.append(reproducibility(clusters, fits, len(clusters)))
+            of_fits = representative(fits, loss, settings.seed)  # type: ignore[arg-type]
+            answers.append(joined(clusters, of_fits.labels))
+            sizes.append(reproducibility(answers[-1], fits, len(samples[0])))
+            # Smaller samples of clusters that none of these tells apart find one cluster, too.
+            if any(size.is_complete for size in sizes) or not fits.any():
                 break
-            best = labels if number else None
-            if sizes[-1].agreement > ALIKE:
-                break
-    return Resampling(tuple(sizes), best, interrupt.requested, check)
+    best = max(range(len(sizes)), key=lambda number: sizes[number].agreement)
+    labels = answers[best] if sizes[best].is_better(sizes[0]) else None
+    return Resampling(tuple(sizes), labels, interrupt.requested, check)
+
+
+def joined(clusters: IntArray, labels: IntArray) -> IntArray:
+    """Each cluster's rows with the label that most of them have."""
+    return np.asarray(contingency_table(clusters, labels).argmax(axis=1)[clusters], dtype=np.int32)
 
 
 def check_of(X: Points, settings: Settings, result: Result) -> FitCheck | None:
@@ -151,11 +165,8 @@ def labels_by(X: Points, rows: IntArray, settings: Settings, number: int, interr
     return np.asarray(scores.argmax(axis=0), dtype=np.int32)
 
 
-def reproducibility(labels: IntArray, n_rows: int) -> Reproducibility:
-    """How well the labellings by samples of one size agree, and the standard error of that over the samples."""
-    table = np.zeros((len(labels), len(labels)))
-    for i, j in combinations(range(len(labels)), 2):
-        one, other = labels[i], labels[j]
-        table[i, j] = table[j, i] = adjusted_rand_score(one, other) if one.any() or other.any() else 0.0
-    each = table.sum(axis=1) / (len(labels) - 1)
-    return Reproducibility(n_rows, float(each.mean()), float(each.std(ddof=1) / math.sqrt(len(labels))))
+def reproducibility(labels: IntArray, fits: IntArray, n_rows: int) -> Reproducibility:
+    """How well fits to samples agree with some labels of all rows, and the standard error of that over the samples."""
+    each = [adjusted_rand_score(labels, fit) if labels.any() or fit.any() else 0.0 for fit in fits]
+    error = float(np.std(each, ddof=1)) / math.sqrt(len(each))
+    return Reproducibility(n_rows, float(np.mean(each)), error, count_clusters(labels))

@@ -16,11 +16,11 @@ from dpmmwrap.families.base import Model, Points, Statistics, take
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.numerics import labels as label_loops
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
-from dpmmwrap.numerics.labels import LabelOrder
+from dpmmwrap.numerics.labels import LabelOrder, refuse_to_empty
 from dpmmwrap.numerics.ordered_sums import Nodes, total_of
 from dpmmwrap.numerics.rules import Rows, Rule, sides_by
 from dpmmwrap.partitions.hastings import MergeRule
-from dpmmwrap.sampler.kernels.exact import collect_unions, refuse_to_empty
+from dpmmwrap.sampler.kernels.exact import collect_unions
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules, accept_splits
 from dpmmwrap.sampler.partition import weights_prior
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore

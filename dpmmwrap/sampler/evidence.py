@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
+from dpmmwrap.families.base import Points, Prior, Statistics
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 from dpmmwrap.numerics.categorical_draws import draw_columns
 from dpmmwrap.partitions import PartitionPrior

@@ -16,6 +16,7 @@ from dpmmwrap.families.base import Model, Points, Prior, Statistics, concatenate
 from dpmmwrap.families.collapsed import ClusterRows
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.labels import refuse_to_empty
 from dpmmwrap.numerics.rules import GivenSides, Rule
 from dpmmwrap.sampler.data import Data, SomeRows
 from dpmmwrap.sampler.kernels import exact
@@ -49,7 +50,7 @@ def kept_beside(
     counts_observed = False
     if not prior.correlated:
         of_rows = prior.statistics(points, np.full(points.shape[0], -1, np.int32), 1)
-        counts_observed = of_rows.sums.shape[1] != statistics.sums.shape[1]
+        counts_observed = any(one.shape[1:] != other.shape[1:] for one, other in zip(of_rows, statistics, strict=True))
     statistics = prior.counting_observed(statistics) if counts_observed else statistics
     sides = np.zeros(len(labels), np.uint8) if sides is None else sides
     return Kept(statistics, labels.astype(np.int32), sides, apart, counts_observed)
@@ -197,7 +198,7 @@ class KeptData(Data):
         assert before is not None
         every = np.concatenate([state.labels, state.kept_labels])
         were = np.concatenate([before, state.kept_labels])
-        refused = exact.refuse_to_empty(were, every, state.n_clusters, state.model.outliers)
+        refused = refuse_to_empty(were, every, state.n_clusters, state.model.outliers)
         if len(refused):
             state.labels[:], state.by_label = every[:rows], None
         return [(int(row), int(before[row]), int(wanted)) for row, wanted in refused]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dpmmwrap.families.base import LearnedPrior, Points, Prior, Statistics
+from dpmmwrap.families.base import Points, Prior, Statistics
+from dpmmwrap.families.learned.base import LearnedPrior
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.sampler.draws import Draws

@@ -323,3 +323,4 @@ def keep_batch(
     model._present, model._offset, model._some_points = present, memory.offset, sample_of(points)
     model._some_weights = None if weights is None else weights[kept_rows(*points.shape)]
     model._log_noise, model._prior, model._hyperprior, model._outliers = 0.0, memory.prior, memory.hyperprior, None
+    model._components = None

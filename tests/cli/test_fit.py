@@ -79,7 +79,7 @@ def test_the_table(run, data: Path) -> None:
         "clusters",
         "4 (the truth has 4)",
         "sizes",
-        "groups         4: no ",
+        "groups         4: ",
         "log posterior",
     ):
         assert said in done.out

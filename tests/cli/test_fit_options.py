@@ -26,6 +26,8 @@ QUICK = ("--init", "kmeans", "--init-clusters", 1, "--iterations", 15, "--backen
         (("--categorical", " , "), "expected names or numbers of columns"),
         (("--covariance", "spherical", "--family", "multinomial"), "--covariance spherical is for --family gaussian"),
         (("--covariance", "diag", "--family", "multinomial"), "--covariance diag is for --family gaussian"),
+        (("--tails", "auto", "--family", "multinomial"), "--tails auto is for --family gaussian, not multinomial"),
+        (("--tails", "auto", "--workers", 2), "Julia's sampler is for --family gaussian and multinomial, not student"),
         (("--init", "splitnet", "--family", "multinomial"), "--init splitnet is for --family gaussian"),
         (("--weights", "w", "--family", "mixed"), "--weights is for --family gaussian, not mixed"),
         (("--prior", "reference", "--covariance", "diag"), "--prior reference is for full covariances"),
@@ -56,6 +58,7 @@ def test_the_help_says_what_there_is(run) -> None:
     shown = " ".join(run("fit", "--help").out.split())
     for said in ("--family [gaussian|student|multinomial|poisson|mixed]", "--covariance [auto|full|diag|spherical]"):
         assert said in shown
+    assert "--tails [gaussian|student|auto]" in shown
     assert "--exposure COL" in shown and "--skip-missing" in shown
     assert "auto|cpu|cuda" in shown and "mps" not in shown
     assert "--init [auto|random|kmeans|splitnet]" in shown

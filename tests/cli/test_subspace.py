@@ -49,7 +49,7 @@ def test_clusters_in_a_subspace_of_unit_vectors(run: Any, wide: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--subspace", 3, "--covariance", "diag"), "--subspace N is for --family gaussian with full covariances"),
+        (("--subspace", 3, "--covariance", "spherical"), "--subspace N is for --family gaussian with full or diagonal"),
         (("--subspace", 3, "--family", "multinomial"), "--subspace N is for --family gaussian"),
         (("--subspace", "few"), "few"),
         (("--subspace", 99), "a subspace of 99 dimensions needs as many features"),

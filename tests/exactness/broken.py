@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpmmwrap.families.base import Moments
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.partitions import FiniteMixture, PitmanYor, dirichlet_process
 from dpmmwrap.sampler.data import Data

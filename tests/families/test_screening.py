@@ -137,8 +137,11 @@ def test_missing_values(family: str) -> None:
     np.testing.assert_array_equal(found.predict(X) == -1, ~there)
 
 
-@pytest.mark.parametrize("family", ["diag", "spherical"])
-@pytest.mark.parametrize(("dim", "centre"), [(2, 0.0), (40, 0.0), (40, 1e5)])
+@pytest.mark.parametrize(
+    ("family", "dim", "centre"),
+    [("diag", 2, 0.0), ("spherical", 2, 0.0)]
+    + [(family, 40, centre) for family in ("diag", "spherical", "full") for centre in (0.0, 1e5)],
+)
 def test_bounds_are_above(family: str, dim: int, centre: float) -> None:
     X, labels = some_data(dim, centre=centre)
     posterior = Mixture.from_labels(X, labels, prior_of(family, dim, centre)).posterior

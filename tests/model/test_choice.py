@@ -11,7 +11,7 @@ import pytest
 from dpmmwrap import DPMM, Native
 from dpmmwrap.datasets import generate
 from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.inputs import Read, as_float32
+from dpmmwrap.model.inputs import FitData, as_float32
 from dpmmwrap.sampler.chain import Chain
 
 
@@ -46,8 +46,8 @@ def correlated(clusters: int, each: int, dim: int, seed: int = 0) -> np.ndarray:
     return np.concatenate(found)
 
 
-def read(X: np.ndarray) -> Read:
-    return Read(*as_float32(X))
+def read(X: np.ndarray) -> FitData:
+    return FitData(*as_float32(X))
 
 
 def test_full_covariances_in_many_dimensions_where_clusters_have_the_points() -> None:

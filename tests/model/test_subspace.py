@@ -12,7 +12,16 @@ from scipy.stats import multivariate_normal
 from dpmmwrap import DPMM, NIW, load
 from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
-from dpmmwrap.model.directions import Clustering, find_subspace, separating
+from dpmmwrap.model.choice import ModelOptions, kind_in_subspace
+from dpmmwrap.model.directions import (
+    Clustering,
+    Found,
+    find_subspace,
+    halves_of,
+    judged_by_halves,
+    principal,
+    separating,
+)
 from dpmmwrap.model.subspace import Subspace
 
 D, N = 40, 900
@@ -28,10 +37,10 @@ def clusters_in_a_subspace(rows: int = N, columns: int = D) -> tuple[Any, Any]:
     return inside @ np.linalg.qr(rng.normal(size=(columns, 3)))[0].T + noise + 50.0, y
 
 
-@pytest.fixture(scope="module")
-def fitted() -> Any:
+@pytest.fixture(scope="module", params=["full", "diag"])
+def fitted(request: Any) -> Any:
     X, y = clusters_in_a_subspace()
-    return X, y, DPMM(subspace=4, **QUICK).fit(X)
+    return X, y, DPMM(subspace=4, covariance_type=request.param, **QUICK).fit(X)
 
 
 def same(one: Any, other: Any, at_least: float = 0.98) -> bool:
@@ -67,25 +76,52 @@ def test_the_first_directions_separate_best() -> None:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     X, y = clusters_in_a_subspace()
-    found = separating(X, y, OneGaussian(X.mean(axis=0), np.cov(X.T, bias=True), 1 / N, 0.0))[:, :3]
+    found = separating(X, y, OneGaussian(X.mean(axis=0), np.cov(X.T, bias=True), 1 / N, 0.0), 3)[:, :3]
     theirs = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :3]
     angles = np.linalg.svd(np.linalg.qr(found)[0].T @ np.linalg.qr(theirs)[0])[1]
     assert angles.min() > 0.999
 
 
+FULL = kind_in_subspace("full", ModelOptions())
+
+
 def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
     """With the true labels as what chains find: few directions, not all."""
     X, y = clusters_in_a_subspace()
+    kind = FULL._replace(cluster=lambda points: Clustering(y, FULL.log_evidence(points, y)))
+    assert 2 <= find_subspace(X, [kind]).subspace.dim <= 8
 
-    def cluster(points: Any) -> Clustering:
-        from dpmmwrap.families.learned.defaults import DataScale
-        from dpmmwrap.partitions import DirichletProcess
-        from dpmmwrap.sampler.evidence import log_evidence_at_best
 
-        prior, hyperprior, _ = DataScale(points).start("full")
-        return Clustering(y, log_evidence_at_best(prior, hyperprior, points, y, DirichletProcess(1.0)))
+def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
+    X, y = clusters_in_a_subspace(400, 80)
+    given, judged, halves = [], [], halves_of(X)
 
-    assert 2 <= find_subspace(X, cluster).subspace.dim <= 8
+    def basis_of(rows: Any, labels: Any, one: OneGaussian, size: int) -> Any:
+        given.append(rows)
+        return separating(rows, labels, one, size)
+
+    def log_evidence(points: Any, labels: Any) -> float:
+        judged.append(len(points))
+        return FULL.log_evidence(points, labels)
+
+    def gain(labels: Any) -> float:
+        found = Found(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), labels.astype(np.int32), 0.0)
+        components = judged_by_halves(X, found, 3, halves, lambda rows, labels, one, size: principal(one))
+        return judged_by_halves(X, found, 3, halves, basis_of) - components
+
+    assert gain(y) > 100
+    assert gain(np.random.default_rng(0).permutation(y)) < 10
+    assert len(np.unique(np.concatenate(given[:2]), axis=0)) == 400 == judged[0] + len(given[0])
+
+
+def test_few_rows_have_diagonal_covariances_in_a_subspace() -> None:
+    """Full ones would need more rows for each cluster."""
+    rng = np.random.default_rng(0)
+    y = np.arange(150) % 15
+    inside = 4.0 * rng.normal(size=(15, 12))[y] + rng.normal(size=(150, 12))
+    X = np.column_stack([inside, rng.normal(size=(150, 28)) / 3]) @ np.linalg.qr(rng.normal(size=(D, D)))[0]
+    model = DPMM(subspace=12, **QUICK).fit(X)
+    assert model.covariance_type_ == "diag" and same(model.labels_, y, 0.9)
 
 
 def test_the_gaussian_of_all_rows_has_the_evidence_of_its_prior() -> None:
@@ -237,8 +273,8 @@ def test_novelty_needs_all_values(fitted: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"covariance_type": "diag"}, "full covariances and the default prior"),
-        ({"prior": NIW.reference(D)}, "full covariances and the default prior"),
+        ({"covariance_type": "spherical"}, "full or diagonal covariances and the default prior"),
+        ({"prior": NIW.reference(D)}, "full or diagonal covariances and the default prior"),
         ({"subspace": D + 1}, "needs as many features"),
         ({"subspace": 0}, "subspace should be"),
     ],

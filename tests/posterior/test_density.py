@@ -14,7 +14,7 @@ from dpmmwrap.families.diagonal.spherical import SphericalNIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.families.multinomial.prior import Dirichlet
 from dpmmwrap.mixture import Mixture
-from dpmmwrap.model.redundant import Restored
+from dpmmwrap.model.redundant import ColumnMap
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.density import prior_predictive
 
@@ -79,7 +79,7 @@ def test_columns_have_their_marginal_densities(family: str, monkeypatch: Any) ->
 
 def test_a_copy_of_a_column_has_its_density() -> None:
     mixture, _ = some_mixture("full")
-    restored = Restored(np.array([0, 1]), np.array([[1.0, 0], [0, 1], [0, 2]]), np.array([0.0, 0, 5]))
+    restored = ColumnMap(np.array([0, 1]), np.array([[1.0, 0], [0, 1], [0, 2]]), np.array([0.0, 0, 5]))
     whole = Mixture(mixture.counts, mixture.posterior, restored=restored, feature_names=("a", "b", "c"))
     at = np.array([[0.0], [2.0]])
     one, other = whole.density(at, columns=["b"]), whole.density(5 + 2 * at, columns=["c"])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import combinations, islice
+from itertools import islice
 
 import numpy as np
 import pytest
+from scipy.stats import sem
 from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 
-from dpmmwrap import DPMM, Native
+from dpmmwrap import DPMM, NIG, Native, load
 from dpmmwrap.backends.native import NativeBackend
-from dpmmwrap.families.learned.defaults import DataScale, Fixed
+from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.posterior import resampling
-from dpmmwrap.posterior.answer import labels_of_samples
-from dpmmwrap.posterior.representative import representative
+from dpmmwrap.sampler.evidence import log_evidence
 
 
 def balls(points: int = 60) -> np.ndarray:
@@ -42,20 +44,28 @@ def test_samples_are_nested_quarters():
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_agreement_is_the_mean_of_pairs_and_single_clusters_agree_on_nothing():
-    labels = np.random.default_rng(0).integers(0, 3, (4, 50))
-    expected = [adjusted_rand_score(one, other) for one, other in combinations(labels, 2)]
-    found = resampling.reproducibility(labels, 25)
-    assert found.agreement == pytest.approx(np.mean(expected))
-    assert found.error > 0
-    assert resampling.reproducibility(np.zeros((4, 50), int), 25).agreement == 0.0
-    assert resampling.reproducibility(np.stack([labels[0]] * 4), 25) == (25, pytest.approx(1.0), pytest.approx(0.0))
+def test_agreement_is_the_mean_over_samples_and_single_clusters_agree_on_nothing():
+    labels, *fits = np.random.default_rng(0).integers(0, 3, (5, 50))
+    each = [adjusted_rand_score(labels, fit) for fit in fits]
+    found = resampling.reproducibility(labels, np.array(fits), 25)
+    assert found == (25, pytest.approx(np.mean(each)), pytest.approx(sem(each)), 3)
+    alone = np.zeros(50, int)
+    assert resampling.reproducibility(alone, np.stack([alone] * 4), 25).agreement == 0.0
+    assert resampling.reproducibility(labels, np.stack([labels] * 4), 25)[1:3] == (pytest.approx(1.0), pytest.approx(0))
 
 
 def test_a_smaller_size_has_to_be_better_by_more_than_chance():
-    large = resampling.Reproducibility(75, 0.8, 0.03)
-    assert resampling.Reproducibility(50, 0.86, 0.04).is_better(large)
-    assert not resampling.Reproducibility(50, 0.84, 0.04).is_better(large)
+    whole = resampling.Reproducibility(100, 0.8, 0.03, 7)
+    assert resampling.Reproducibility(50, 0.86, 0.04, 4).is_better(whole)
+    assert not resampling.Reproducibility(50, 0.84, 0.04, 4).is_better(whole)
+    assert resampling.Reproducibility(50, 0.97, 0.04, 4).is_complete
+    assert not whole.is_complete
+
+
+def test_clusters_are_joined_and_never_divided():
+    clusters = np.array([0, 0, 0, 1, 1, 2, 2, 2, 3], np.int32)
+    labels = np.array([5, 5, 1, 5, 5, 1, 1, 5, 0], np.int32)
+    np.testing.assert_array_equal(resampling.joined(clusters, labels), [5, 5, 5, 5, 5, 1, 1, 1, 0])
 
 
 def test_nothing_is_repeated_if_the_data_follow_the_model():
@@ -73,47 +83,41 @@ def squares() -> np.ndarray:
 def test_clusters_that_samples_find_again_stay_as_they_are():
     model = DPMM(random_state=0).fit(squares())
     assert model.n_clusters_ == 3 and not model.fit_check().fits
-    assert model.reproducibility_[0].n_rows == 135
-    assert model.reproducibility_[0].agreement == pytest.approx(1.0)
+    assert [size[0] for size in model.reproducibility_] == [180, 135]
+    assert all(size[1:] == (pytest.approx(1.0), pytest.approx(0.0), 3) for size in model.reproducibility_)
     assert not any("samples of" in note for note in model.notes_)
 
 
-def test_pieces_of_a_class_that_samples_do_not_reproduce_are_joined():
+def test_pieces_of_a_class_that_samples_do_not_reproduce_are_joined(tmp_path):
     X, classes = diamonds()
     model = DPMM(random_state=0, covariance_type="diag").fit(X)
-    agreements = [size.agreement for size in model.reproducibility_]
-    assert max(agreements) > agreements[0]
+    whole, *sizes = model.reproducibility_
+    best = max(sizes, key=lambda size: size.agreement)
+    assert best.agreement > whole.agreement and best.n_clusters == model.n_clusters_ == 2
     assert adjusted_rand_score(classes, model.labels_) > 0.95
+    assert any(f"{whole.n_clusters} clusters are joined into 2" in note for note in model.notes_)
+    assert model.mixture_.counts.sum() == len(X)
     # The clusters of all rows cut the squares into pieces.
     assert DPMM(random_state=0, covariance_type="diag", n_chains=1).fit(X).n_clusters_ > 2
-    assert any("samples of" in note for note in model.notes_)
-    assert model.mixture_.counts.sum() == len(X)
-    assert np.array_equal(model.predict(X[:50]), model.labels_[:50])
 
 
-def test_the_result_represents_the_samples_that_agree_best(monkeypatch):
+def test_the_density_of_joined_clusters_is_that_of_their_components(tmp_path):
     X, _ = diamonds()
-    kept = []
-
-    def remembered(points, settings, result):
-        kept.append(found := resampling.resample(points, settings, result))
-        return found
-
-    monkeypatch.setattr("dpmmwrap.estimator.resample", remembered)
-    model = DPMM(random_state=0, covariance_type="diag").fit(X)
-    assert kept[0].labels is not None
-    expected = representative(kept[0].labels).labels
-    assert adjusted_rand_score(expected, model.labels_) == 1.0
-
-
-def test_samples_that_only_add_boundaries_are_not_the_result():
-    """Each sample cuts the rows elsewhere: the partition that represents them is finer than each of them."""
-    rows = np.arange(120)
-    samples = np.array([(rows + shift) // 40 % 3 for shift in (0, 10, 20, 30)], np.int32)
-    finer = representative(samples).labels
-    count = len(np.unique(finer))
-    assert np.array_equal(labels_of_samples(samples, "vi", 0, count), finer)
-    assert labels_of_samples(samples, "vi", 0, count - 1) is None
+    prior = NIG(np.zeros(2), 0.1, np.full(2, 0.2), 4.0)
+    model = DPMM(random_state=0, prior=prior).fit(X)
+    components = model._components
+    table = contingency_matrix(model.labels_, components)
+    assert table.shape[0] == model.n_clusters_ < table.shape[1]
+    assert (np.count_nonzero(table, axis=0) == 1).all(), "clusters are joined, never divided"
+    whole = Mixture.from_labels(X, components, prior)
+    np.testing.assert_allclose(model.score_samples(X), whole.score_samples(X), atol=1e-4)
+    expected = whole.predict_proba(X) @ (table > 0).T
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-4)
+    assert f"{table.shape[1]} components" in repr(model.mixture_)
+    evidence = log_evidence(model._prior, model._some_points, components, model.partition_prior_)
+    assert model.log_evidence_ == pytest.approx(evidence)
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_allclose(load(tmp_path / "model.npz").predict_proba(X), model.predict_proba(X))
 
 
 def test_threads_do_not_matter():
@@ -147,9 +151,9 @@ def test_ctrl_c_keeps_the_search(monkeypatch):
 
 def test_a_sample_learns_its_own_prior():
     X = balls().astype(np.float32)
-    start = DataScale(X).start("diag", Fixed(kappa=0.5))
+    start = DataScale(X).start("diag", FixedHyperparameters(kappa=0.5))
     again = start.hyperprior.relearned(start.prior, X[::2])
-    expected = DataScale(X[::2]).start("diag", Fixed(kappa=0.5))
+    expected = DataScale(X[::2]).start("diag", FixedHyperparameters(kappa=0.5))
     assert again.n_cells == expected.n_cells
     assert again.hyperprior.identity() == [0.5, None, None]
     assert np.array_equal(again.prior.scale, expected.prior.scale)

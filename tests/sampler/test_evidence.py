@@ -47,7 +47,7 @@ def test_there_are_as_many_partitions_as_bell_and_stirling_say() -> None:
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=["full", "diag"])
-@pytest.mark.parametrize("apart", [0.0, 2.0, 5.0])
+@pytest.mark.parametrize("apart", [0.0, pytest.param(2.0, marks=pytest.mark.slow), 5.0])
 def test_it_is_a_bound_from_below(prior: NIW | NIG, apart: float) -> None:
     """The mean of log p - log q over draws from q is at most the log of the sum of p, by Jensen. Labellings are drawn,
     and each partition into at most two clusters is two of them, by the names of its clusters."""

@@ -96,8 +96,14 @@ def distance(family: str, moves: tuple[str, ...] | None, apart: bool = False) ->
     return float((np.abs(found.mean(axis=0) - means) / np.maximum(standard_errors(found), least)).max())
 
 
-@pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "apart"),
+    [(name, False) for name in FAMILIES]
+    # The code that keeps clusters apart is the same for all families.
+    + [
+        pytest.param(family, True, marks=() if family in ("full", "mixed") else pytest.mark.slow) for family in FAMILIES
+    ],
+)
 def test_draws_beside_kept_clusters(family: str, apart: bool) -> None:
     assert distance(family, None, apart) < LIMIT
 

@@ -18,6 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from dpmmwrap.families.student import points as student_points
 from dpmmwrap.families.student import tails
+from dpmmwrap.families.student.diagonal import StudentNIG, StudentSphericalNIG
 from dpmmwrap.families.student.points import StudentPoints
 from dpmmwrap.families.student.prior import StudentNIW
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN
@@ -31,6 +32,9 @@ LIMIT = 6.0
 """Monte Carlo standard errors, as of `moves/test_exact.py`."""
 X = np.array([[-0.4], [0.3], [0.1], [6.0], [5.0]], np.float32)
 PRIOR = StudentNIW(np.zeros(1), 0.5, np.full((1, 1), 1.0), 3.0)
+DIAGONAL = StudentNIG(np.zeros(1), 0.5, np.ones(1), 3.0)
+SPHERICAL = StudentSphericalNIG(np.zeros(1), 0.5, np.ones(1), 3.0)
+"""Of one feature the same distribution."""
 SHARES = np.where(np.isinf(FREEDOMS), GAUSSIAN, (1 - GAUSSIAN) / (len(FREEDOMS) - 1))
 
 
@@ -78,9 +82,9 @@ def known() -> Known:
     return Known(expected_of(every, np.asarray(logs), 1.0), weights @ gaussian[own])
 
 
-def seen(moves: tuple[str, ...] | None, draws: int) -> tuple[Any, np.ndarray]:
+def seen(moves: tuple[str, ...] | None, draws: int, prior: Any = PRIOR) -> tuple[Any, np.ndarray]:
     """Distances from all partitions, and from the probabilities of Gaussian clusters in standard errors."""
-    problem = problem_of(X, PRIOR)
+    problem = problem_of(X, prior)
     ones: list[np.ndarray] = []
 
     def step(key: Any, state: Any, problem: Any) -> Any:
@@ -104,8 +108,9 @@ STEP = sampling.step
 
 
 @pytest.mark.parametrize("moves", [("sweep", "points"), ("sweep", "pairs"), None])
-def test_draws_are_those_of_all_partitions(moves: Any) -> None:
-    found, z = seen(moves, 6000)
+@pytest.mark.parametrize("prior", [PRIOR, DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
+def test_draws_are_those_of_all_partitions(moves: Any, prior: Any) -> None:
+    found, z = seen(moves, 6000, prior)
     assert found.z < LIMIT and found.clusters < 0.05 and found.pairs < 0.07
     assert np.abs(z).max() < LIMIT
 
@@ -160,6 +165,7 @@ def test_wrong_tails_are_found_out(place: Any, name: str, wrong: Any) -> None:
 # Data from the prior.
 
 PAIR = StudentNIW(np.zeros(2), 0.2, 5 * np.eye(2), 6.0)
+TWO, BALLS = StudentNIG(np.zeros(2), 0.2, np.array([5.0, 2.0]), 5.0), StudentSphericalNIG(np.zeros(2), 0.2, [4.0], 5.0)
 
 
 class Simulated(NamedTuple):
@@ -171,28 +177,39 @@ class Simulated(NamedTuple):
     X: np.ndarray
 
 
-def points_of(labels: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def factors_of(prior: Any, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Of drawn covariances."""
+    freedom = float(prior.degrees_of_freedom)
+    if prior.numeric_kind == "full":
+        drawn = stats.invwishart(freedom, prior.scale).rvs(count, random_state=rng)
+        return np.linalg.cholesky(drawn.reshape(count, 2, 2))
+    variances = prior.scale / rng.chisquare(freedom, (count, len(prior.scale)))
+    return np.sqrt(variances)[:, :, None] * np.eye(2)
+
+
+def points_of(labels: np.ndarray, scales: np.ndarray, rng: np.random.Generator, prior: Any = PAIR) -> np.ndarray:
     """Gaussian points from each cluster's mean, and as far again as their scales say."""
     count = int(labels.max()) + 1
-    covariances = stats.invwishart(float(PAIR.degrees_of_freedom), PAIR.scale).rvs(count, random_state=rng)
-    factors = np.linalg.cholesky(covariances.reshape(count, 2, 2))
-    means = PAIR.mean + np.einsum("kij,kj->ki", factors, rng.normal(size=(count, 2))) / np.sqrt(PAIR.mean_strength)
+    factors = factors_of(prior, count, rng)
+    means = prior.mean + np.einsum("kij,kj->ki", factors, rng.normal(size=(count, 2))) / np.sqrt(prior.mean_strength)
     steps = np.einsum("nij,nj->ni", factors[labels], rng.normal(size=(len(labels), 2)))
     return (means[labels] + steps / np.sqrt(scales)[:, None]).astype(np.float32)
 
 
-def simulate(points: int, rng: np.random.Generator) -> Simulated:
+def simulate(points: int, rng: np.random.Generator, prior: Any = PAIR) -> Simulated:
     alpha = float(rng.gamma(joint.ALPHA_PRIOR[0]) / joint.ALPHA_PRIOR[1])
     labels = joint.draw_partition(alpha, points, rng)
     freedoms = rng.choice(FREEDOMS, int(labels.max()) + 1, p=SHARES)
     own = freedoms[labels]
     drawn = rng.gamma(np.where(np.isinf(own), 1.0, own) / 2) * 2 / own
     scales = np.where(np.isinf(own), 1.0, drawn)
-    return Simulated(labels, alpha, freedoms, scales, points_of(labels, scales, rng))
+    return Simulated(labels, alpha, freedoms, scales, points_of(labels, scales, rng, prior))
 
 
-def chain_of(points: np.ndarray, labels: np.ndarray | None, scales: np.ndarray | None, alpha: float) -> Any:
-    problem = problem_of(points, PAIR, joint.ALPHA_PRIOR)
+def chain_of(
+    points: np.ndarray, labels: np.ndarray | None, scales: np.ndarray | None, alpha: float, prior: Any = PAIR
+) -> Any:
+    problem = problem_of(points, prior, joint.ALPHA_PRIOR)
     state = start(problem, labels, scales=scales)
     state.near, state.cluster_seeds = joint.near_of_few(problem), uneven_cluster_seeds(len(points))
     state.partition_prior = state.partition_prior.at((alpha,))
@@ -207,20 +224,20 @@ def features(points: np.ndarray, labels: np.ndarray, alpha: float, scales: np.nd
     )
 
 
-def geweke(points: int, rounds: int) -> np.ndarray:
+def geweke(points: int, rounds: int, prior: Any = PAIR) -> np.ndarray:
     """z-scores: all drawn as the model says, against labels and scales by the sampler and points given these."""
     rng, source = np.random.default_rng(0), np.random.Generator(np.random.SFC64(0))
     marginal = []
     for _ in range(rounds):
-        one = simulate(points, rng)
+        one = simulate(points, rng, prior)
         marginal.append(features(one.X, one.labels, one.alpha, one.scales))
-    now, chain = simulate(points, rng), []
+    now, chain = simulate(points, rng, prior), []
     labels, alpha, scales, own = now.labels, now.alpha, now.scales, now.X
     for _ in range(rounds):
-        problem, state = chain_of(own, labels, scales, alpha)
+        problem, state = chain_of(own, labels, scales, alpha, prior)
         state, _ = sampling.step(next_key(source), state, problem)
         labels, alpha, scales = state.labels.copy(), state.alpha, problem.data.points.scales.copy()
-        own = points_of(labels, scales, rng)
+        own = points_of(labels, scales, rng, prior)
         chain.append(features(own, labels, alpha, scales))
     first, second = np.array(marginal), np.array(chain)
     batches = second[: len(second) // 25 * 25].reshape(25, -1, second.shape[1]).mean(axis=1)
@@ -228,14 +245,29 @@ def geweke(points: int, rounds: int) -> np.ndarray:
     return np.asarray((second.mean(axis=0) - first.mean(axis=0)) / errors)
 
 
-def test_the_joint_distribution() -> None:
+@pytest.mark.parametrize("prior", [PAIR, TWO, BALLS], ids=lambda prior: prior.family)
+def test_the_joint_distribution(prior: Any) -> None:
     with few_of_each():
-        assert np.abs(geweke(6, 1500)).max() < 5
+        assert np.abs(geweke(6, 1500, prior)).max() < 5
 
 
 def test_the_joint_distribution_finds_out_wrong_tails() -> None:
     with few_of_each(), patch.object(student_points.tails, "draw_heaviness", wrong_prior):
         assert np.abs(geweke(6, 1000)).max() > 7
+
+
+def one_feature_alone(self: Any, statistics: Any) -> Any:
+    """Degrees of freedom of a variance that features share grow by the points, not by their values."""
+    found = GAUSSIANS(self, statistics)
+    return found._replace(freedoms=float(self.degrees_of_freedom) + statistics.counts[:, None])
+
+
+GAUSSIANS = StudentSphericalNIG.gaussians
+
+
+def test_the_joint_distribution_finds_out_wrong_degrees_of_freedom() -> None:
+    with few_of_each(), patch.object(StudentSphericalNIG, "gaussians", one_feature_alone):
+        assert np.abs(geweke(12, 1500, BALLS)).max() > 7
 
 
 def freedom_of_first(labels: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> float:

@@ -14,6 +14,7 @@ from exactness.sets import FAMILIES, families
 
 WHOLE = np.array([1, 3, 2, 1, 2, 1, 4])
 PARTS = np.array([0.5, 1.75, 1.0, 0.25, 2.5, 1.5, 0.75])
+IN_PARTS = ["full", "spherical", "mixed", "sparse counts"]
 LIMIT = 6.0
 """Monte Carlo standard errors, as of `moves/test_exact.py`."""
 DRAWS, THIN = 2000, {"points": 8, "pairs": 2}
@@ -35,7 +36,11 @@ def distance(
         return apart(run(problem, DRAWS, chosen, cluster_seeds=uneven_cluster_seeds(7), thin=thin), expected)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    # The others are tested with weights that are not whole.
+    [pytest.param(name, marks=pytest.mark.slow if name in IN_PARTS[1:] else ()) for name in FAMILIES],
+)
 def test_whole_weights_are_repeated_rows(family: str) -> None:
     found = distance(family, WHOLE)
     assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
@@ -48,7 +53,7 @@ def test_each_move_knows_weights(family: str, moves: str) -> None:
     assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1
 
 
-@pytest.mark.parametrize("family", ["full", "spherical", "mixed", "sparse counts"])
+@pytest.mark.parametrize("family", IN_PARTS)
 def test_weights_need_not_be_whole(family: str) -> None:
     found = distance(family, PARTS)
     assert found.z < LIMIT and found.clusters < 0.07 and found.pairs < 0.1

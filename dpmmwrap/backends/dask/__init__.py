@@ -21,7 +21,7 @@ from dpmmwrap.numerics.interrupt import Interrupt
 from dpmmwrap.sampler.settings import Result, Settings, has_few_numbers
 
 if TYPE_CHECKING:
-    from dpmmwrap.model.inputs import Read
+    from dpmmwrap.model.inputs import FitData
 
 OUTPUT_TRIES = 5
 
@@ -43,7 +43,7 @@ def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[Read]:
+def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[FitData]:
     """The rows of X on the workers of a client, or of the current one, for the duration of a fit."""
     try:
         from dpmmwrap.backends.dask import loading

@@ -22,16 +22,16 @@ from dpmmwrap.families import family_for, family_named
 from dpmmwrap.model.data_prior import is_given
 from dpmmwrap.model.inputs import (
     TOO_WIDE,
-    Read,
+    FitData,
     called,
     exposure_place,
     offset_of,
     useful_columns,
 )
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics import compiling
 from dpmmwrap.numerics.cells import sample_rows
 from dpmmwrap.numerics.chunks import Stretch
+from dpmmwrap.sampler import compiling
 
 NO_GAPS = "on Dask, data with missing values need covariance_type='diag' or 'spherical'"
 WORKERS_WITHIN = 30.0
@@ -154,7 +154,7 @@ def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int
 
 
 @contextlib.contextmanager
-def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[Read]:
+def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[FitData]:
     """The rows of a collection on the workers, for the duration of a fit."""
     blocks = blocks_of(X, client)
     if blocks.n_rows < 2:
@@ -183,7 +183,7 @@ def counted(estimator: Any) -> bool:
     return family_named(estimator.family).input == "counts"
 
 
-def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
+def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> FitData:
     """Rows of counts, dense or sparse."""
     if blocks.sparse and not family_named(estimator.family).sparse:
         raise ValueError(f"sparse blocks are not for the family {estimator.family}")
@@ -202,7 +202,7 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
         if min(low[0] for low, _ in answers) <= 0:
             raise ValueError("the exposure should be above 0 in every row")
     points.follow(Recipe())
-    return Read(points, np.zeros(1))
+    return FitData(points, np.zeros(1))
 
 
 def count_entries(client: Client, blocks: Blocks) -> int:
@@ -231,7 +231,7 @@ def entries_of(block: Any) -> int:
     return int(rows.nnz)
 
 
-def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> Read:
+def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> FitData:
     """Rows of numbers. NaN is a missing value if covariances are diagonal."""
     if blocks.sparse:
         raise ValueError(f"sparse blocks are for counts: use family='{family_for(sparse=True).name}'")
@@ -266,7 +266,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     points.dtype = np.dtype(np.float32)
     missing_left = missing if kept is None else int(sum(cluster.ask(0, query=("gaps", ()), of_points=True).values()))
     notes = (*useful.notes, *gaps_notes(missing_left, estimator, columns))
-    return Read(points, offset, None, missing_left, useful.restored, notes)
+    return FitData(points, offset, None, missing_left, useful.restored, notes)
 
 
 def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row: int) -> RemotePoints:

@@ -118,7 +118,7 @@ def versions() -> dict[str, str]:
 
 def prepare(kinds: tuple[str, ...], draws: bool) -> None:
     """Compile what a fit needs, if this machine has not done so."""
-    from dpmmwrap.numerics import compiling
+    from dpmmwrap.sampler import compiling
 
     compiling.prepare(kinds, draws, quiet=True)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Computed, counts_of, grouped, put_rows
+from dpmmwrap.families.base import PosteriorBatch, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
@@ -58,9 +58,9 @@ class CategoricalDirichlet(LinearPrior):
         levels = np.asarray(levels, dtype=np.int64)
         return cls(levels, np.repeat(np.minimum(1.0, 2.0 / np.maximum(levels, 1)), levels))
 
-    def compute(self, statistics: LinearStatistics) -> Computed:
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
         found = level_loops.log_marginals(self.concentration, self.edges, statistics.sums)
-        return Computed(self.posterior(statistics), found)
+        return PosteriorBatch(self.posterior(statistics), found)
 
     def posterior(self, statistics: LinearStatistics) -> CategoricalDirichlet:
         made = object.__new__(CategoricalDirichlet)

@@ -14,7 +14,7 @@ import numpy as np
 from dpmmwrap.families.diagonal.prior import NumericTables, Posteriors
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
 
 # What the loops take and give is theirs, too, but it is there without numba.
@@ -68,10 +68,10 @@ def posteriors(prior: Any, tied: Any, counts: Any, sums: Any) -> Any:
     """The posterior and the log marginal likelihood of each cluster. O(K D)."""
     count, dim = len(counts), len(prior.means)
     counted = sums.shape[1] == 3 * dim
-    means, strengths = np.empty((count, dim)), np.empty((count, dim if counted else 1))
-    scales = np.empty((count, 1 if tied else dim))
-    freedoms = np.empty((count, dim if counted and not tied else 1))
-    log_marginal = np.empty(count)
+    means, strengths = new_array((count, dim), np.float64), new_array((count, dim if counted else 1), np.float64)
+    scales = new_array((count, 1 if tied else dim), np.float64)
+    freedoms = new_array((count, dim if counted and not tied else 1), np.float64)
+    log_marginal = new_array(count, np.float64)
     for k in range(count):
         log_marginal[k], values = fill_posterior(prior, counts[k], sums[k], tied, means[k], strengths[k], scales[k])
         for j in range(freedoms.shape[1]):
@@ -84,8 +84,8 @@ def posteriors(prior: Any, tied: Any, counts: Any, sums: Any) -> Any:
 def union_log_marginals(prior: Any, tied: Any, counts: Any, sums: Any, one: Any, other: Any) -> Any:
     """log marginal likelihoods of the unions of pairs of clusters. O(D) a pair."""
     dim = len(prior.means)
-    total, found = np.empty(sums.shape[1]), np.empty(len(one))
-    means, strengths, scales = np.empty(dim), np.empty(dim), np.empty(dim)
+    total, found = new_array(sums.shape[1], np.float64), new_array(len(one), np.float64)
+    means, strengths, scales = new_array(dim, np.float64), new_array(dim, np.float64), new_array(dim, np.float64)
     for pair in range(len(one)):
         i, j = one[pair], other[pair]
         for f in range(sums.shape[1]):
@@ -102,14 +102,14 @@ def draw(key: Any, posterior: Any) -> Any:
     shared, one_strength = posterior.scales.shape[1] == 1, posterior.strengths.shape[1] == 1
     one_freedom = posterior.freedoms.shape[1] == 1
     width = posterior.scales.shape[1]
-    shapes = np.empty(count * width)
+    shapes = new_array(count * width, np.float64)
     for k in range(count):
         for j in range(width):
             shapes[k * width + j] = 0.5 * posterior.freedoms[k, 0 if one_freedom else j]
     gammas = standard_gammas(key, shapes)
     normals = standard_normals(key_from(key, 1 << 40), count * dim)
-    factors, offsets = np.empty((count, dim), np.float32), np.empty((count, dim), np.float32)
-    terms, totals = np.empty((count, dim), np.float32), np.zeros(count)
+    factors, offsets = new_array((count, dim), np.float32), new_array((count, dim), np.float32)
+    terms, totals = new_array((count, dim), np.float32), new_zeros(count, np.float64)
     for k in range(count):
         for j in range(dim):
             at = 0 if shared else j

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma, gammaln
 
-from dpmmwrap.families.base import Computed, Moments, counts_of, grouped, put_rows, sums_by_label
+from dpmmwrap.families.base import PosteriorBatch, counts_of, grouped, put_rows, sums_by_label
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.families.screening import NEGLIGIBLE, bounding_table, in_blocks, powers
@@ -151,10 +152,10 @@ class NIG(LinearPrior):
         )  # fmt: skip
         return made
 
-    def compute(self, statistics: LinearStatistics) -> Computed:
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
         """Posterior and log marginal likelihood of each cluster."""
         batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
-        return Computed(self._unchecked(Posteriors(*batch)), log_marginal)
+        return PosteriorBatch(self._unchecked(Posteriors(*batch)), log_marginal)
 
     @staticmethod
     def n_parameters(dim: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import exp_float32, inlined, inner, log_float32
+from dpmmwrap.numerics.special import exp_float32, inlined, inner, log_float32, new_zeros
 from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
@@ -31,7 +31,7 @@ def padded(dim: Any) -> Any:
 @inner
 def new_block(dim: Any) -> Any:
     """Space for a block (rows, LANES), and the same numbers in one row."""
-    flat = np.zeros(padded(dim) * LANES, np.float32)
+    flat = new_zeros(padded(dim) * LANES, np.float32)
     return flat.reshape(padded(dim), LANES), flat
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.families.collapsed import register
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_zeros
 
 LOG_PI = math.log(math.pi)
 
@@ -120,7 +120,7 @@ def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: Any) ->
     """By sums about the present mean, and one new factor: O(D^2 / 2) a row and O(D^3)."""
     mean, factor, gap = clusters.means[k], clusters.factors[k], clusters.work
     dim = len(mean)
-    count, sums, scale = 0.0, np.zeros(dim), np.zeros((dim, dim))
+    count, sums, scale = 0.0, new_zeros(dim, np.float64), new_zeros((dim, dim), np.float64)
     for place in range(len(rows)):
         if sides[place] == side:
             count += 1.0

@@ -39,7 +39,7 @@ from dpmmwrap.families.full.blocks import (
 )
 from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.labels import CUTOFF, sort_by_label
-from dpmmwrap.numerics.special import compiled, exp_float32, inner
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, new_array, new_zeros
 from dpmmwrap.numerics.variates import key_from
 
 
@@ -121,10 +121,11 @@ class Workspace(NamedTuple):
 def new_workspace(count: Any, dim: Any, weights: Any) -> Any:
     block, flat = new_block(dim)
     return Workspace(
-        np.empty(LANES, np.uint64), block, flat, np.empty(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
-        np.empty(LANES, np.float32), np.empty((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
-        np.empty(LANES, np.int32), np.empty(count + 1, np.int32), np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, BUFFER)), np.empty(LANES), np.empty((2, BUFFER if len(weights) > 0 else 0)),
+        np.empty(LANES, np.uint64), block, flat, new_array(4 * LANES, np.float32), np.empty((2, LANES), np.float32),
+        np.empty(LANES, np.float32), new_array((count + 1, LANES), np.float32), np.empty(LANES, np.float32),
+        np.empty(LANES, np.int32), new_array(count + 1, np.int32), np.empty((2, LANES), np.uint64),
+        np.empty((2, dim, BUFFER), np.float64), np.empty(LANES, np.float64),
+        np.empty((2, BUFFER if len(weights) > 0 else 0), np.float64),
     )  # fmt: skip
 
 
@@ -336,10 +337,10 @@ def start_subclusters(
     places, lanes, points = (
         np.empty(LANES, np.uint64),
         np.empty((2, LANES), np.uint64),
-        np.empty((2, dim, LANES)),
+        np.empty((2, dim, LANES), np.float64),
     )
     block, _ = new_block(dim)
-    lane_weights, own_weights = np.empty(LANES), np.empty((2, LANES if len(weights) > 0 else 0))
+    lane_weights, own_weights = np.empty(LANES, np.float64), np.empty((2, LANES if len(weights) > 0 else 0), np.float64)
     for c in range(len(origins)):
         for first in range(bounds[c], bounds[c + 1], LANES):
             n = min(LANES, bounds[c + 1] - first)
@@ -362,9 +363,9 @@ def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> An
     """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
     O(G K D^2)."""
     groups, clusters, sides, dim = sums.shape
-    total = np.zeros(sides * clusters)
-    means = np.zeros((sides * clusters, dim))
-    scatters = np.zeros((sides * clusters, dim, dim))
+    total = new_zeros(sides * clusters, np.float64)
+    means = new_zeros((sides * clusters, dim), np.float64)
+    scatters = new_zeros((sides * clusters, dim, dim), np.float64)
     for k in range(sides * clusters):
         c, side = k // sides, k % sides
         for group in range(groups):

@@ -21,7 +21,7 @@ from dpmmwrap.families.full.blocks import (
 from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Tables
 from dpmmwrap.families.full.wishart import log_normaliser
 from dpmmwrap.numerics.labels import CUTOFF
-from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_float32, log_gamma
+from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_float32, log_gamma, new_array, new_zeros
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 HALVINGS = 8
@@ -48,10 +48,10 @@ def neighbour_tables(
     smaller root in r. With the tails of Student's t this is looked for by halving.
     """
     count, dim = len(log_weights), means.shape[1]
-    own, log_peaks = np.zeros((count, padded(dim), padded(dim)), np.float32), np.empty(count, np.float32)
-    origins = np.empty((count, dim), np.float32)
+    own, log_peaks = new_zeros((count, padded(dim), padded(dim)), np.float32), new_array(count, np.float32)
+    origins = new_array((count, dim), np.float32)
     # Clusters along the last axis, as in `wishart`: one step of the arithmetic serves all neighbours.
-    centres, factors = np.empty((dim, count)), np.empty((dim, dim, count))
+    centres, factors = new_array((dim, count), np.float64), new_array((dim, dim, count), np.float64)
     for k in range(count):
         log_peaks[k] = log_weights[k] + log_peak_densities[k]
         for i in range(dim):
@@ -59,11 +59,11 @@ def neighbour_tables(
             centres[i, k] = means[k, i]
             for j in range(i + 1):
                 own[k, i, j] = factors[i, j, k] = precision_factors[k, i, j]
-    offsets = np.zeros((count * count, padded(dim)), np.float32)
-    radii = np.empty((count, count), np.float32)
-    shares = np.empty((min(count, len(heaviness)), LEVELS), np.float32)
-    gap, pull = np.empty((dim, count)), np.empty((dim, count))
-    total, delta2, sigma2 = np.empty(count), np.empty(count), np.empty(count)
+    offsets = new_zeros((count * count, padded(dim)), np.float32)
+    radii = new_array((count, count), np.float32)
+    shares = new_array((min(count, len(heaviness)), LEVELS), np.float32)
+    gap, pull = new_array((dim, count), np.float64), new_array((dim, count), np.float64)
+    total, delta2, sigma2 = new_array(count, np.float64), new_array(count, np.float64), new_array(count, np.float64)
     for c in range(count):
         for k in range(count):
             delta2[k] = sigma2[k] = 0.0
@@ -105,7 +105,7 @@ def _least_shares(delta2: Any, sigma2: Any, log_peaks: Any, heaviness: Any, powe
     """Write what share of the probability c has at least, up to each of some squared radii: by the bound of
     `neighbour_tables` for every k, which rises with the radius. O(K) a radius."""
     count, one, half = len(delta2), np.float32(1), np.float32(0.5)
-    deltas, sigmas = np.empty(count, np.float32), np.empty(count, np.float32)
+    deltas, sigmas = new_array(count, np.float32), new_array(count, np.float32)
     for k in range(count):
         # sigma2 is still to be divided by delta2.
         deltas[k] = 0.999 * np.sqrt(delta2[k])
@@ -172,9 +172,9 @@ def subcluster_tables(
     Filled up with zeros as the clusters' are.
     """
     count, dim = origins.shape
-    factors = np.zeros((2 * count, padded(dim), padded(dim)), np.float32)
-    offsets = np.zeros((2 * count, padded(dim)), np.float32)
-    log_peaks = np.empty(2 * count, np.float32)
+    factors = new_zeros((2 * count, padded(dim), padded(dim)), np.float32)
+    offsets = new_zeros((2 * count, padded(dim)), np.float32)
+    log_peaks = new_array(2 * count, np.float32)
     for s in range(2 * count):
         k, c = count + s, s // 2
         log_peaks[s] = log_subweights[c, s % 2] + log_peak_densities[k]
@@ -215,9 +215,9 @@ def reverse_proposal_log_prob(
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
     rows_in_order, starts = by_label.rows, by_label.starts
     dim = origins.shape[1]
-    rows, z = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32)
+    rows, z = np.empty(LANES, np.uint64), new_array(4 * LANES, np.float32)
     block, flat = new_block(dim)
-    lane_weights = np.empty(LANES)
+    lane_weights = np.empty(LANES, np.float64)
     logs = np.empty((2, LANES), np.float32)
     # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
     shown = np.zeros(LANES, np.float32)
@@ -287,7 +287,7 @@ def merge_ratios(
     strengths, centres = posterior.strengths, posterior.means
     scales, factors = posterior.scales, posterior.factors
     count, dim = means.shape
-    rest, doubles = np.zeros((count, dim + 1)), np.empty(count)
+    rest, doubles = new_zeros((count, dim + 1), np.float64), new_array(count, np.float64)
     constant = 0.5 * dim * math.log(math.pi)
     for k in candidates:
         for r in range(dim - 1, -1, -1):
@@ -295,12 +295,12 @@ def merge_ratios(
         gain = log_gammas(prior.freedom + 2 * counts[k], prior.strength + 2 * counts[k], dim)
         gain -= prior.log_normaliser + 2 * (constant * counts[k] + log_marginal[k])
         doubles[k] = log_merge_ratio_by(rule, counts[k], counts[k], gain)
-    factor, gap = np.empty((dim, dim)), np.empty(dim)
+    factor, gap = new_array((dim, dim), np.float64), new_array(dim, np.float64)
     most_pairs = len(candidates) * (len(candidates) - 1) // 2
     first, second, margins = (
-        np.empty(most_pairs, np.int64),
-        np.empty(most_pairs, np.int64),
-        np.empty(most_pairs),
+        new_array(most_pairs, np.int64),
+        new_array(most_pairs, np.int64),
+        new_array(most_pairs, np.float64),
     )
     found, pair = 0, -1
     for a in range(len(candidates)):

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
 
 WHITENED = 1 << 20
 """Values that are whitened at a time."""
+UNITS = 16
+"""Of rounding in single precision, more than the terms of a bound lose before they are summed, and after."""
 
 
 class Whitening(NamedTuple):
@@ -26,6 +28,14 @@ class Whitening(NamedTuple):
     centre: Float64Array
     factors: Float64Array
     means: Float64Array
+
+
+class Student(NamedTuple):
+    """Of the predictives: log density = constant - power log(1 + square / width), square a distance to a mean."""
+
+    constants: Float64Array
+    powers: Float64Array
+    widths: Float64Array
 
 
 def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
@@ -54,27 +64,65 @@ def log_predictive(prior: NIW, X: FloatArray) -> Float64Array:
     return found
 
 
-def log_student(prior: NIW, X: FloatArray) -> Float64Array:
-    """log density of the predictive of each distribution at rows without gaps."""
-    means = prior.mean.reshape(-1, prior.dim)
+def student_of(prior: NIW) -> Student:
     freedom = np.atleast_1d(np.asarray(prior.degrees_of_freedom)) - prior.dim + 1
     strength = np.atleast_1d(np.asarray(prior.mean_strength))
-    spread = (strength + 1) / (strength * freedom)
-    constants = (
-        gammaln((freedom + prior.dim) / 2)
-        - gammaln(freedom / 2)
-        - 0.5 * prior.dim * np.log(freedom * math.pi * spread)
-        - np.log(np.diagonal(prior.cholesky, axis1=1, axis2=2)).sum(axis=1)
-    )
-    squares = np.empty((len(means), len(X)))
+    widths, powers = (strength + 1) / strength, 0.5 * (freedom + prior.dim)
+    constants = gammaln(powers) - gammaln(freedom / 2) - 0.5 * prior.dim * np.log(math.pi * widths)
+    halves = np.log(np.diagonal(prior.cholesky, axis1=1, axis2=2)).sum(axis=1)
+    return Student(constants - halves, powers, widths)
+
+
+def log_student(prior: NIW, X: FloatArray) -> Float64Array:
+    """log density of the predictive of each distribution at rows without gaps."""
+    constants, powers, widths = prior.student
+    squares = np.empty((len(constants), len(X)))
     rows = np.asarray(X, dtype=np.float64) - prior.whitening.centre
     step = max(1, WHITENED // max(len(X) * prior.dim, 1))
-    for begin in range(0, len(means), step):
+    for begin in range(0, len(squares), step):
         own = slice(begin, begin + step)
         whitened = np.tensordot(prior.whitening.factors[own], rows, axes=(2, 1)) - prior.whitening.means[own, :, None]
         np.einsum("kdn,kdn->kn", whitened, whitened, out=squares[own])
-    powers = 0.5 * (freedom + prior.dim)
-    return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / (spread * freedom)[:, None]))
+    return np.asarray(constants[:, None] - powers[:, None] * np.log1p(squares / widths[:, None]))
+
+
+def log_student_of(prior: NIW, X: FloatArray, k: int) -> Float64Array:
+    """log density of one predictive at rows without gaps."""
+    constants, powers, widths = prior.student
+    centre, factors, means = prior.whitening
+    whitened = (X - centre) @ factors[k].T - means[k]
+    squares = np.einsum("nd,nd->n", whitened, whitened)
+    return np.asarray(constants[k] - powers[k] * np.log1p(squares / widths[k]))
+
+
+def bounding_of(prior: NIW) -> Float32Array:
+    """Coefficients (features, K) of lower bounds of square / width: what the first half of the whitened values
+    contributes, a quadratic function of the first half of the columns, as inverse Cholesky factors are triangular.
+
+    It is a sum of n products in single precision, wrong by at most n units of rounding times the sum of their absolute
+    values. That is below 2 (trace(A) x'x + m'm) for the square x'A x - 2 b'x + m'm of a vector F x - m.
+    """
+    size = prior.dim // 2
+    factors, means = prior.whitening.factors[:, :size, :size], prior.whitening.means[:, :size]
+    squares, i, j = np.swapaxes(factors, 1, 2) @ factors, *np.tril_indices(size)
+    rounding = 2 * (len(i) + size + UNITS) * float(np.finfo(np.float32).eps)
+    squares -= rounding * np.trace(squares, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+    products, constants = squares[:, i, j] * np.where(i == j, 1.0, 2.0), (1 - rounding) * (means**2).sum(axis=1)
+    table = np.column_stack([products, -2 * np.einsum("kij,ki->kj", factors, means), constants])
+    with np.errstate(over="ignore"):
+        return np.asarray((table / prior.student.widths[:, None]).T, np.float32)
+
+
+def upper_bounds(prior: NIW, X: FloatArray) -> Float32Array:
+    """At least the log density of each predictive at each row (N, K)."""
+    size, rounding = prior.dim // 2, UNITS * float(np.finfo(np.float32).eps)
+    rows = np.asarray(X[:, :size] - prior.whitening.centre[:size], np.float32)
+    i, j = np.tril_indices(size)
+    found = np.concatenate([rows[:, i] * rows[:, j], rows, np.ones_like(rows[:, :1])], axis=1) @ prior.bounding
+    np.log1p(np.maximum(found, 0.0, out=found), out=found)
+    found *= (-(1 - rounding) * prior.student.powers).astype(np.float32)
+    found += (prior.student.constants + rounding * np.abs(prior.student.constants)).astype(np.float32)
+    return np.asarray(found)
 
 
 def whitening_of(prior: NIW) -> Whitening:

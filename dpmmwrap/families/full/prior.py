@@ -16,10 +16,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma
 
-from dpmmwrap.families.base import Computed, Facts, Moments, grouped, put_rows
+from dpmmwrap.families.base import Facts, PosteriorBatch, grouped, put_rows
 from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
-from dpmmwrap.families.full.predictive import Whitening
+from dpmmwrap.families.full.predictive import Student, Whitening
 from dpmmwrap.families.full.statistics import (
     Gaussians,
     Posteriors,
@@ -31,7 +31,8 @@ from dpmmwrap.families.full.statistics import (
     statistics_from_sums,
     statistics_of,
 )
-from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
+from dpmmwrap.families.learned.base import Moments
+from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder, has_missing, sample_rows, standardiser
 from dpmmwrap.numerics.loops import Loops
 
@@ -155,9 +156,9 @@ class NIW(Facts):
         NIW
             The prior.
         """
-        from dpmmwrap.families.learned.defaults import DataScale, Fixed
+        from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 
-        prior: NIW = DataScale(X).start("full", Fixed(width=prior_width)).prior
+        prior: NIW = DataScale(X).start("full", FixedHyperparameters(width=prior_width)).prior
         return prior
 
     @staticmethod
@@ -190,10 +191,10 @@ class NIW(Facts):
         """The posteriors given each cluster's statistics, as one batched NIW."""
         return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
 
-    def compute(self, statistics: Statistics) -> Computed:
+    def compute(self, statistics: Statistics) -> PosteriorBatch:
         """Posterior and log marginal likelihood of each cluster."""
         found, log_marginal = wishart.posteriors(self.fields, statistics)
-        return Computed(NIW._unchecked(found), log_marginal)
+        return PosteriorBatch(NIW._unchecked(found), log_marginal)
 
     @staticmethod
     def with_unions(subclusters: Statistics) -> Statistics:
@@ -264,6 +265,32 @@ class NIW(Facts):
     def log_predictive_complete(self, X: FloatArray) -> Float64Array:
         """The same at rows without gaps."""
         return predictive.log_student(self, X)
+
+    def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
+        """log density of the predictive of one distribution at rows without gaps."""
+        return predictive.log_student_of(self, X, k)
+
+    def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
+        """log density of the predictive of one distribution at one row without gaps, pair by pair."""
+        found, order = np.empty(len(rows)), np.argsort(components, kind="stable")
+        for own in np.split(order, np.flatnonzero(np.diff(components[order])) + 1) if len(rows) else ():
+            found[own] = predictive.log_student_of(self, X[rows[own]], components[own[0]])
+        return found
+
+    def upper_bounds(self, X: FloatArray) -> Float32Array | None:
+        """At least the log density of each distribution's predictive at each row (N, K); None where it takes less time
+        to work them all out, and of rows with gaps."""
+        return None if not self.is_costly(self.dim) or has_missing(X) else predictive.upper_bounds(self, X)
+
+    @cached_property
+    def student(self) -> Student:
+        """The predictives."""
+        return predictive.student_of(self)
+
+    @cached_property
+    def bounding(self) -> Float32Array:
+        """Coefficients of bounds."""
+        return predictive.bounding_of(self)
 
     @cached_property
     def whitening(self) -> Whitening:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.families.base import Moments, counts_of, take
+from dpmmwrap.families.base import counts_of, take
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.loops import Loops
 

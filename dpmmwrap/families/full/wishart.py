@@ -15,7 +15,7 @@ import numpy as np
 from dpmmwrap.families.full.statistics import LOG_2_PI, Gaussians, Posteriors, PriorFields, Statistics
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import derived_key, standard_gammas, standard_normals
 from dpmmwrap.partitions.gibbs_type import fill_weight_shapes, log_weights_of
 
@@ -34,7 +34,7 @@ def log_normaliser(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
 
 @compiled
 def log_normalisers(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any:
-    totals = np.empty(len(halves))
+    totals = new_array(len(halves), np.float64)
     for k in range(len(halves)):
         totals[k] = log_normaliser(freedoms[k], strengths[k], halves[k], dim)
     return totals
@@ -45,9 +45,9 @@ def factorise(matrices: Any) -> Any:
     """Lower Cholesky factors (D, D, K) and half the log determinants, not a number where there is none. O(K D^3)."""
     count, dim = matrices.shape[0], matrices.shape[1]
     factors, halves, rest = (
-        np.zeros((dim, dim, count)),
-        np.zeros(count),
-        np.empty(count),
+        new_zeros((dim, dim, count), np.float64),
+        new_zeros(count, np.float64),
+        new_array(count, np.float64),
     )
     for i in range(dim):
         for j in range(i + 1):
@@ -71,11 +71,11 @@ def posteriors(prior: Any, statistics: Any) -> Any:
     counts, means, scatters = statistics.counts, statistics.means, statistics.scatters
     mean, strength, scale = prior.mean, prior.strength, prior.scale
     count, dim = means.shape
-    strengths, freedoms = np.empty(count), np.empty(count)
+    strengths, freedoms = new_array(count, np.float64), new_array(count, np.float64)
     centres, scales, gap = (
-        np.empty((count, dim)),
-        np.empty((count, dim, dim)),
-        np.empty(dim),
+        new_array((count, dim), np.float64),
+        new_array((count, dim, dim), np.float64),
+        new_array(dim, np.float64),
     )
     for k in range(count):
         strengths[k], freedoms[k] = strength + counts[k], prior.freedom + counts[k]
@@ -88,7 +88,7 @@ def posteriors(prior: Any, statistics: Any) -> Any:
             for j in range(dim):
                 scales[k, i, j] = scale[i, j] + scatters[k, i, j] + pull * gap[j]
     factors, halves = factorise(scales)
-    normalisers, log_marginal = log_normalisers(freedoms, strengths, halves, dim), np.empty(count)
+    normalisers, log_marginal = log_normalisers(freedoms, strengths, halves, dim), new_array(count, np.float64)
     constant = 0.5 * dim * math.log(math.pi)
     for k in range(count):
         log_marginal[k] = normalisers[k] - prior.log_normaliser - constant * counts[k]
@@ -103,9 +103,9 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
     row, and then the steps from the centres. O(K D^3).
     """
     count, dim = centres.shape
-    log_peak_densities, rest = np.zeros(count), np.empty(count)
-    rows, steps = np.empty((dim, count)), np.empty((dim, count))
-    means, precision_factors = np.empty((count, dim)), np.zeros((count, dim, dim))
+    log_peak_densities, rest = new_zeros(count, np.float64), new_array(count, np.float64)
+    rows, steps = new_array((dim, count), np.float64), new_array((dim, count), np.float64)
+    means, precision_factors = new_array((count, dim), np.float64), new_zeros((count, dim, dim), np.float64)
     place = 0
     for i in range(dim):
         for k in range(count):
@@ -138,7 +138,7 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
     """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
     them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
-    shapes = np.empty(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms))
+    shapes = new_array(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms), np.float64)
     first = fill_weight_shapes(shapes, prior, counts, sides)
     for i in range(dim):
         for k in range(len(freedoms)):
@@ -169,9 +169,9 @@ def with_unions(halves: Any) -> Any:
     counts, means, scatters = halves.counts, halves.means, halves.scatters
     pairs, dim = len(counts) // 2, means.shape[1]
     every = Statistics(
-        np.empty(3 * pairs),
-        np.empty((3 * pairs, dim)),
-        np.empty((3 * pairs, dim, dim)),
+        new_array(3 * pairs, np.float64),
+        new_array((3 * pairs, dim), np.float64),
+        new_array((3 * pairs, dim, dim), np.float64),
     )
     for k in range(2 * pairs):
         every.counts[pairs + k] = counts[k]

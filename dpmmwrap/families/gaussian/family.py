@@ -19,4 +19,5 @@ FAMILY = Family(
     reference=True,
     network=True,
     julia=("full",),
+    with_tails="student",
 )

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.base import Start, sums_by_label
+from dpmmwrap.families.base import sums_by_label
 from dpmmwrap.families.diagonal.prior import NIG
+from dpmmwrap.families.learned.base import Start
 from dpmmwrap.families.learned.hyperprior import Hyperparameters, Hyperprior
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import NearestCentre, nested_rules, sample_rows, winsorized
@@ -32,7 +33,7 @@ CELL_STEPS = 5
 """Steps towards the most probable prior of cells: enough to tell their numbers apart."""
 
 
-class Fixed(NamedTuple):
+class FixedHyperparameters(NamedTuple):
     """Hyperparameters that are not learned."""
 
     kappa: float | None = None
@@ -40,7 +41,7 @@ class Fixed(NamedTuple):
     strength: float | None = None
 
 
-NOTHING_FIXED = Fixed()
+NOTHING_FIXED = FixedHyperparameters()
 
 
 class Cells(NamedTuple):
@@ -65,7 +66,7 @@ class DataScale:
             warnings.simplefilter("ignore", RuntimeWarning)
             self.mean = np.nan_to_num(np.nanmean(self.sample, axis=0))
             self.variances = floored(np.nan_to_num(np.nanvar(self.sample, axis=0)), self.mean)
-        self._starts: dict[tuple[str, Fixed], Start] = {}
+        self._starts: dict[tuple[str, FixedHyperparameters], Start] = {}
 
     @property
     def dim(self) -> int:
@@ -97,7 +98,7 @@ class DataScale:
         """The variance of each feature within `count` cells or more, if there are enough points."""
         return next((cells for cells in self.cells if cells.size >= count), self.cells[-1]).within
 
-    def start(self, kind: str, fixed: Fixed = NOTHING_FIXED) -> Start:
+    def start(self, kind: str, fixed: FixedHyperparameters = NOTHING_FIXED) -> Start:
         """Of a kind of covariances: the prior that cells make most probable, for the number of cells that makes the
         sample most probable."""
         if (kind, fixed) not in self._starts:

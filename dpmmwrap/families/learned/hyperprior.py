@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtri, gammaincc, gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Moments, Start, Summary
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.families.learned.base import Moments, Start, Summary
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)
@@ -178,9 +178,9 @@ class Hyperprior:
 
     def relearned(self, prior: Any, X: FloatArray) -> Start:
         """Where a fit to other points begins, with the same hyperparameters fixed."""
-        from dpmmwrap.families.learned.defaults import DataScale, Fixed
+        from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 
-        return DataScale(X).start(self.kind.family, Fixed(self.kappa, self.width, self.strength))
+        return DataScale(X).start(self.kind.family, FixedHyperparameters(self.kappa, self.width, self.strength))
 
     def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
         """A prior that is at least as probable given clusters with these statistics: the most probable one nearby,

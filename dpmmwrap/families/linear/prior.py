@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpmmwrap.families.base import Computed, Facts, Points
+from dpmmwrap.families.base import Facts, Points, PosteriorBatch
 from dpmmwrap.families.linear.statistics import LinearStatistics, union, with_unions
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.loops import Loops
@@ -21,7 +21,7 @@ class LinearPrior(Facts, ABC):
     STATISTICS: ClassVar[type[tuple[Any, ...]]] = LinearStatistics
 
     @abstractmethod
-    def compute(self, statistics: LinearStatistics) -> Computed:
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
         """Posterior and log marginal likelihood of each cluster."""
 
     @abstractmethod

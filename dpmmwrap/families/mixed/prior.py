@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpmmwrap.families.base import Computed, Input, LearnedPrior, Start, Summary
+from dpmmwrap.families.base import Input, PosteriorBatch
 from dpmmwrap.families.categorical.prior import CategoricalDirichlet
 from dpmmwrap.families.diagonal.prior import NIG, Posteriors
+from dpmmwrap.families.learned.base import LearnedPrior, Start, Summary
 from dpmmwrap.families.learned.hyperprior import STEPS
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
@@ -79,10 +80,10 @@ class Mixed(LinearPrior):
         sums = (np.ascontiguousarray(statistics.sums[:, :split]), np.ascontiguousarray(statistics.sums[:, split:]))
         return LinearStatistics(statistics.counts, sums[0]), LinearStatistics(statistics.counts, sums[1])
 
-    def compute(self, statistics: LinearStatistics) -> Computed:
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
         numeric, categorical = self.divided(statistics)
         one, two = self.numeric.compute(numeric), self.categorical.compute(categorical)
-        return Computed(Mixed(one.posterior, two.posterior), one.log_marginal + two.log_marginal)
+        return PosteriorBatch(Mixed(one.posterior, two.posterior), one.log_marginal + two.log_marginal)
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
         numeric, categorical = self.divided(statistics)

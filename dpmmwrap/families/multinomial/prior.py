@@ -14,9 +14,9 @@ from scipy.special import gammaln
 
 from dpmmwrap.families.base import (
     ClusterPosteriors,
-    Computed,
     Input,
     Points,
+    PosteriorBatch,
     concatenate,
     counts_of,
     grouped,
@@ -98,9 +98,9 @@ class Dirichlet(LinearPrior):
         """log Gamma of the whole concentration, and of each feature's."""
         return math.lgamma(float(self.concentration.sum())), np.asarray(gammaln(self.concentration))
 
-    def compute(self, statistics: LinearStatistics) -> Computed:
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
         """Posterior and log marginal likelihood of each cluster."""
-        return Computed(self.posterior(statistics), self.log_marginal_likelihood(statistics))
+        return PosteriorBatch(self.posterior(statistics), self.log_marginal_likelihood(statistics))
 
     def compute_both(self, subclusters: LinearStatistics) -> ClusterPosteriors:
         """The same of clusters and subclusters, without further arrays of the size of the statistics."""

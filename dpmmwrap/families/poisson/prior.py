@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammaln
 
-from dpmmwrap.families.base import Computed, Input, counts_of, grouped, put_rows
+from dpmmwrap.families.base import Input, PosteriorBatch, counts_of, grouped, put_rows
 from dpmmwrap.families.linear.prior import LinearPrior
 from dpmmwrap.families.linear.statistics import LinearStatistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
@@ -150,8 +150,8 @@ class GammaPoisson(LinearPrior):
     def make_parts(self, X: FloatArray) -> list[Any]:
         return [loops.EventPart(X, self.exposure)]
 
-    def compute(self, statistics: LinearStatistics) -> Computed:
-        return Computed(self.posterior(statistics), self.log_marginal_likelihood(statistics))
+    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
+        return PosteriorBatch(self.posterior(statistics), self.log_marginal_likelihood(statistics))
 
     def posterior(self, statistics: LinearStatistics) -> GammaPoisson:
         return self._batch(self.shape + statistics.sums[:, :-1], self.rate + statistics.sums[:, -1:])

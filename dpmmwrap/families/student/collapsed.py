@@ -60,8 +60,9 @@ def mass_of(clusters: Any, k: int) -> Any:
     return clusters.strengths[k] - clusters.strengths[len(clusters.strengths) - 1]
 
 
-def prepare(clusters: Any, k: int) -> None:
-    prepare_gaussian(clusters, k)
+@inner
+def prepare_tails(clusters: Any, k: int) -> None:
+    """Write the log probabilities of the heaviness."""
     tails, n, mass = clusters.tails, points_of(clusters, k), mass_of(clusters, k)
     whole = log_evidence(tails, n, mass, clusters.logs[k], clusters.ones[k])
     for g in range(len(tails.heaviness)):
@@ -71,18 +72,10 @@ def prepare(clusters: Any, k: int) -> None:
             clusters.shares[k, g] = tails.log_priors[g]
 
 
-def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Of a point and its scale: of the scale, a mixture over the degrees of freedom; of the point given it, Student's
-    t. O(D^2 + G)."""
-    mean, inverse, gap, tails = clusters.means[k], clusters.inverses[k], clusters.work, clusters.tails
-    scale, square = X.scales[row], 0.0
-    for i in range(len(mean)):
-        gap[i] = np.float64(X.points[row, i]) - mean[i]
-        value = 0.0
-        for j in range(i + 1):
-            value += inverse[i, j] * gap[j]
-        square += value * value
-    log_scale, one = math.log(scale), 1.0 if scale == 1.0 else 0.0
+@inner
+def log_predictive_of_scale(clusters: Any, k: int, scale: Any) -> Any:
+    """A mixture over the degrees of freedom. O(G)."""
+    tails, log_scale, one = clusters.tails, math.log(scale), 1.0 if scale == 1.0 else 0.0
     best, total = -np.inf, 0.0
     for g in range(len(tails.heaviness)):
         own = log_scales(tails, g, 1.0, scale, log_scale, one) - tails.log_priors[g] + clusters.shares[k, g]
@@ -92,11 +85,41 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
     for g in range(len(tails.heaviness)):
         own = log_scales(tails, g, 1.0, scale, log_scale, one) - tails.log_priors[g] + clusters.shares[k, g]
         total += math.exp(own - best)
+    return best + math.log(total)
+
+
+@inner
+def log_marginal_of_scales(clusters: Any, k: int) -> Any:
+    """Of the scales, and what they and powers of pi add to the log marginal likelihood of the points."""
+    n, logs = points_of(clusters, k), clusters.logs[k]
+    of_points = 0.5 * clusters.means.shape[1] * (logs - n * gaussian.LOG_PI)
+    return of_points + log_evidence(clusters.tails, n, mass_of(clusters, k), logs, clusters.ones[k])
+
+
+def prepare(clusters: Any, k: int) -> None:
+    prepare_gaussian(clusters, k)
+    prepare_tails(clusters, k)
+
+
+def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
+    """Of a point and its scale: of the scale, a mixture over the degrees of freedom; of the point given it, Student's
+    t. O(D^2 + G)."""
+    mean, inverse, gap = clusters.means[k], clusters.inverses[k], clusters.work
+    scale, square = X.scales[row], 0.0
+    for i in range(len(mean)):
+        gap[i] = np.float64(X.points[row, i]) - mean[i]
+        value = 0.0
+        for j in range(i + 1):
+            value += inverse[i, j] * gap[j]
+        square += value * value
+    of_scale = log_predictive_of_scale(clusters, k, scale)
+    if of_scale == -np.inf:
+        return of_scale
     strength = clusters.strengths[k]
     ratio = strength * scale / (strength + scale)
     # The constant has the ratio of a scale of 1.
     peak = clusters.constants[k] + 0.5 * len(mean) * math.log(ratio * (strength + 1.0) / strength)
-    return best + math.log(total) + peak - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * square)
+    return of_scale + peak - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * square)
 
 
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
@@ -126,10 +149,8 @@ def clear(clusters: Any, k: int) -> None:
 
 def log_marginal(clusters: Any, k: int) -> Any:
     """Of the points and their scales."""
-    last, n = len(clusters.strengths) - 1, points_of(clusters, k)
-    of_points = gaussian.log_normaliser(clusters, k) - gaussian.log_normaliser(clusters, last)
-    of_points += 0.5 * clusters.means.shape[1] * (clusters.logs[k] - n * gaussian.LOG_PI)
-    return of_points + log_evidence(clusters.tails, n, mass_of(clusters, k), clusters.logs[k], clusters.ones[k])
+    of_points = gaussian.log_normaliser(clusters, k) - gaussian.log_normaliser(clusters, len(clusters.strengths) - 1)
+    return of_points + log_marginal_of_scales(clusters, k)
 
 
 register(

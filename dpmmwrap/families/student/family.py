@@ -7,9 +7,17 @@ from dpmmwrap.families.base import Family
 FAMILY = Family(
     name="student",
     input="numbers",
-    priors={"student": "student.prior:StudentNIW"},
-    compiled={"student": ("search", "exact")},
-    reason="clusters with tails have full covariances",
+    priors={
+        "student": "student.prior:StudentNIW",
+        "student-diag": "student.diagonal:StudentNIG",
+        "student-spherical": "student.diagonal:StudentSphericalNIG",
+    },
+    compiled={
+        "student": ("search", "exact"),
+        "student-diag": ("search", "exact"),
+        "student-spherical": ("search", "exact"),
+    },
+    covariance_types=("auto", "full", "diag", "spherical"),
     learned=True,
     prior_file=False,
     dask=False,

@@ -17,7 +17,7 @@ from dpmmwrap.families.full.points import FullPoints, new_sums, start_groups
 from dpmmwrap.families.points import FamilyPoints, Merges
 from dpmmwrap.families.student import kernels, tails
 from dpmmwrap.families.student.collapsed import ScaledRows, StudentClusters
-from dpmmwrap.families.student.prior import StudentNIW
+from dpmmwrap.families.student.prior import HeavyTails
 from dpmmwrap.families.student.statistics import Statistics
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.chunks import Stretch
@@ -95,8 +95,7 @@ class StudentPoints(FamilyPoints):
         if not len(heavy):
             return 0.0
         factors = np.zeros((count, *[padded.py_func(dim)] * 2), np.float32)
-        whole = np.ascontiguousarray(np.moveaxis(posterior.batch.factors, 2, 0)[heavy])
-        factors[heavy, :dim, :dim] = np.sqrt(posterior.degrees_of_freedom[heavy])[:, None, None] * np.linalg.inv(whole)
+        factors[heavy, :dim, :dim] = posterior.precision_roots(heavy)
         constants = np.zeros(count)
         constants[heavy] = -gammaln(0.5 / heaviness[heavy] + 0.5 * dim)
         means, edges = posterior.mean[:count].astype(np.float32), self.chunks.bounds
@@ -327,6 +326,6 @@ def scaled_statistics(total: tuple[Any, ...], origins: Any, heaviness: Float64Ar
     return Statistics(counts.ravel(), found.counts, found.means, found.scatters, logs.ravel(), ones.ravel())
 
 
-def prior_of(model: Model) -> StudentNIW:
-    assert isinstance(model.prior, StudentNIW)
+def prior_of(model: Model) -> Any:
+    assert isinstance(model.prior, HeavyTails)
     return model.prior

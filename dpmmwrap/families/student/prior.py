@@ -2,7 +2,8 @@
 
 Given the scales u of its points (`tails.py`), a cluster is a Gaussian whose points count with their scales: kappa grows
 by the sum of u, the degrees of freedom of the covariance by the number of points. So all formulas are those of the
-full-covariance Gaussian. What is said of a cluster without the scales, as by a fitted model, has their expectations.
+Gaussian. What is said of a cluster without the scales, as by a fitted model, has their expectations. `HeavyTails` is
+what scale matrices of all shapes share; full ones are here, others in `diagonal.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammainccinv, gammaln, logsumexp
 
-from dpmmwrap.families.base import Computed, put_rows
+from dpmmwrap.families.base import PosteriorBatch, put_rows
 from dpmmwrap.families.full import statistics as gaussian
 from dpmmwrap.families.full.prior import NIW, wishart
 from dpmmwrap.families.full.statistics import Posteriors
@@ -39,8 +40,169 @@ STEP, BELOW, ABOVE, NEGLIGIBLE = 0.5, -28, 10, 1e-8
 at least above the middle, and what may be left out."""
 
 
+class HeavyTails:
+    """What the priors of Student-t clusters share; it stands before the Gaussian's among the base classes."""
+
+    heaviness: float | Float64Array
+    mean: Any
+    mean_strength: Any
+    scale: Any
+    degrees_of_freedom: Any
+    dim: Any
+    log_normaliser: Any
+    """log of what the marginal likelihood of Gaussians has of each distribution, but for powers of pi."""
+    _unchecked: Any
+    other: ClassVar[str] = "tails='gaussian'"
+    ones: ClassVar[str] = "ones with tails"
+    STATISTICS: ClassVar[type[tuple[Any, ...]]] = Statistics
+
+    @classmethod
+    def with_tails(cls, found: Any, heaviness: Any) -> Any:
+        """A batch of Gaussian posteriors, and the heaviness of each cluster's tails."""
+        batch = cls._unchecked(found)
+        batch.__dict__.update(heaviness=heaviness)
+        return batch
+
+    @staticmethod
+    def is_costly(dim: int) -> bool:
+        """The loops are those of full covariances."""
+        return NIW.is_costly(dim)
+
+    @cached_property
+    def tails(self) -> Tails:
+        """What the degrees of freedom of a cluster's tails may be."""
+        return tails_of(float(self.heaviness))
+
+    def gaussians(self, statistics: Any) -> Any:
+        """The Gaussian posteriors given each cluster's statistics, as loops take them."""
+        raise NotImplementedError
+
+    def precision_roots(self, rows: IntArray) -> Float64Array:
+        """Factors W of the expected precisions W'W of some distributions (K, D, D)."""
+        raise NotImplementedError
+
+    def posterior(self, statistics: Any) -> Any:
+        return self.with_tails(self.gaussians(statistics), grid.most_probable(self.tails, statistics))
+
+    def compute(self, statistics: Any) -> PosteriorBatch:
+        found = self.posterior(statistics)
+        return PosteriorBatch(found, self.log_marginal_likelihood(statistics, found))
+
+    def log_marginal_likelihood(self, statistics: Any, posterior: Any = None) -> Float64Array:
+        """log density of each cluster's points and their scales."""
+        posterior = self.posterior(statistics) if posterior is None else posterior
+        of_points = 0.5 * self.dim * (statistics.logs - statistics.counts * math.log(math.pi))
+        of_scales = grid.log_evidences(self.tails, statistics)
+        return np.asarray(of_points + posterior.log_normaliser - self.log_normaliser + of_scales)
+
+    @staticmethod
+    def with_unions(subclusters: Any) -> Any:
+        counts, masses, means, scatters, logs, ones = subclusters
+        weighted = wishart.with_unions(gaussian.Statistics(masses, means, scatters))
+        plain = (np.concatenate([own[0::2] + own[1::2], own]) for own in (counts, logs, ones))
+        every, log_sums, every_one = plain
+        return Statistics(every, weighted.counts, weighted.means, weighted.scatters, log_sums, every_one)
+
+    def points(
+        self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
+    ) -> Any:
+        return loops.StudentPoints(X, n_jobs, stretch, weights)
+
+    def statistics(
+        self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
+    ) -> Statistics:
+        """With their scales, if the points have any, else with expected ones."""
+        own, count = group(labels, len(X.X if isinstance(X, ScaledPoints) else X), n_clusters)
+        if isinstance(X, ScaledPoints):
+            return given_scales(X, own, count)
+        return expected_scales(X, own, count, self)
+
+    def counting_observed(self, statistics: Statistics) -> Statistics:
+        """No value is missing."""
+        return statistics
+
+    def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[Any, float]:
+        """Of a batch of posteriors: points with scales that are drawn given their cluster, and the log density of
+        these."""
+        rng, dim = np.random.default_rng(seed), self.dim
+        heaviness = np.asarray(self.heaviness)[labels]
+        scales, heavy = np.ones(len(X)), heaviness > 0
+        halves = 0.5 / heaviness[heavy]
+        shapes, rates = halves + 0.5 * dim, halves + 0.5 * self.squares(X[heavy], labels[heavy])
+        drawn = rng.standard_gamma(shapes) / rates
+        scales[heavy] = drawn
+        logs = shapes * np.log(rates) - gammaln(shapes) + (shapes - 1) * np.log(drawn) - rates * drawn
+        return ScaledPoints(X, scales), float(logs.sum())
+
+    def squares(self, X: FloatArray, labels: IntArray) -> Float64Array:
+        """Squared distances of rows in the metric of their cluster's expected precision."""
+        found, present = np.empty(len(X)), np.unique(labels)
+        for k, root in zip(present, self.precision_roots(present), strict=True):
+            own = labels == k
+            whitened = (np.asarray(X[own], np.float64) - self.mean[k]) @ root.T
+            found[own] = (whitened**2).sum(axis=1)
+        return found
+
+    def over_tails(self, X: FloatArray) -> Float64Array:
+        """Of a prior, whose tails are any of the grid: the log predictive density at each row (1, N)."""
+        every = [replace(self, heaviness=float(own)).log_predictive(X) for own in self.tails.heaviness]  # type: ignore
+        return np.asarray(logsumexp(self.tails.log_priors[:, None, None] + every, axis=0))
+
+    @property
+    def is_prior(self) -> bool:
+        """Whether the tails may be any of the grid."""
+        return bool(np.ndim(self.heaviness) == 0 and self.heaviness < 0)
+
+    def draw_scales(self, components: IntArray, rng: Generator) -> Float64Array:
+        """Scales of new points of these distributions."""
+        heaviness = np.atleast_1d(self.heaviness)[components]
+        if (heaviness < 0).any():
+            heaviness = rng.choice(self.tails.heaviness, len(components), p=np.exp(self.tails.log_priors))
+        scales, heavy = np.ones(len(components)), heaviness > 0
+        scales[heavy] = rng.standard_gamma(0.5 / heaviness[heavy]) * 2 * heaviness[heavy]
+        return scales
+
+    def estimates(self) -> dict[str, Float64Array]:
+        return super().estimates() | {"tails": self.tail_freedoms}  # type: ignore
+
+    @property
+    def tail_freedoms(self) -> Float64Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / np.asarray(self.heaviness, np.float64))
+
+    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / rng.choice(self.tails.heaviness, clusters, p=np.exp(self.tails.log_priors)))
+
+    def describe_tails(self, clusters: int) -> str:
+        """How many clusters have tails, and which."""
+        heavy = np.sort(self.tail_freedoms[:clusters][np.isfinite(self.tail_freedoms[:clusters])])
+        if not len(heavy):
+            return "no cluster has heavy tails"
+        least, most = f"{heavy[0]:g}", f"{heavy[-1]:g}"
+        freedoms = least if least == most else f"{least} to {most}"
+        ending = "" if freedoms == "1" else "s"
+        have = "has" if len(heavy) == 1 else "have"
+        which = f"{len(heavy)} of {clusters} clusters {have}" if clusters > 1 else "the cluster has"
+        return f"{which} heavy tails ({freedoms} degree{ending} of freedom)"
+
+    def replaced(self, rows: IntArray, other: Any) -> Any:
+        found = super().replaced(rows, other).batch  # type: ignore
+        return self.with_tails(found, put_rows(self.heaviness, rows, other.heaviness))
+
+    def shifted(self, offset: FloatArray) -> Any:
+        fields = (self.mean_strength, self.scale, self.degrees_of_freedom, self.heaviness)
+        return type(self)(self.mean - offset, *fields)  # type: ignore
+
+    def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
+        raise ValueError("missing values are drawn under the families gaussian and mixed, not under student")
+
+    def outliers(self, X: FloatArray, n_rows: int | None = None) -> Any:
+        raise ValueError("the family student takes no outlier_weight: its tails are for outliers")
+
+
 @dataclass(frozen=True)
-class StudentNIW(NIW):
+class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
     """Normal-inverse-Wishart prior of Student-t clusters: x ~ t with mean mu, scale matrix Sigma, and tails.
 
     Parameters
@@ -70,7 +232,6 @@ class StudentNIW(NIW):
     heaviness: float | Float64Array = -1.0
     family: ClassVar[str] = "student"
     called: ClassVar[str] = "a normal-inverse-Wishart prior with tails"
-    other: ClassVar[str] = "family='gaussian'"
     numeric_kind: ClassVar[str] = "full"
     """What its covariances are called in summaries."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIW.FIELDS, "heaviness")
@@ -80,19 +241,7 @@ class StudentNIW(NIW):
         """k-means cells have no tails."""
         return NIW
 
-    @cached_property
-    def tails(self) -> Tails:
-        """What the degrees of freedom of a cluster's tails may be."""
-        return tails_of(float(self.heaviness))
-
-    def posterior(self, statistics: Any) -> StudentNIW:
-        return self._posterior(statistics)
-
-    def compute(self, statistics: Any) -> Computed:
-        found = self._posterior(statistics)
-        return Computed(found, self.log_marginal_likelihood(statistics, found))
-
-    def _posterior(self, statistics: Any) -> StudentNIW:
+    def gaussians(self, statistics: Any) -> Posteriors:
         counts, masses, means, scatters, _, _ = statistics
         strength, dim = float(self.mean_strength), self.dim
         strengths, freedoms = strength + masses, float(self.degrees_of_freedom) + counts
@@ -101,132 +250,38 @@ class StudentNIW(NIW):
         scales = self.scale + scatters + pulls
         factors, halves = wishart.factorise(scales)
         normalisers = wishart.log_normalisers(freedoms, strengths, halves, dim)
-        centres = self.mean + share[:, None] * gaps
-        found = Posteriors(centres, strengths, scales, freedoms, factors, halves, normalisers)
-        return StudentNIW._with_tails(found, grid.most_probable(self.tails, statistics))
+        return Posteriors(self.mean + share[:, None] * gaps, strengths, scales, freedoms, factors, halves, normalisers)
 
-    @classmethod
-    def _with_tails(cls, found: Posteriors, heaviness: Float64Array) -> StudentNIW:
-        batch = cls._unchecked(found)
-        batch.__dict__.update(heaviness=heaviness)
-        return batch  # type: ignore[return-value]
+    def precision_roots(self, rows: IntArray) -> Float64Array:
+        inverses: Any = np.linalg.inv(np.moveaxis(self.factors[0], 2, 0)[rows])
+        return np.asarray(np.sqrt(np.atleast_1d(self.degrees_of_freedom)[rows])[:, None, None] * inverses)
 
-    def log_marginal_likelihood(self, statistics: Any, posterior: Any = None) -> Float64Array:
-        """log density of each cluster's points and their scales."""
-        posterior = self.posterior(statistics) if posterior is None else posterior
-        of_points = 0.5 * self.dim * (statistics.logs - statistics.counts * math.log(math.pi))
-        of_scales = grid.log_evidences(self.tails, statistics)
-        return np.asarray(of_points + posterior.log_normaliser - self.log_normaliser + of_scales)
-
-    @staticmethod
-    def with_unions(subclusters: Any) -> Any:
-        counts, masses, means, scatters, logs, ones = subclusters
-        weighted = wishart.with_unions(gaussian.Statistics(masses, means, scatters))
-        plain = (np.concatenate([own[0::2] + own[1::2], own]) for own in (counts, logs, ones))
-        every, log_sums, every_one = plain
-        return Statistics(every, weighted.counts, weighted.means, weighted.scatters, log_sums, every_one)
-
-    def points(
-        self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
-    ) -> Any:
-        return loops.StudentPoints(X, n_jobs, stretch, weights)
-
-    def statistics(  # type: ignore[override]
-        self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
-    ) -> Statistics:
-        """With their scales, if the points have any, else with expected ones."""
-        own, count = group(labels, len(X.X if isinstance(X, ScaledPoints) else X), n_clusters)
-        if isinstance(X, ScaledPoints):
-            return given_scales(X, own, count)
-        return expected_scales(X, own, count, self)
-
-    def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[Any, float]:
-        """Of a batch of posteriors: points with scales that are drawn given their cluster, and the log density of
-        these."""
-        rng, dim = np.random.default_rng(seed), self.dim
-        heaviness = np.asarray(self.heaviness)[labels]
-        scales, heavy = np.ones(len(X)), heaviness > 0
-        halves = 0.5 / heaviness[heavy]
-        shapes, rates = halves + 0.5 * dim, halves + 0.5 * self.squares(X[heavy], labels[heavy])
-        drawn = rng.standard_gamma(shapes) / rates
-        scales[heavy] = drawn
-        logs = shapes * np.log(rates) - gammaln(shapes) + (shapes - 1) * np.log(drawn) - rates * drawn
-        return ScaledPoints(X, scales), float(logs.sum())
-
-    def squares(self, X: FloatArray, labels: IntArray) -> Float64Array:
-        """Squared distances of rows in the metric of their cluster's expected precision."""
-        found = np.empty(len(X))
-        freedoms, factors = np.asarray(self.degrees_of_freedom), self.whitening.factors
-        for k in np.unique(labels):
-            own = labels == k
-            whitened = (np.asarray(X[own], np.float64) - self.mean[k]) @ factors[k].T
-            found[own] = freedoms[k] * (whitened**2).sum(axis=1)
-        return found
+    def upper_bounds(self, X: FloatArray) -> None:
+        """All are worked out."""
 
     def log_predictive_complete(self, X: FloatArray) -> Float64Array:
         """log predictive density: of Gaussian clusters Student's t, of others a mixture of those over the scale."""
-        if np.ndim(self.heaviness) == 0 and self.heaviness < 0:
-            # A prior, whose tails are any of the grid.
-            every = [replace(self, heaviness=float(own)).log_predictive_complete(X) for own in self.tails.heaviness]
-            return np.asarray(logsumexp(self.tails.log_priors[:, None, None] + every, axis=0))
-        found, (freedoms, strengths, heaviness) = super().log_predictive_complete(X), self._by_cluster
-        for k in np.flatnonzero(heaviness > 0):
-            factor = self.whitening.factors[k]
-            whitened = factor @ (np.asarray(X, np.float64) - self.whitening.centre).T - self.whitening.means[k][:, None]
-            squares = (whitened**2).sum(axis=0)
-            half_log = np.log(np.diagonal(self.cholesky[k])).sum()
-            found[k] = log_over_scales(squares, self.dim, freedoms[k], strengths[k], heaviness[k]) - half_log
-        return found
-
-    @property
-    def _by_cluster(self) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Degrees of freedom, strengths and heaviness."""
+        if self.is_prior:
+            return self.over_tails(X)
+        found, dim = super().log_predictive_complete(X), self.dim
         freedoms, strengths, heaviness = np.atleast_1d(self.degrees_of_freedom, self.mean_strength, self.heaviness)
-        return freedoms, strengths, heaviness
+        for k in np.flatnonzero(heaviness > 0):
+            factor, power = self.whitening.factors[k], 0.5 * (freedoms[k] + 1)
+            whitened = factor @ (np.asarray(X, np.float64) - self.whitening.centre).T - self.whitening.means[k][:, None]
+            constant = gammaln(power) - gammaln(power - 0.5 * dim) - 0.5 * dim * math.log(math.pi)
+            constant -= np.log(np.diagonal(self.cholesky[k])).sum()
+            squares = (whitened**2).sum(axis=0)[:, None]
+            found[k] = constant + log_over_scales(squares, np.full(len(X), dim), power, strengths[k], heaviness[k])
+        return found
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
         """A new point from the predictive of each of these distributions: a scale, and given it Student's t."""
-        freedoms, strengths, heaviness = (values[components] for values in self._by_cluster)
-        # Of a prior the tails are any of the grid.
-        if (heaviness < 0).any():
-            heaviness = rng.choice(self.tails.heaviness, len(components), p=np.exp(self.tails.log_priors))
-        scales, heavy = np.ones(len(components)), heaviness > 0
-        scales[heavy] = rng.standard_gamma(0.5 / heaviness[heavy]) * 2 * heaviness[heavy]
-        spread = (1 / strengths + 1 / scales) / rng.chisquare(freedoms - self.dim + 1)
+        scales, (freedoms, strengths) = (
+            self.draw_scales(components, rng), np.atleast_1d(self.degrees_of_freedom, self.mean_strength)
+        )  # fmt: skip
+        spread = (1 / strengths[components] + 1 / scales) / rng.chisquare(freedoms[components] - self.dim + 1)
         steps = np.einsum("nij,nj->ni", self.cholesky[components], rng.standard_normal((len(components), self.dim)))
         return np.asarray(self.mean.reshape(-1, self.dim)[components] + np.sqrt(spread)[:, None] * steps)
-
-    def estimates(self) -> dict[str, Float64Array]:
-        return super().estimates() | {"tails": self.tail_freedoms}
-
-    @property
-    def tail_freedoms(self) -> Float64Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(1 / np.asarray(self.heaviness, np.float64))
-
-    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(1 / rng.choice(self.tails.heaviness, clusters, p=np.exp(self.tails.log_priors)))
-
-    def describe_tails(self, clusters: int) -> str:
-        """How many clusters have tails, and which."""
-        heavy = np.sort(self.tail_freedoms[:clusters][np.isfinite(self.tail_freedoms[:clusters])])
-        if not len(heavy):
-            return "no cluster has heavy tails"
-        least, most = f"{heavy[0]:g}", f"{heavy[-1]:g}"
-        freedoms = least if least == most else f"{least} to {most}"
-        ending = "" if freedoms == "1" else "s"
-        have = "has" if len(heavy) == 1 else "have"
-        which = f"{len(heavy)} of {clusters} clusters {have}" if clusters > 1 else "the cluster has"
-        return f"{which} heavy tails ({freedoms} degree{ending} of freedom)"
-
-    def replaced(self, rows: IntArray, other: Any) -> StudentNIW:
-        heaviness = put_rows(self.heaviness, rows, other.heaviness)
-        return StudentNIW._with_tails(super().replaced(rows, other).batch, heaviness)
-
-    def shifted(self, offset: FloatArray) -> StudentNIW:
-        mean = self.mean - offset
-        return StudentNIW(mean, self.mean_strength, self.scale, self.degrees_of_freedom, self.heaviness)
 
     def marginal(self, columns: IntArray) -> StudentNIW:
         made: Any = object.__new__(StudentNIW)
@@ -234,30 +289,27 @@ class StudentNIW(NIW):
         found: StudentNIW = made
         return found
 
-    def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
-        raise ValueError("missing values are drawn under the families gaussian and mixed, not under student")
 
-    def outliers(self, X: FloatArray, n_rows: int | None = None) -> StudentNIW:
-        raise ValueError("the family student takes no outlier_weight: its tails are for outliers")
-
-
-def log_over_scales(squares: Float64Array, dim: int, freedom: float, strength: float, heaviness: float) -> Float64Array:
-    """log predictive density of a cluster with tails, but for the determinant, at squared distances in the metric of
-    its scale matrix: an integral over the logarithm of the scale."""
+def log_over_scales(squares: Float64Array, dims: Any, power: Any, strength: float, heaviness: float) -> Float64Array:
+    """log of the integral over u of its density times w^(D/2) and the product of (1 + w squares)^-power over columns,
+    where w = strength u / (strength + u), for each row: what the predictive of a cluster with tails has of the squared
+    distances (N, F) in the metric of its scale matrix. `dims` has the values that are observed (N,)."""
     half = 0.5 / heaviness
-    constant = gammaln(0.5 * (freedom + 1)) - gammaln(0.5 * (freedom - dim + 1)) - 0.5 * dim * math.log(math.pi)
-    constant += half * math.log(half) - gammaln(half)
-    shape = half + 0.5 * dim
-    step, middles = STEP / math.sqrt(shape), np.log(shape / (half + 0.5 * freedom * squares))
+    constant = half * math.log(half) - gammaln(half)
+    shapes, totals = half + 0.5 * dims, squares.sum(axis=1)
+    steps, middles = STEP / np.sqrt(shapes), np.log(shapes / (half + power * totals))
     # Beyond the middle the density falls by this power of u, where the prior of u does not end it.
-    power, end = 0.5 * (freedom + 1) - shape, math.log(gammainccinv(half, NEGLIGIBLE) / half)
-    above = np.minimum(end - middles, -math.log(NEGLIGIBLE) / power if power > 0 else np.inf).max(initial=0.0)
-    nodes = step * np.arange(BELOW, max(ABOVE, math.ceil(above / step)) + 1)
+    powers, end = power - shapes, math.log(gammainccinv(half, NEGLIGIBLE) / half)
+    ends = np.where(powers > 0, -math.log(NEGLIGIBLE) / np.where(powers > 0, powers, 1.0), np.inf)
+    if squares.shape[1] > 1:
+        ends = np.full(len(ends), np.inf)
+    above = (np.minimum(end - middles, ends) / steps).max(initial=0.0)
+    nodes = np.arange(BELOW, max(ABOVE, math.ceil(above)) + 1)
     logs = np.empty((len(nodes), len(squares)))
-    for node, away in enumerate(nodes):
-        log_scale = middles + away
+    for number, node in enumerate(nodes):
+        log_scale = middles + node * steps
         scale = np.exp(log_scale)
         weight = strength * scale / (strength + scale)
-        logs[node] = half * (log_scale - scale) + 0.5 * dim * np.log(weight)
-        logs[node] -= 0.5 * (freedom + 1) * np.log1p(weight * squares)
-    return np.asarray(constant + logsumexp(logs, axis=0) + math.log(step))
+        logs[number] = half * (log_scale - scale) + 0.5 * dims * np.log(weight)
+        logs[number] -= power * np.log1p(weight[:, None] * squares).sum(axis=1)
+    return np.asarray(constant + logsumexp(logs, axis=0) + np.log(steps))

@@ -35,6 +35,11 @@ class Statistics(NamedTuple):
     ones: Any
     """How many u are exactly 1, as all are in a Gaussian cluster and none is in others (K,)."""
 
+    def scaled(self, factor: float) -> Statistics:
+        """As if every row had this weight."""
+        counts, masses, scatters = factor * self.counts, factor * self.masses, factor * self.scatters
+        return Statistics(counts, masses, self.means, scatters, factor * self.logs, factor * self.ones)
+
 
 class Tails(NamedTuple):
     """Degrees of freedom that clusters may have, as compiled loops take them."""
@@ -91,18 +96,15 @@ def expected_scales(X: FloatArray, labels: IntArray, count: int, prior: Any) -> 
 
 def one_cluster(rows: Float64Array, prior: Any) -> Statistics:
     """Of one cluster, by its posterior mean and the expectation of its precision."""
-    (n, dim), tails, strength = rows.shape, prior.tails, float(prior.mean_strength)
-    freedom = float(prior.degrees_of_freedom) + n
+    (n, dim), tails = rows.shape, prior.tails
     scales, logs, before = np.ones(n), np.zeros(n), -np.inf
     for _ in range(STEPS):
         found = with_scales(rows, scales, logs)
-        share = found.masses / (strength + found.masses)
-        away = found.means - prior.mean
-        centre = prior.mean + share * away
-        factor = np.linalg.cholesky((prior.scale + found.scatters + strength * share * np.outer(away, away)) / freedom)
-        squares = (np.linalg.solve(factor, (rows - centre).T) ** 2).sum(axis=0)
+        posterior = prior.posterior(Statistics(*(np.asarray(value)[None] for value in found)))
+        squares = posterior.squares(rows, np.zeros(n, np.int64))
         values = log_likelihoods(squares, dim, tails)
-        heaviness, value = tails.heaviness[values.argmax()], values.max() - n * np.log(np.diagonal(factor)).sum()
+        value = values.max() + n * np.log(np.diagonal(posterior.precision_roots(np.zeros(1, np.int64))[0])).sum()
+        heaviness = tails.heaviness[values.argmax()]
         if value < before + CLOSE * n or (heaviness == 0 and found.ones == n):
             break
         before = value

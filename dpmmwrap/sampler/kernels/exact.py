@@ -23,7 +23,7 @@ from dpmmwrap.families.collapsed import (
 )
 from dpmmwrap.numerics.special import compiled_float64 as compiled
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma
+from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.partitions.hastings import log_merge_ratio
 
@@ -65,7 +65,7 @@ def index_of(u: Any, cumulative: Any) -> Any:
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
     """This many row numbers, and a uniform number for each: every other row is one of the `likely`, by their
     cumulative shares, if there are any."""
-    chosen, uniforms = np.empty(count, np.int64), np.empty(count)
+    chosen, uniforms = new_array(count, np.int64), new_array(count, np.float64)
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
         if t % 2 and len(likely) > 0:
@@ -92,7 +92,7 @@ def log_first(prior: Any, weight: Any) -> Any:
 @compiled
 def seeding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
     """The probability that each row, were it to choose anew, would start a cluster. O(K D^2) a row."""
-    probabilities = np.empty(len(rows))
+    probabilities = new_array(len(rows), np.float64)
     for k in range(used):
         prepare(clusters, k)
     log_new = prior.log_new[used - fixed]
@@ -120,11 +120,13 @@ def gibbs_points(
     an empty one, as long as there are no more than `most`. Returns how many are in use then, and how many rows have
     moved. O(K D) a row, or O(K D^2) with full covariances.
     """
-    scores = np.empty(len(clusters.counts))
+    scores = new_array(len(clusters.counts), np.float64)
     alive, moved = 0, 0
     for k in range(used):
         prepare(clusters, k)
         alive += k >= fixed and clusters.counts[k] > 0.0
+    # Each function of a family is called in as few places as can be: numba compiles it anew at each of them.
+    changed: Any = np.int64(used)
     for t in range(len(rows)):
         row = rows[t]
         own: Any = np.int64(labels[row])
@@ -137,22 +139,24 @@ def gibbs_points(
             # Nothing of the rounding stays behind.
             clear(clusters, own)
             alive -= 1
-        prepare(clusters, own)
+        clear(clusters, used)
+        stale: Any = (changed, own, np.int64(used))
+        for k in stale:
+            prepare(clusters, k)
         vacant, best = used, -np.inf
         for k in range(fixed, used):
-            scores[k] = -np.inf
-            if clusters.counts[k] > 0.0:
-                scores[k] = log_rise(prior, clusters.counts[k], weight) + log_predictive(clusters, k, X, row)
-                best = max(best, scores[k])
-            else:
+            if clusters.counts[k] == 0.0:
                 vacant = k
-        scores[used] = -np.inf
-        if vacant == used:
-            clear(clusters, vacant)
-            prepare(clusters, vacant)
-        if alive < most:
-            scores[vacant] = prior.log_new[alive] + log_first(prior, weight) + log_predictive(clusters, vacant, X, row)
-            best = max(best, scores[vacant])
+        for k in range(fixed, used + 1):
+            scores[k] = -np.inf
+            if k < used and clusters.counts[k] > 0.0:
+                prior_weight = log_rise(prior, clusters.counts[k], weight)
+            elif k == vacant and alive < most:
+                prior_weight = prior.log_new[alive] + log_first(prior, weight)
+            else:
+                continue
+            scores[k] = prior_weight + log_predictive(clusters, k, X, row)
+            best = max(best, scores[k])
         total = 0.0
         for k in range(fixed, used + 1):
             scores[k] = math.exp(scores[k] - best)
@@ -168,21 +172,10 @@ def gibbs_points(
         alive += clusters.counts[chosen] == 0.0
         add_point(clusters, chosen, X, row, 1.0)
         clusters.counts[chosen] += weight
-        prepare(clusters, chosen)
+        changed = np.int64(chosen)
         moved += chosen != own
         used = max(used, chosen + 1)
     return used, moved
-
-
-@inner
-def begin_sides(clusters: Any, X: Any, rows: Any, sides: Any) -> None:
-    """Begin two sides with a row each."""
-    for side in range(2):
-        clear(clusters, side)
-        sides[side] = side
-        add_point(clusters, side, X, rows[side], 1.0)
-        clusters.counts[side] = weight_of(X, rows[side])
-        prepare(clusters, side)
 
 
 @compiled
@@ -191,8 +184,8 @@ def allocate_kept(
 ) -> Any:
     """log probability of dividing kept clusters between two sides that the first two rows begin, one after the other by
     how probable their rows are given the side; with `draw` the sides are drawn."""
-    begin_sides(clusters, X, rows, sides)
-    gains = np.empty(2)
+    allocate(clusters, X, rows[:2], sides, key, False, 2, False)
+    gains = np.empty(2, np.float64)
     log_prob = 0.0
     for index in range(len(numbers)):
         for side in range(2):
@@ -253,35 +246,42 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
     so far. With `draw` the sides are drawn, else they are as given. Sides are the first two of `clusters`, which may
     have begun.
     """
-    count = len(rows)
+    count, log_prob, begin = len(rows), 0.0, 2
+    densities = new_array(2, np.float64)
     if not begun:
-        begin_sides(clusters, X, rows, sides)
-    log_prob = 0.0
-    begin = 2
+        begin = 0
+        for side in range(2):
+            clear(clusters, side)
+            clusters.counts[side] = 0.0
     while begin < count:
-        end = begin + 1 if begin < first else min(count, 2 * begin)
+        single = begin < max(first, 2)
+        end = begin + 1 if single else min(count, 2 * begin)
         odds = math.log(clusters.counts[1] + SIDE_STRENGTH) - math.log(clusters.counts[0] + SIDE_STRENGTH)
         for index in range(begin, end):
+            if index < 2:
+                sides[index] = index
+                continue
             row = rows[index]
-            t = weight_of(X, row) * odds + log_predictive(clusters, 1, X, row) - log_predictive(clusters, 0, X, row)
+            for side in range(2):
+                densities[side] = log_predictive(clusters, side, X, row)
+            t = weight_of(X, row) * odds + densities[1] - densities[0]
             less = math.exp(-abs(t))
             if draw:
                 share = (1.0 if t > 0.0 else less) / (1.0 + less)
                 sides[index] = uniform53(key, index) < share
             against = (sides[index] == 1) != (t > 0.0)
             log_prob -= math.log1p(less) + (abs(t) if against else 0.0)
-        if end == begin + 1:
-            add_point(clusters, sides[begin], X, rows[begin], 1.0)
-            clusters.counts[sides[begin]] += weight_of(X, rows[begin])
-            prepare(clusters, sides[begin])
-        else:
-            for side in range(2):
+        for side in range(2):
+            if single and sides[begin] != side:
+                continue
+            if single:
+                add_point(clusters, side, X, rows[begin], 1.0)
+            else:
                 add_rows(clusters, side, X, rows[begin:end], sides[begin:end], side)
-                for index in range(begin, end):
-                    if sides[index] == side:
-                        clusters.counts[side] += weight_of(X, rows[index])
-                if end < count:
-                    prepare(clusters, side)
+            for index in range(begin, end):
+                if sides[index] == side:
+                    clusters.counts[side] += weight_of(X, rows[index])
+            prepare(clusters, side)
         begin = end
     return log_prob
 
@@ -290,7 +290,7 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
     """This many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
     first by the cumulative shares of those that have neighbours."""
-    pairs = np.empty((count, 2), np.int64)
+    pairs = new_array((count, 2), np.int64)
     for p in range(count):
         one = random_row(key, 4 * p, n_rows)
         other = random_row(key, 4 * p + 1, n_rows - 1)
@@ -312,8 +312,8 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
     pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
     Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
     """
-    taken = np.zeros(len(counts), np.bool_)
-    chosen, count = np.empty(len(pairs), np.int64), 0
+    taken = new_zeros(len(counts), np.bool_)
+    chosen, count = new_array(len(pairs), np.int64), 0
     for p in range(len(pairs)):
         one, other = labels[pairs[p, 0]], labels[pairs[p, 1]]
         if one < fixed or other < fixed or taken[one] or taken[other]:
@@ -331,7 +331,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
 
     The union of the last pair is left in cluster UNION of `scratch`.
     """
-    gains = np.zeros(len(one))
+    gains = new_zeros(len(one), np.float64)
     for p in range(len(one)):
         if one[p] != other[p]:
             copy_cluster(scratch, UNION, clusters, one[p])
@@ -345,7 +345,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
 def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, other: Any, gains: Any) -> Any:
     """The largest log ratio that each merge can have when it is its turn, while there are from `fewest` to `most`
     clusters: the probability of the way back is at most 1."""
-    bounds = np.zeros(len(one))
+    bounds = new_zeros(len(one), np.float64)
     cheapest = fewest
     for clusters in range(fewest, most + 1):
         if prior.log_new[clusters - 1] < prior.log_new[cheapest - 1]:
@@ -361,9 +361,9 @@ def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -
     """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other;
     `sizes` are the rows of each cluster. O(N)."""
     slots, starts, at = (
-        np.empty(len(sizes), np.int64),
-        np.zeros(len(one) + 1, np.int64),
-        np.empty(len(one), np.int64),
+        new_array(len(sizes), np.int64),
+        new_zeros(len(one) + 1, np.int64),
+        new_array(len(one), np.int64),
     )
     unions = 0
     for k in range(len(sizes)):
@@ -375,7 +375,7 @@ def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -
             at[unions] = starts[unions]
             unions += 1
             starts[unions] = starts[unions - 1] + np.int64(size)
-    rows = np.empty(starts[unions], np.int64)
+    rows = new_array(starts[unions], np.int64)
     if unions > 0:
         for row in range(len(labels)):
             slot = slots[labels[row]]
@@ -406,33 +406,3 @@ def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
     """Which rows are in the second of two clusters."""
     for index in range(len(rows)):
         sides[index] = labels[rows[index]] == other
-
-
-@compiled
-def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
-    """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
-    and where they would have gone.
-
-    Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
-    keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
-    """
-    staying, left = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for row in range(len(labels)):
-        left[before[row]] += 1
-        staying[before[row]] += labels[row] == before[row]
-    deserted = False
-    for k in range(fixed, count):
-        deserted |= left[k] > 0 and staying[k] == 0
-    refused, refusals = np.empty((count, 2), np.int64), 0
-    if deserted:
-        for row in range(len(labels)):
-            old, new = before[row], labels[row]
-            if old != new:
-                if old >= fixed and left[old] == 1:
-                    labels[row] = old
-                    refused[refusals, 0], refused[refusals, 1] = row, new
-                    refusals += 1
-                else:
-                    left[old] -= 1
-                    left[new] += 1
-    return refused[:refusals]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpmmwrap.numerics.special import compiled
+from dpmmwrap.numerics.special import compiled, new_array, new_zeros
 from dpmmwrap.partitions.hastings import split_ratios
 
 
@@ -51,14 +51,14 @@ def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, s
     Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
     With the full ratio the probability of the proposed sublabels is counted. O(K).
     """
-    log_proposals, empty = np.zeros(len(counts)), 0
+    log_proposals, empty = new_zeros(len(counts), np.float64), 0
     for k in range(len(counts)):
         empty += k >= rules.outliers and counts[k] == 0.0
         if rules.full:
             log_proposals[k] = records[k]["proposal_log_prob"]
     alive = len(counts) - rules.outliers - empty
     ratios = split_ratios(rules.prior, alive, sides, log_marginal, log_proposals)
-    splits, candidates = np.empty(len(counts), np.int64), np.empty(len(counts), np.int64)
+    splits, candidates = new_array(len(counts), np.int64), new_array(len(counts), np.int64)
     accepted, others, proposed = 0, 0, 0
     for k in range(rules.outliers, len(counts)):
         if counts[k] > 0.0 and records[k]["subclusters_born_at"] <= rules.latest:

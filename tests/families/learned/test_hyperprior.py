@@ -11,8 +11,8 @@ from scipy import optimize, stats
 from scipy.special import gammaln, logsumexp
 
 from dpmmwrap.families import prior_named
-from dpmmwrap.families.base import Moments
 from dpmmwrap.families.learned import hyperprior as module
+from dpmmwrap.families.learned.base import Moments
 from dpmmwrap.families.learned.defaults import DataScale
 from dpmmwrap.families.learned.hyperprior import NARROW, STRENGTHS, Hyperparameters, Hyperprior, truncated_gamma
 from exactness.enumeration import Learning, log_marginal_of_feature, nodes_of

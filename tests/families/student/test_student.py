@@ -20,11 +20,15 @@ from dpmmwrap.families.base import Model
 from dpmmwrap.families.full.pairs import kernel_tables
 from dpmmwrap.families.student import points as student_points
 from dpmmwrap.families.student import tails
+from dpmmwrap.families.student.diagonal import StudentNIG, StudentSphericalNIG
 from dpmmwrap.families.student.statistics import FREEDOMS, GAUSSIAN, ScaledPoints, expected_scales, tails_of
 from dpmmwrap.posterior.density import prior_predictive
 from dpmmwrap.sampler.kernels import exact
 
 PRIOR = StudentNIW(np.array([0.5, -1.0]), 0.7, np.array([[2.0, 0.3], [0.3, 1.0]]), 4.0)
+DIAGONAL = StudentNIG(PRIOR.mean, 0.7, np.array([2.0, 1.0]), 3.0)
+SPHERICAL = StudentSphericalNIG(PRIOR.mean, 0.7, np.array([1.5]), 3.0)
+EVERY = pytest.mark.parametrize("prior", [PRIOR, DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
 SHARES = np.where(np.isinf(FREEDOMS), GAUSSIAN, (1 - GAUSSIAN) / (len(FREEDOMS) - 1))
 
 
@@ -48,43 +52,59 @@ def test_scales_are_gamma_variables_of_any_degrees_of_freedom() -> None:
     assert tails.log_evidences(PRIOR.tails, both)[0] == -np.inf
 
 
-def test_the_marginal_likelihood_is_that_of_gaussians_given_the_scales() -> None:
+def covariances_from(prior: Any, draws: int, rng: Any) -> Any:
+    """From the prior, by scipy."""
+    freedom = float(prior.degrees_of_freedom)
+    if prior.numeric_kind == "full":
+        return stats.invwishart(freedom, prior.scale).rvs(draws, random_state=rng)
+    variances = stats.invgamma(freedom / 2, scale=prior.scale / 2).rvs((draws, len(prior.scale)), random_state=rng)
+    return variances[:, :, None] * np.eye(2)
+
+
+@EVERY
+def test_the_marginal_likelihood_is_that_of_gaussians_given_the_scales(prior: Any) -> None:
     """x is a Gaussian about the mean with covariances Sigma / u_i and, between points, Sigma / kappa: a matrix t."""
     X, scales = student(4, 3.0), np.array([0.3, 2.0, 0.9, 1.4])
-    found = PRIOR.log_marginal_likelihood(PRIOR.statistics(ScaledPoints(X, scales)))[0]
+    found = prior.log_marginal_likelihood(prior.statistics(ScaledPoints(X, scales)))[0]
     rng, draws = default_rng(1), 200_000
-    covariances = stats.invwishart(4.0, PRIOR.scale).rvs(draws, random_state=rng)
+    covariances = covariances_from(prior, draws, rng)
     factors = np.linalg.cholesky(covariances)
     rows = np.diag(1 / scales) + 1 / 0.7
-    whitened = np.linalg.solve(factors, np.broadcast_to((X - PRIOR.mean).T, (draws, 2, 4)))
+    whitened = np.linalg.solve(factors, np.broadcast_to((X - prior.mean).T, (draws, 2, 4)))
     squares = np.einsum("sdi,ij,sdj->s", whitened, np.linalg.inv(rows), whitened)
     logs = -4 * np.log(2 * np.pi) - np.linalg.slogdet(rows)[1] - 2 * np.linalg.slogdet(covariances)[1] - 0.5 * squares
-    of_scales = tails.log_evidences(PRIOR.tails, PRIOR.statistics(ScaledPoints(X, scales)))[0]
+    of_scales = tails.log_evidences(prior.tails, prior.statistics(ScaledPoints(X, scales)))[0]
     assert found - of_scales == pytest.approx(logsumexp(logs) - np.log(draws), abs=0.03)
 
 
-def test_gaussian_tails_are_gaussians() -> None:
-    own, X = replace(PRIOR, heaviness=0.0), student(30, 5.0)
-    plain = NIW(PRIOR.mean, PRIOR.mean_strength, PRIOR.scale, PRIOR.degrees_of_freedom)
+@EVERY
+def test_gaussian_tails_are_gaussians(prior: Any) -> None:
+    own, X = replace(prior, heaviness=0.0), student(30, 5.0)
+    plain = prior.of_cells()(prior.mean, prior.mean_strength, prior.scale, prior.degrees_of_freedom)
     labels = np.arange(30) % 3
     ours, theirs = own.statistics(X, labels), plain.statistics(X, labels)
     np.testing.assert_allclose(own.log_marginal_likelihood(ours), plain.log_marginal_likelihood(theirs))
     np.testing.assert_allclose(own.posterior(ours).log_predictive(X), plain.posterior(theirs).log_predictive(X))
 
 
+@EVERY
 @pytest.mark.parametrize("nu", [1.0, 3.0, 32.0])
 @pytest.mark.parametrize("points", [0, 3, 500])
-def test_the_predictive_is_an_integral_over_the_scale(nu: float, points: int) -> None:
+def test_the_predictive_is_an_integral_over_the_scale(prior: Any, nu: float, points: int) -> None:
     """Of the density of x given u, which is Student's t, times that of u."""
-    prior = replace(PRIOR, heaviness=1 / nu)
+    prior = replace(prior, heaviness=1 / nu)
     own = prior.posterior(prior.statistics(student(points, nu), np.zeros(points, np.int32), 1))
-    freedom, strength = float(own.degrees_of_freedom[0]) - 1, float(own.mean_strength[0])
+    freedom, strength = np.ravel(own.degrees_of_freedom)[0], np.ravel(own.mean_strength)[0]
+    kind, freedom = prior.numeric_kind, freedom - 1 if prior.numeric_kind == "full" else freedom
     for x in ([0.5, -1.0], [3.0, 0.0], [200.0, -50.0]):
 
         def density(log_u: float, x: Any = x) -> float:
             u = np.exp(log_u)
             scale = own.scale[0] * (1 / u + 1 / strength) / freedom
             of_scale = stats.gamma(nu / 2, scale=2 / nu).pdf(u) * u
+            if kind == "diag":
+                return float(stats.t(freedom, own.mean[0], np.sqrt(scale)).pdf(x).prod() * of_scale)
+            scale = scale if kind == "full" else scale * np.eye(2)
             return float(stats.multivariate_t(own.mean[0], scale, freedom).pdf(x) * of_scale)
 
         nodes = np.linspace(-22, 5, 541)
@@ -92,9 +112,21 @@ def test_the_predictive_is_an_integral_over_the_scale(nu: float, points: int) ->
         assert own.log_predictive(np.array([x]))[0, 0] == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.parametrize("prior", [DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
+def test_what_is_not_observed_is_integrated_out(prior: Any) -> None:
+    """One feature of two has the distribution that a prior of one feature has."""
+    own = prior.posterior(prior.statistics(student(40, 2.0), np.zeros(40, np.int32), 1))
+    assert own.heaviness[0] > 0
+    first = own.batch._replace(means=own.batch.means[:, :1], scales=own.batch.scales[:, :1])
+    alone = type(prior).with_tails(first, own.heaviness).log_predictive(np.array([[0.3], [20.0]]))
+    np.testing.assert_allclose(own.log_predictive(np.array([[0.3, np.nan], [20.0, np.nan]])), alone, atol=2e-4)
+    assert own.log_predictive(np.full((1, 2), np.nan))[0, 0] == pytest.approx(0.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("heaviness", [-1.0, 0.5])
-def test_samples_follow_the_predictive(heaviness: float) -> None:
-    prior = StudentNIW(np.zeros(1), 0.7, np.ones((1, 1)), 3.0, heaviness)
+@pytest.mark.parametrize("kind", [StudentNIW, StudentNIG, StudentSphericalNIG])
+def test_samples_follow_the_predictive(kind: Any, heaviness: float) -> None:
+    prior = kind(np.zeros(1), 0.7, np.ones((1, 1) if kind is StudentNIW else 1), 3.0, heaviness)
     x = prior.sample(np.zeros(4000, np.int64), default_rng(0))[:, 0]
     grid = np.sinh(np.linspace(-14, 14, 4001))
     density = np.exp(prior.log_predictive(grid[:, None])[0])
@@ -120,10 +152,11 @@ def test_expected_scales_maximise_the_likelihood() -> None:
     assert plain.ones[0] == plain.masses[0] == 500 and plain.logs[0] == 0
 
 
-def test_filled_scales_make_up_the_density() -> None:
+@EVERY
+def test_filled_scales_make_up_the_density(prior: Any) -> None:
     """log p(x, u) - log q(u) is log p(x), from below and nearly so."""
     X, labels = student(400, 3.0), np.zeros(400, np.int64)
-    prior = replace(PRIOR, heaviness=1 / 3)
+    prior = replace(prior, heaviness=1 / 3)
     posterior = prior.posterior(prior.statistics(X, labels, 1))
     logs = []
     for seed in range(20):
@@ -136,28 +169,30 @@ def test_filled_scales_make_up_the_density() -> None:
     assert np.std(logs) < 3 and abs(np.mean(logs) - sums) < 6
 
 
-def test_clusters_with_all_integrated_out_follow_their_points() -> None:
+@EVERY
+def test_clusters_with_all_integrated_out_follow_their_points(prior: Any) -> None:
     """Points come and go, clusters merge: marginal likelihoods are those of the statistics, and a predictive is the
     ratio of two of them."""
     X, scales = student(20, 2.0).astype(np.float32), default_rng(1).gamma(2.0, 0.5, 20)
-    points = PRIOR.points(X, 1)
+    points = prior.points(X, 1)
     points.scales[:] = scales
-    model = Model(PRIOR)
+    model = Model(prior)
 
     def log_marginal(rows: Any) -> float:
-        return float(PRIOR.log_marginal_likelihood(PRIOR.statistics(ScaledPoints(X[rows], scales[rows])))[0])
+        return float(prior.log_marginal_likelihood(prior.statistics(ScaledPoints(X[rows], scales[rows])))[0])
 
-    both = PRIOR.statistics(ScaledPoints(X, scales), np.repeat([0, 1], [12, 8]), 2)
+    both = prior.statistics(ScaledPoints(X, scales), np.repeat([0, 1], [12, 8]), 2)
     bundle = points.collapsed(model, both, 4)
     first, second = np.arange(12), np.arange(12, 20)
     found = collapsed.log_marginals(bundle, 0, 3)
     np.testing.assert_allclose(found, [log_marginal(first), log_marginal(second), 0.0], atol=1e-8)
-    np.testing.assert_allclose(points.statistics_of(model, bundle, 2).scatters, both.scatters, atol=1e-8)
+    again = prior.posterior(points.statistics_of(model, bundle, 2)).scale
+    np.testing.assert_allclose(again, prior.posterior(both).scale, atol=1e-8)
     gain = exact.merge_gains(bundle, points.empty_clusters(model, 3), np.array([0]), np.array([1]))[0]
     assert gain == pytest.approx(log_marginal(np.arange(20)) - found[0] - found[1])
     # How probably another such point would start a cluster follows from three ratios of marginal likelihoods.
-    prior = DirichletProcess(1.0).for_moves(np.array([12.0, 8.0]), 2)
-    shares = exact.seeding_probabilities(bundle, 2, 0, points.loop_points, np.array([3]), prior)
+    process = DirichletProcess(1.0).for_moves(np.array([12.0, 8.0]), 2)
+    shares = exact.seeding_probabilities(bundle, 2, 0, points.loop_points, np.array([3]), process)
     logs = [np.log(12) + log_marginal(np.append(first, 3)) - found[0]]
     logs += [np.log(8) + log_marginal(np.append(second, 3)) - found[1], log_marginal(np.array([3]))]
     assert shares[0] == pytest.approx(np.exp(logs[2] - logsumexp(logs)))
@@ -171,11 +206,22 @@ def test_unions_add_up() -> None:
         np.testing.assert_allclose(own[:2], expected)
 
 
+@pytest.mark.parametrize("prior", [DIAGONAL, SPHERICAL], ids=lambda prior: prior.family)
+def test_pairs_are_unions(prior: Any) -> None:
+    X, scales, labels = student(40, 2.0), default_rng(1).gamma(2.0, 0.5, 40), np.arange(40) % 4
+    one, other = np.array([0, 2, 1]), np.array([1, 3, 3])
+    found = prior.union_log_marginals(prior.statistics(ScaledPoints(X, scales), labels, 4), one, other)
+    for value, i, j in zip(found, one, other, strict=True):
+        rows = (labels == i) | (labels == j)
+        both = prior.statistics(ScaledPoints(X[rows], scales[rows]))
+        assert value == pytest.approx(prior.log_marginal_likelihood(both)[0])
+
+
 def test_a_fit_says_which_clusters_have_tails(tmp_path: Path) -> None:
     heavy = np.concatenate([student(200, 2.0, seed=1), student(150, 2.0, seed=2) + np.array([40, 0])])
     X = np.concatenate([heavy, default_rng(3).normal(size=(150, 2)) + np.array([0, 40])])
     truth = np.repeat([0, 1, 2], [200, 150, 150])
-    model = DPMM(family="student", n_chains=1, random_state=0).fit(X)
+    model = DPMM(tails="student", covariance_type="full", n_chains=1, random_state=0).fit(X)
     own = [model.labels_[truth == k] for k in range(3)]
     assert [np.bincount(labels).max() / len(labels) > 0.95 for labels in own] == [True] * 3
     found = [model.tails_[np.bincount(labels).argmax()] for labels in own]
@@ -213,7 +259,10 @@ def test_data_from_the_prior_have_tails() -> None:
     ("options", "said"),
     [
         ({"outlier_weight": 0.1}, "takes no outlier_weight"),
-        ({"covariance_type": "diag"}, "covariance_type is for the family gaussian"),
+        ({"family": "poisson"}, "tails='student' is for the family gaussian, not poisson"),
+        ({"tails": "auto", "backend": "julia"}, "the family gaussian or student needs the built-in sampler"),
+        ({"tails": "auto", "subspace": 2}, "a subspace is for Gaussian clusters"),
+        ({"covariance_type": "diag", "prior": PRIOR}, "a prior of the family student, diag"),
         ({"backend": "julia"}, "needs the built-in sampler"),
         ({"subspace": 2}, "a subspace is for Gaussian clusters"),
         ({"prior": "reference"}, "reference prior is for full covariances"),
@@ -223,7 +272,7 @@ def test_data_from_the_prior_have_tails() -> None:
 )
 def test_what_tails_do_not_go_with(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        DPMM(family="student", max_iter=2, n_chains=1, **options).fit(student(40, 3.0))
+        DPMM(**{"tails": "student", "max_iter": 2, "n_chains": 1, **options}).fit(student(40, 3.0))
 
 
 def test_neither_gaps_nor_weights() -> None:
@@ -272,3 +321,36 @@ def test_points_that_are_sure_to_stay_would_have_stayed() -> None:
     assert max(least) > 0.9
     np.testing.assert_array_equal(found.labels_, expected.labels_)
     np.testing.assert_array_equal(found.trace_.log_posterior, expected.trace_.log_posterior)
+
+
+@pytest.mark.parametrize(("nu", "tails_chosen"), [(2.0, True), (1e6, False)])
+def test_evidence_chooses_tails(nu: float, tails_chosen: bool) -> None:
+    # With a million degrees of freedom it is a Gaussian.
+    X = np.concatenate([student(300, nu, seed=1), student(300, nu, seed=2) + 30])
+    model = DPMM(tails="auto", n_chains=1, max_iter=30, random_state=0).fit(X)
+    assert model.covariance_type_.startswith("student") == tails_chosen == hasattr(model, "tails_")
+    assert model.covariance_reason_.startswith("with tails") == tails_chosen
+    assert model.n_clusters_ == 2
+    by_name = DPMM(tails="student" if tails_chosen else "gaussian", n_chains=1, max_iter=30, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, by_name.labels_)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_batches_add_to_clusters_with_tails(covariance_type: str, tmp_path: Path) -> None:
+    X = np.concatenate([student(150, 2.0, seed=k) + 40 * k for k in range(2)])
+    model = DPMM(tails="student", covariance_type=covariance_type, n_chains=1, random_state=0)
+    model.partial_fit(X[::2]).save(tmp_path / "model.npz")
+    before = model.mixture_.memory.statistics
+    assert load(tmp_path / "model.npz").n_clusters == model.n_clusters_
+    again = DPMM(n_chains=1, random_state=0).resume(tmp_path / "model.npz")
+    for kept, own in zip(again.mixture_.memory.statistics, before, strict=True):
+        np.testing.assert_array_equal(kept, own)
+    model.partial_fit(X[1::2], window=0)
+    assert (np.sort(model.cluster_ids_[:2]) == [0, 1]).all() and (model.tails_[:2] <= 4).all()
+    kept = model.mixture_.memory.statistics
+    assert kept.counts.sum() == len(X)
+    halved = kept.scaled(0.5)
+    assert halved.counts.sum() == len(X) / 2 and halved.logs.sum() == pytest.approx(kept.logs.sum() / 2)
+    np.testing.assert_allclose(
+        halved.scatters / halved.masses[:, None, None], kept.scatters / kept.masses[:, None, None]
+    )

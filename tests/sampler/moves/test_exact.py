@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from dpmmwrap.families.full.prior import NIW
+from dpmmwrap.numerics.labels import refuse_to_empty
 from dpmmwrap.partitions import FiniteMixture, PitmanYor
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.kernels import exact
@@ -298,7 +299,7 @@ def test_the_last_point_of_a_cluster_stays() -> None:
             else:
                 expected[row] = label
         labels = wanted.copy()
-        found = exact.refuse_to_empty(before, labels, count, fixed)
+        found = refuse_to_empty(before, labels, count, fixed)
         np.testing.assert_array_equal(labels, expected)
         np.testing.assert_array_equal(found, np.array(refused).reshape(-1, 2))
         some_refused += bool(refused)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpmmwrap.numerics import compiling, kernel_cache
+from dpmmwrap.numerics import kernel_cache
+from dpmmwrap.sampler import compiling
 
 FITS = """
 import json, warnings
@@ -93,7 +94,7 @@ def test_every_task_has_a_name() -> None:
 
 def test_a_process_takes_what_nobody_has_taken(tmp_path: Path) -> None:
     (tmp_path / "no such task").touch()
-    command = [sys.executable, "-m", "dpmmwrap.numerics.compiling", str(tmp_path), "no such task", "diag exact"]
+    command = [sys.executable, "-m", "dpmmwrap.sampler.compiling", str(tmp_path), "no such task", "diag exact"]
     environment = os.environ | {"PYTHONPATH": compiling.python_path(), compiling.SERIAL: "1"}
     subprocess.run(command, env=environment, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"no such task", "diag exact"}

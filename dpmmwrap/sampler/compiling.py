@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from dpmmwrap.numerics.side_by_side import usable_cores
+
 SENTENCE = "dpmmwrap: compiling, once on this machine"
 MORE = "dpmmwrap: compiling what else this fit needs"
 """Where something has been compiled before, for other kinds of data."""
@@ -91,7 +93,7 @@ def share_out(names: list[str]) -> None:
     # Small data: threads of other libraries would only be in the way.
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory(prefix="dpmmwrap-") as taken:
-        command = [sys.executable, "-m", "dpmmwrap.numerics.compiling", taken, *names]
+        command = [sys.executable, "-m", "dpmmwrap.sampler.compiling", taken, *names]
         children: list[subprocess.Popen[bytes]] = []
         try:
             with contextlib.suppress(OSError):
@@ -117,12 +119,6 @@ def python_path() -> str:
     """Where children find this package and what it needs, wherever this process has it from."""
     cache = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(dict.fromkeys([cache, *(path for path in sys.path if path)]))
-
-
-def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def work_here(taken: Path, names: list[str]) -> None:
