@@ -45,6 +45,7 @@ from dpmmwrap.sampler.settings import Progress
 from dpmmwrap.starts import Initializer, Start
 from dpmmwrap.streams.known import KnownBackend, known_labels, name_known
 from dpmmwrap.streams.mixin import StreamMixin
+from dpmmwrap.streams.together import TogetherBackend, groups_of
 
 
 class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -152,14 +153,13 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         The lasting ids of clusters, from one batch of `partial_fit` to the next; known clusters of `fit` have their
         labels in y. `cluster_ids_[labels_]` are the ids of rows.
     row_ids_ : ndarray of int64, shape (n,)
-        After `partial_fit`: ids of the batch's rows, to be stored; `current_ids` brings them up to date. If a cluster
-        has absorbed another one, its rows have the id of either half.
+        After `partial_fit`: ids of the batch's rows, to be stored; `current_ids` says in which clusters they are now.
     history_ : list of Event
         Births, merges, splits and deaths of clusters, with their batches.
     novelty_ : ndarray of float64, shape (n,)
         After a later batch of `partial_fit`: the probability that each of its rows was in none of the earlier clusters.
-    window_labels_ : ndarray of int32
-        After a later batch: the labels of earlier rows that are still free.
+    window_labels_, window_row_ids_ : ndarray of int
+        After a later batch: labels and ids of the rows that were free before it.
     mixture_ : Mixture
         The fitted mixture, which `save` writes.
     covariance_type_ : str
@@ -355,6 +355,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         y: Any = None,
         *,
         sample_weight: Any = None,
+        together: Any = None,
         truth: Any = None,
         progress: Progress | None = None,
         on_interrupt: str = "raise",
@@ -373,6 +374,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         sample_weight : array of float, shape (N,), default=None
             A row of weight w is w equal rows that stay together; weights need not be whole. Rows of weight 0 are left
             out, and get their labels by `predict`.
+        together : array, shape (N,), default=None
+            Rows with the same value share a cluster, such as all samples of a patient; rows without one are on their
+            own.
         truth : array of labels, shape (N,), default=None
             True labels. They only add the NMI to the trace.
         progress : callable, default=None
@@ -392,7 +396,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             weights = self._weights(sample_weight, read)
             came_as = str(getattr(X, "dtype", type(X).__name__))
             weighted = read.weighted(weights)
-            self._fit(weighted, truth, progress, came_as, self._known(y, weighted))
+            self._fit(weighted, truth, progress, came_as, self._constraint(y, together, weighted))
         if weights is not None and not weights.all():
             self._label_the_weightless(X, weights == 0)
         if self.interrupted_ and on_interrupt == "raise":
@@ -439,25 +443,37 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, self.loss is not None)
         return on_workers(self, X, getattr(backend, "client", None))
 
-    def _known(self, y: Any, read: FitData) -> IntArray | None:
-        """The known clusters of the points that are read; None where y says nothing of them."""
-        if y is None or is_remote(read.points):
-            return None
-        present = read.present
-        known = known_labels(y, int(read.points.shape[0] if present is None else present.total))
-        if known is not None and self.n_draws:
-            raise ValueError("y with known clusters is for a search: n_draws should be 0")
-        return known if known is None or present is None else known[present.rows]
+    def _constraint(self, y: Any, together: Any, read: FitData) -> KnownBackend | TogetherBackend | None:
+        """A search that keeps to known clusters, or to groups of rows; None without any."""
+        present, points = read.present, read.points
+        rows = int(points.shape[0] if present is None else present.total)
+        known = None if y is None or is_remote(points) else known_labels(y, rows)
+        groups = None if together is None else groups_of(together, rows)
+        if known is not None and groups is not None:
+            raise ValueError("y with known clusters and together cannot both be given")
+        if groups is not None and is_remote(points):
+            raise ValueError("together needs the built-in sampler: backend should be native")
+        if groups is not None and self.outlier_weight:
+            raise ValueError("together knows no outlier component: outlier_weight should be 0")
+        if self.n_draws and (known is not None or groups is not None):
+            raise ValueError(
+                f"{'y with known clusters' if groups is None else 'together'} is for a search: n_draws should be 0"
+            )
+        there = slice(None) if present is None else present.rows
+        if groups is not None:
+            return TogetherBackend(groups[there])
+        return None if known is None else KnownBackend(known[there])
 
     def _fit(
-        self, read: FitData, truth: Any, progress: Progress | None, came_as: str, known: IntArray | None = None
-    ) -> None:
+        self, read: FitData, truth: Any, progress: Progress | None, came_as: str,
+        constraint: KnownBackend | TogetherBackend | None = None,
+    ) -> None:  # fmt: skip
         """Choose the backend and the model, sample, and keep what was found."""
-        chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=known is not None))
+        chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=constraint is not None))
         backend = chosen.backend
         runner: Any = backend.start(listener_of(progress, self.verbose))
-        if known is not None:
-            runner = KnownBackend(known)
+        if constraint is not None:
+            runner = constraint
         if backend.name == "native":
             compiling.prepare(loops_of(self, read), self.n_draws > 0)
         elif backend.name == "dask":
@@ -475,16 +491,15 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        resampling = (
-            NOT_RESAMPLED
-            if result.interrupted
-            else resample(choice.read.points, settings, result, self.loss or LOSSES[0])
-        )
+        # Fits to samples of the rows would not keep to what is known.
+        alone = result.interrupted or constraint is not None
+        loss = self.loss or LOSSES[0]
+        resampling = NOT_RESAMPLED if alone else resample(choice.read.points, settings, result, loss)
         result.interrupted = result.interrupted or resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None
-        if known is not None:
-            name_known(self, known, choice.read.present)
+        if isinstance(constraint, KnownBackend):
+            name_known(self, constraint.known, choice.read.present)
         doubts = [*doubts_about(self.mixture_, result, self.stopped_by_), *of_draws]
         self.notes_ = [*choice.read.notes, *choice.notes, *doubts]
         for doubt in doubts:

@@ -40,6 +40,11 @@ def switches(model: DPMM, before: Any) -> int:
     return found
 
 
+def followed(ids: Any, model: DPMM) -> Any:
+    """The ids of all rows with those of a batch; rows before it that were free may have moved."""
+    return np.concatenate([ids[: len(ids) - len(model.window_row_ids_)], model.window_row_ids_, model.row_ids_])
+
+
 def batches(window: int, seeds: int, points: int = 20_000, count: int = 100) -> None:
     print(
         "| set | one fit: clusters, ARI | batches: clusters, ARI, of one fit | switches | seconds: one fit, batches |"
@@ -51,21 +56,13 @@ def batches(window: int, seeds: int, points: int = 20_000, count: int = 100) -> 
             begun = time.perf_counter()
             whole = DPMM(covariance_type="full", random_state=0).fit(data.X)
             between = time.perf_counter()
-            model, named, truth = DPMM(covariance_type="full", random_state=0), list[Any](), list[Any]()
-            switched = 0
+            model, ids, switched = DPMM(covariance_type="full", random_state=0), np.empty(0, np.int64), 0
             for rows in np.array_split(np.arange(points), count):
-                before = model.cluster_ids_[model.predict(data.X[rows])] if named else None
-                model.partial_fit(data.X[rows], window=window)
-                named.append(model.row_ids_)
-                truth.append(data.y[rows])
-                if before is not None:
-                    switched += switches(model, before)
-                    # Rows that are still free may have moved.
-                    own, free = np.concatenate(named), len(model.window_labels_)
-                    own[len(own) - len(rows) - free : len(own) - len(rows)] = model.cluster_ids_[model.window_labels_]
-                    named = np.split(own, np.cumsum([len(one) for one in truth])[:-1])
+                before = model.cluster_ids_[model.predict(data.X[rows])] if len(ids) else None
+                ids = followed(ids, model.partial_fit(data.X[rows], window=window))
+                switched += 0 if before is None else switches(model, before)
             ended = time.perf_counter()
-            own = adjusted_rand_score(data.y, model.current_ids(np.concatenate(named)))
+            own = adjusted_rand_score(data.y, model.current_ids(ids))
             one = adjusted_rand_score(data.y, whole.labels_)
             print(
                 f"| {dim},{clusters},{spread:g} seed {seed} | {whole.n_clusters_}, {one:.3f} | {model.n_clusters_}, "
@@ -161,17 +158,17 @@ def speed(rows: int, size: int = 10_000) -> None:
     """Seconds by the clock, and of the processor: on a busy machine the latter say more."""
     data = generate(10, 20, rows, 10.0, 0)
     options: dict[str, Any] = {"covariance_type": "full", "random_state": 0}
-    model, labels, took = DPMM(**options), list[Any](), list[Any]()
+    model, ids, took = DPMM(**options), np.empty(0, np.int64), list[Any]()
     for begin in range(0, rows, size):
         begun = np.array([time.perf_counter(), time.process_time()])
         model.partial_fit(data.X[begin : begin + size])
-        labels.append(model.row_ids_)
         took.append(np.array([time.perf_counter(), time.process_time()]) - begun)
-    ari = adjusted_rand_score(data.y, model.current_ids(np.concatenate(labels)))
+        ids = followed(ids, model)
+    ari = adjusted_rand_score(data.y, model.current_ids(ids))
     memory, first, others = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, took[0], np.sum(took[1:], axis=0)
     print(f"{rows:,} rows in batches of {size:,}, ARI {ari:.3f}, {memory:.2f} GB with all data (clock, processor):")
     print(f"  first {first[0]:.1f}, {first[1]:.1f} s; others {others[0]:.1f}, {others[1]:.1f} s", flush=True)
-    for number, window in enumerate((1000, 0)):
+    for number, window in enumerate((5000, 0)):
         took = []
         for begin in range(0, 50_000, 1000):
             batch = data.X[begin : begin + 1000] + np.float32(1e-3 * (1 + number))
@@ -192,7 +189,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("batches", "moving", "speed"))
     parser.add_argument("--rows", type=int, default=1_000_000, help="of speed")
-    parser.add_argument("--window", type=int, default=1000, help="of batches")
+    parser.add_argument("--window", type=int, default=5000, help="of batches")
     parser.add_argument("--seeds", type=int, default=1, help="of batches and moving")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -17,7 +17,8 @@ from dpmmwrap.families.base import take
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.model.memory import Memory, partition_from, partition_text
 from dpmmwrap.partitions import DirichletProcess, FiniteMixture, PitmanYor
-from dpmmwrap.streams.identities import Before, follow
+from dpmmwrap.streams import pieces
+from dpmmwrap.streams.identities import follow
 from dpmmwrap.streams.update import whole_statistics
 
 QUICK: dict[str, Any] = {"covariance_type": "full", "init": "kmeans", "n_chains": 1, "random_state": 0}
@@ -36,6 +37,11 @@ def memory_of(model: DPMM) -> Memory:
     return memory
 
 
+def followed(ids: np.ndarray, model: DPMM) -> np.ndarray:
+    """The ids of all rows with those of a batch; rows before it that were free may have moved."""
+    return np.concatenate([ids[: len(ids) - len(model.window_row_ids_)], model.window_row_ids_, model.row_ids_])
+
+
 def test_one_batch_is_a_fit() -> None:
     X, _ = blobs(300, [0, 1, 2], 0)
     whole, model = DPMM(**QUICK).fit(X), DPMM(**QUICK).partial_fit(X)
@@ -46,14 +52,14 @@ def test_one_batch_is_a_fit() -> None:
 
 @pytest.mark.parametrize("window", [0, 50, 1000])
 def test_statistics_are_those_of_all_rows(window: int) -> None:
-    model, seen, ids = DPMM(**QUICK), [], []
+    model, seen, ids = DPMM(**QUICK), [], np.empty(0, np.int64)
     for day in range(4):
         X, _ = blobs(150, [0, 1, 2][: 1 + day], day)
         model.partial_fit(X, window=window)
         seen.append(X)
-        ids.append(model.row_ids_)
+        ids = followed(ids, model)
     memory = memory_of(model)
-    every, names = np.concatenate(seen), model.current_ids(np.concatenate(ids))
+    every, names = np.concatenate(seen), model.current_ids(ids)
     place = {name: number for number, name in enumerate(model.cluster_ids_.tolist())}
     labels = np.array([place[name] for name in names.tolist()], np.int32)
     wanted = memory.prior.statistics((every - memory.offset).astype(np.float32), labels, 3)
@@ -64,13 +70,12 @@ def test_statistics_are_those_of_all_rows(window: int) -> None:
 
 
 def test_clusters_are_born_and_keep_their_names() -> None:
-    model, named, true = DPMM(**QUICK), [], []
+    model, ids, true = DPMM(**QUICK), np.empty(0, np.int64), []
     for day in range(6):
         X, own = blobs(100, [0] if day < 2 else [0, 1] if day < 4 else [0, 1, 2], day)
-        model.partial_fit(X)
-        named.append(model.row_ids_)
+        ids = followed(ids, model.partial_fit(X))
         true.append(own)
-    assert adjusted_rand_score(np.concatenate(true), model.current_ids(np.concatenate(named))) == 1.0
+    assert adjusted_rand_score(np.concatenate(true), model.current_ids(ids)) == 1.0
     assert [(event.batch, event.kind) for event in model.history_] == [(1, "birth"), (3, "birth"), (5, "birth")]
     assert sorted(model.cluster_ids_.tolist()) == [0, 1, 2]
 
@@ -81,7 +86,7 @@ def test_old_clusters_merge_unless_they_are_frozen() -> None:
     y = np.where(true == 1, -1, np.arange(200) % 2)
     more, _ = blobs(200, [0, 1], 1)
     model, frozen = (DPMM(**QUICK).partial_fit(X, y, window=0) for _ in range(2))
-    ids = model.cluster_ids_[model.labels_]
+    ids = model.row_ids_
     assert sorted(model.cluster_ids_.tolist()) == [0, 1, 2]
     model.partial_fit(more, window=0)
     frozen.partial_fit(more, window=0, freeze=True)
@@ -92,25 +97,19 @@ def test_old_clusters_merge_unless_they_are_frozen() -> None:
 
 
 def test_names_are_followed() -> None:
-    def after(homes: list[int], moved: list[list[float]], **changes: Any) -> Any:
-        before = Before(np.array([4, 7]), 9, np.array([4, 7]), np.array([30.0, 20.0]))
-        return follow(before._replace(**changes), 3, np.array(homes), np.array(moved))
+    def after(moved: list[list[float]]) -> Any:
+        return follow(np.array([4, 7]), 9, 3, np.array(moved))
 
-    nothing = [[0.0, 0.0], [0.0, 0.0]]
-    assert after([1, 0], nothing).ids.tolist() == [7, 4]
-    merged = after([0, 0], [[0.0], [0.0]])
+    assert after([[0.0, 30.0], [20.0, 0.0]]).ids.tolist() == [7, 4]
+    merged = after([[30.0], [20.0]])
     assert merged.ids.tolist() == [4] and merged.events == ((3, "merge", 7, 4),)
-    # It was absorbed by 4, and gets its id back.
-    parted = after([0, 1], [[0.0, 0.0]], ids=np.array([4]))
-    assert parted.ids.tolist() == [4, 7] and parted.events[0][1:3] == ("split", 7)
-    # Two pieces of one id part: the larger keeps it.
-    halves = after([0, 1], [[0.0, 0.0]], ids=np.array([4]), piece_ids=np.array([4, 4]))
-    assert halves.ids.tolist() == [4, 9] and halves.piece_ids.tolist() == [4, 9] and halves.next_id == 10
-    assert halves.events == ((3, "split", 9, 4),)
-    born = after([0, 1], [[0.0] * 3, [0.0] * 3])
+    parted = after([[18.0, 12.0, 0.0], [0.0, 0.0, 20.0]])
+    assert parted.ids.tolist() == [4, 9, 7] and parted.next_id == 10 and parted.events == ((3, "split", 9, 4),)
+    born = after([[30.0, 0.0, 0.0], [0.0, 20.0, 0.0]])
     assert born.ids.tolist() == [4, 7, 9] and born.events == ((3, "birth", 9, -1),)
-    free = after([], [[5.0, 2.0], [0.0, 3.0]], piece_ids=np.empty(0, np.int64), weights=np.empty(0))
-    assert free.ids.tolist() == [4, 7] and not free.events
+    # Most of the smaller one has gone to the larger one, whose id that is; what is left of it is new.
+    absorbed = after([[30.0, 0.0], [12.0, 8.0]])
+    assert absorbed.ids.tolist() == [4, 9] and absorbed.events == ((3, "merge", 7, 4), (3, "split", 9, 7))
 
 
 @pytest.mark.parametrize("window", [0, 20])
@@ -254,6 +253,72 @@ def test_known_clusters_stay_apart_and_others_join_or_are_new() -> None:
         DPMM(**QUICK, n_draws=5).fit(X, y)
 
 
+@pytest.mark.parametrize("kind", ["full", "diag", "counts"])
+def test_rows_that_share_a_value_share_a_cluster(kind: str) -> None:
+    # Five rows of each patient about one place; the places are near each other.
+    true = np.repeat(np.arange(40) % 2, 5)
+    patients = np.repeat([f"p{number}" for number in range(40)], 5)
+    X: Any = np.random.default_rng(0).normal(size=(200, 2)) + 3.5 * true[:, None]
+    options = QUICK | {"covariance_type": kind}
+    if kind == "counts":
+        X = np.random.default_rng(0).poisson(np.array([[1, 2, 3, 4], [4, 3, 2, 1]])[true])
+        options = QUICK | {"covariance_type": "auto", "family": "multinomial"}
+    every = DPMM(**options).fit(X, together=patients)
+    assert adjusted_rand_score(true, every.labels_) == 1.0
+    some = np.where(np.arange(200) % 10 < 5, patients, "")
+    half = DPMM(**options).fit(X, together=some)
+    for name in np.unique(some[some != ""]):
+        assert len(set(half.labels_[some == name])) == 1
+    assert half.partial_fit(X[:50]).n_clusters_ == 2
+
+
+def test_chains_and_samples_keep_to_what_is_known() -> None:
+    X, _ = blobs(300, [0, 1], 0, apart=3.0)
+    patients = np.repeat(np.arange(60), 5)
+    model = DPMM(covariance_type="full", init="kmeans", n_chains=3, random_state=0).fit(X, together=patients)
+    assert all(len(set(model.labels_[patients == name])) == 1 for name in range(60))
+    with pytest.raises(
+        ValueError, match=r"together should have a value for each of the 300 rows, but its shape is \(2,\)"
+    ):
+        model.fit(X, together=[1, 2])
+    with pytest.raises(ValueError, match="together is for a search: n_draws should be 0"):
+        DPMM(**QUICK, n_draws=5).fit(X, together=patients)
+
+
+def test_frozen_clusters_stay_apart_even_if_their_rows_are_free() -> None:
+    X, true = blobs(200, [0, 1], 0)
+    y = np.where(true == 1, -1, np.arange(200) % 2)
+    model = DPMM(**QUICK).partial_fit(X, y).partial_fit(blobs(200, [0, 1, 2], 1)[0], freeze=True)
+    assert sorted(model.cluster_ids_.tolist()) == [0, 1, 2, 3] and {e.kind for e in model.history_} == {"birth"}
+
+
+def test_pieces_are_few_and_rows_are_followed_through_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "MOST", 20)
+    model, ids, true = DPMM(**QUICK), np.empty(0, np.int64), []
+    for day in range(8):
+        X, own = blobs(100, [0, 1, 2], day)
+        ids = followed(ids, model.partial_fit(X, window=30))
+        true.append(own)
+        memory = memory_of(model)
+        assert len(memory.pieces.ids) <= 20 and memory.pieces.rows.shape == (len(memory.pieces.ids), 2)
+        assert model.mixture_.counts.sum() == pytest.approx(100 * (day + 1))
+    assert adjusted_rand_score(np.concatenate(true), model.current_ids(ids)) == 1.0
+    with pytest.raises(ValueError, match="ids should be the row_ids_ of earlier batches"):
+        model.current_ids([10_000])
+
+
+def test_a_crowd_that_few_rows_could_not_tell_apart_parts_later() -> None:
+    # Two clusters that overlap: the first rows are one cluster, and pieces of it part when more have come.
+    rng, true = np.random.default_rng(0), np.arange(1500) % 2
+    X = rng.normal(size=(1500, 2)) * [1.0, 0.3] + 3.6 * true[:, None] * [1.0, 0.0]
+    model, ids, counts = DPMM(**QUICK), np.empty(0, np.int64), list[int]()
+    for rows in np.split(np.arange(1500), 30):
+        ids = followed(ids, model.partial_fit(X[rows], window=0))
+        counts.append(model.n_clusters_)
+    assert counts[0] == 1 and counts[-1] == 2
+    assert adjusted_rand_score(true[:500], model.current_ids(ids[:500])) > 0.7
+
+
 def test_novelty_is_the_prior_against_the_clusters() -> None:
     X, _ = blobs(200, [0, 1], 0)
     prior = NIW(np.array([6.0, 6.0]), 0.1, 4 * np.eye(2), 5.0)
@@ -278,8 +343,7 @@ def test_novelty_is_the_prior_against_the_clusters() -> None:
 
 def test_many_batches_of_a_crowd() -> None:
     data = generate(10, 20, 4000, 10.0, 0)
-    model, named = DPMM(**QUICK), []
+    model, ids = DPMM(**QUICK), np.empty(0, np.int64)
     for rows in np.split(np.arange(4000), 10):
-        model.partial_fit(data.X[rows])
-        named.append(model.row_ids_)
-    assert adjusted_rand_score(data.y, model.current_ids(np.concatenate(named))) > 0.98
+        ids = followed(ids, model.partial_fit(data.X[rows], window=1000))
+    assert adjusted_rand_score(data.y, model.current_ids(ids)) > 0.98

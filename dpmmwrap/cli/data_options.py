@@ -126,6 +126,16 @@ def selection_of(options: dict[str, Any], labels: str | None = None) -> Selectio
     return Selection(options["columns"], options["drop"] or (), options["id_column"], labels, format_of(options))
 
 
+def column_of_text(options: dict[str, Any], column: str) -> Any:
+    """A column of the files that is no feature, as text."""
+    from dpmmwrap.files import files_of, find_columns, read_as_text
+
+    files = files_of(options["data"])
+    text = read_as_text(files, format_of(options))
+    (name,) = find_columns([column], tuple(text), files[0])
+    return text[name]
+
+
 def left_out_note(rows: int) -> str:
     """The note about rows that --skip-missing leaves out."""
     from dpmmwrap.describe.wording import counted

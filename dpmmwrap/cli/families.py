@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpmmwrap.files.reading import Kind
 
 
-FILE_OPTIONS = ("columns", "drop", "id_column", "labels", "sample_weight")
+FILE_OPTIONS = ("columns", "drop", "id_column", "labels", "sample_weight", "known", "together", "time_column")
 """Options about the columns of files."""
 
 
@@ -46,7 +46,7 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
     if options["example"] and family.input != "numbers":
         yield f"--example is of points in the plane, not for --family {name}."
     if options["example"] and any(options[option] for option in FILE_OPTIONS):
-        yield "--columns, --drop, --id, --labels and --sample-weight are for files, not for --example."
+        yield "Options that name columns, such as --columns and --id, are for files, not for --example."
     if options["with_data"] and options["example"]:
         yield "--with-data is for files, not for --example."
     if options["with_data"] and options["out"] is None:
@@ -69,6 +69,12 @@ def problems(options: dict[str, Any]) -> Iterator[str]:
         yield "--checkpoint-every needs --checkpoint FILE."
     if options["sample_weight"] is not None and (julia or options["backend"] == "dask"):
         yield "--sample-weight needs the built-in sampler: use --backend native."
+    streams = options["window"] is not None or options["time_column"] is not None
+    for option in ("known", "together"):
+        if options[option] is not None and options["backend"] == "dask":
+            yield f"--{option} needs the built-in sampler: use --backend native."
+    if options["together"] is not None and (streams or options["known"] is not None):
+        yield "--together is for a fit without --known, --window and --time."
     yield from problems_of_model(options, family)
     if julia and not family.julia:
         yield f"Julia's sampler is for --family {families_with('julia')}, not {name}."

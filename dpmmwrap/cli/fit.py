@@ -12,7 +12,7 @@ import click
 
 from dpmmwrap.cli import update
 from dpmmwrap.cli.common import A_PATH, say_note
-from dpmmwrap.cli.data_options import by_its_name, called, format_of, piped, selection_of, true_labels
+from dpmmwrap.cli.data_options import by_its_name, called, column_of_text, format_of, piped, selection_of, true_labels
 from dpmmwrap.cli.families import as_options, kind_of_file, settle, way_out, why_no_gaps, with_network
 from dpmmwrap.cli.fit_options import (
     BACKEND_OPTIONS,
@@ -40,6 +40,8 @@ SAME_NAME = ("init_clusters", "max_clusters", "outlier_weight", "thin", "loss", 
 """Options that the estimator calls by the same names."""
 BYTES = 64
 """The size of what is written for each point: its label, group and confidence, and its line of labels.csv."""
+BESIDE = ("known", "together", "time_column")
+"""Options that name columns which are no features."""
 
 
 @click.command("fit", cls=SectionedCommand, epilog=EXAMPLES)
@@ -73,6 +75,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
             task = read(options)
         check_writable_outputs(options, len(task.data), task.data.dim)
         fitted = fit(task, options)
+        task = task._replace(columns=with_known_names(task.columns, fitted))
         failed = finish(fitted, task, options)
     if failed:
         return FAILED
@@ -107,6 +110,10 @@ class Task(NamedTuple):
     """The names of the true classes, by their numbers."""
     weights: Any = None
     """The weights of the rows; None if all are 1."""
+    known: Any = None
+    """Known clusters as text, empty where nothing is known."""
+    together: Any = None
+    """What rows that share a cluster have in common, as text."""
 
 
 def read(options: dict[str, Any]) -> Task:
@@ -154,7 +161,9 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     gaps = options["skip_missing"] or not why_no_gaps(options)
     kind, words = kind_of_file(options), options["categorical"] or ()
     try:
-        wanted = with_weights(selection_of(options, labels.column), options["sample_weight"])
+        beside = {name: options[name] for name in BESIDE if options[name] is not None}
+        drop = (*(options["drop"] or ()), *beside.values())
+        wanted = with_weights(selection_of(options | {"drop": drop}, labels.column), options["sample_weight"])
         data = read_data(files, kind=kind, gaps=gaps, words=words, wanted=wanted)
     except InputError as error:
         raise InputError(f"{error}{way_out(error, options)}") from error
@@ -165,7 +174,10 @@ def read_points(options: dict[str, Any], prior: Any) -> Task:
     notes = (*data.notes, *column_notes(data, logged_columns(options, data)))
     columns = read_as_text(files, format_of(options)) if options["with_data"] else None
     source = called(source_of(files), files)
-    return Task(replace(data, notes=notes), truth, prior, source, columns=columns, classes=classes, weights=weights)
+    texts = {name: column_of_text(options, column) for name, column in beside.items() if name != "time_column"}
+    return Task(
+        replace(data, notes=notes), truth, prior, source, columns=columns, classes=classes, weights=weights, **texts
+    )
 
 
 def check_truth(task: Task) -> None:
@@ -196,11 +208,13 @@ def skip_missing(task: Task) -> Task:
     if len(kept) < 2:
         message = f"{task.source} should hold at least 2 points without missing values, but it holds {len(kept)}"
         raise InputError(message)
-    truth, weights = (None if values is None else values[kept] for values in (task.truth, task.weights))
+    truth, weights, known, together = (
+        None if values is None else values[kept] for values in (task.truth, task.weights, task.known, task.together)
+    )
     columns = None if task.columns is None else {name: column[kept] for name, column in task.columns.items()}
     return task._replace(
         data=task.data.only(kept), truth=truth, kept=kept, skipped=len(complete) - len(kept), columns=columns,
-        weights=weights,
+        weights=weights, known=known, together=together,
     )  # fmt: skip
 
 
@@ -236,7 +250,16 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
         heard_warnings() as warned,
         progress_line(plan_of(model, len(task.data), task.data.dim), shown=not options["quiet"]) as progress,
     ):
-        model.fit(task.data.X, sample_weight=task.weights, truth=task.truth, progress=progress, on_interrupt="return")
+        names, known = numbered_known(task.known)
+        if options["window"] is None and options["time_column"] is None:
+            model.fit(
+                task.data.X, known, sample_weight=task.weights, together=task.together, truth=task.truth,
+                progress=progress, on_interrupt="return",
+            )  # fmt: skip
+        else:
+            moment = update.moment_of(options)
+            window: dict[str, Any] = update.window_of(options)
+            model.partial_fit(task.data.X, known, sample_weight=task.weights, time=moment, **window)
     seconds = time.perf_counter() - start - model.startup_seconds_
     if task.data.names is not None:
         model.mixture_ = replace(model.mixture_, feature_names=task.data.names)
@@ -250,7 +273,36 @@ def fit(task: Task, options: dict[str, Any]) -> FitResult:
         except KeyboardInterrupt:
             # The fit itself is kept.
             notes["the look at other priors (--sensitivity) was interrupted"] = None
-    return FitResult(model, seconds, tuple(in_options(note) for note in notes), groups, sensitivity)
+    return FitResult(model, seconds, tuple(in_options(note) for note in notes), groups, sensitivity, names)
+
+
+def with_known_names(columns: dict[str, Any] | None, fitted: FitResult) -> dict[str, Any] | None:
+    """With the name of each row's cluster, where that is known."""
+    import numpy as np
+
+    names, model = fitted.known_names, fitted.model
+    if not names:
+        return columns
+    ids = np.where(model.labels_ < 0, -1, model.cluster_ids_[model.labels_])
+    of_rows = np.array([*names, ""])[np.where((ids >= 0) & (ids < len(names)), ids, -1)]
+    return {**(columns or {}), "known": of_rows}
+
+
+def numbered_known(words: Any) -> tuple[tuple[str, ...], Any]:
+    """The names of known clusters, and the number of each row's, -1 where nothing is known."""
+    import numpy as np
+
+    from dpmmwrap.files import InputError
+    from dpmmwrap.streams.together import NOTHING
+
+    if words is None:
+        return (), None
+    known = np.array([word.strip() for word in words.tolist()])
+    there = ~np.isin(known, NOTHING)
+    names = np.unique(known[there])
+    if there.all() or not there.any():
+        raise InputError(f"--known should be empty in some rows, not in {'none' if there.all() else 'all'}")
+    return tuple(names.tolist()), np.where(there, np.searchsorted(names, known), -1)
 
 
 def in_options(note: str) -> str:

@@ -129,6 +129,11 @@ OPTIONS: tuple[Option, ...] = (
         "--family poisson."),
     model("--sample-weight", metavar="COL",
         help="The column that says how many equal rows each row stands for; it is not a feature."),
+    model("--known", metavar="COL",
+        help="The column of known clusters, empty where nothing is known: such rows stay together, and apart from "
+        "those of others. It is not a feature; labels.csv says which clusters these are."),
+    model("--together", metavar="COL",
+        help="Rows with the same value in this column, such as a patient's, share a cluster; it is not a feature."),
     model("--prior", default="data", show_default=True, metavar="data|reference|FILE",
         help="data: learned from the data. reference: the reference package's, around 0 with scale I. FILE: a .json or "
         ".npz with mean, mean_strength, scale and degrees_of_freedom (multinomial: concentration; poisson: shape, rate "
@@ -157,11 +162,13 @@ OPTIONS: tuple[Option, ...] = (
     updates("--update", type=A_PATH, metavar="MODEL",
         help="Add the rows of DATA to this model, a model.npz or its folder, and write the new one to --out DIR, which "
         "may be the same folder. Clusters keep their ids."),
-    updates("--window", type=click.IntRange(min=0), metavar="N", default=1000, show_default=True,
-        help="The last N rows stay free: later rows can still change their clusters."),
+    updates("--window", type=click.IntRange(min=0), metavar="N", show_default="5000",
+        help="The last N rows stay free: later rows can still change their clusters. In a first fit: keep them, and "
+        "finer pieces of the clusters, for what follows."),
     updates("--forget", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", default=0.0, show_default=True,
         help="The share of what is kept of earlier rows that is forgotten with each row, or each unit of --time."),
-    updates("--time", "time_column", metavar="COL", help="The column, by name, of times, which are numbers."),
+    updates("--time", "time_column", metavar="COL",
+        help="The column, by name, of times, which are numbers; from the first fit on."),
     updates("--freeze", is_flag=True, help="Let no two clusters of the model merge: find what is new beside them."),
     updates("--repeat", is_flag=True, help="Take a batch that the model has seen before again."),
     search("--iterations", callback=auto_or_number, metavar="auto|N", default="auto", show_default=True,

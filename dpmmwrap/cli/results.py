@@ -96,6 +96,8 @@ class FitResult(NamedTuple):
     """None for a single cluster."""
     sensitivity: list[AtSetting] | None = None
     """The number of clusters under other priors, with --sensitivity."""
+    known_names: tuple[str, ...] = ()
+    """The names of known clusters, by their ids."""
 
     @property
     def point_groups(self) -> IntArray:

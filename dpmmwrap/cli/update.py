@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
     from dpmmwrap.files import Data
 
-ABOUT_UPDATES = ("window", "forget", "time_column", "freeze", "repeat")
+ABOUT_UPDATES = ("forget", "freeze", "repeat")
+FROM_THE_FIRST = ("window", "time_column")
 NAMES = {"time_column": "time", "id_column": "id", "as_json": "json"}
 ALLOWED = (
     *ABOUT_UPDATES,
+    *FROM_THE_FIRST,
     *("data", "update", "out", "as_json", "quiet", "seed", "n_jobs", "iterations", "max_clusters", "skip_missing"),
     *("id_column", "columns", "drop", "decimal", "thousands", "sep", "encoding", "sheet", "missing"),
 )
@@ -42,11 +44,11 @@ def run(options: dict[str, Any]) -> int:
     """Add the rows of files to a model, and write the new one."""
     from dpmmwrap.backends import Native
     from dpmmwrap.cli import DONE, INTERRUPTED
-    from dpmmwrap.cli.data_options import by_its_name, format_of, selection_of
+    from dpmmwrap.cli.data_options import by_its_name, selection_of
     from dpmmwrap.cli.predict import read_points, without_gaps
     from dpmmwrap.cli.progress import heard_warnings
     from dpmmwrap.estimator import DPMM
-    from dpmmwrap.files import InputError, files_of, find_columns, prepare_folder, read_as_text
+    from dpmmwrap.files import InputError, prepare_folder
 
     path = options["update"]
     path = path / "model.npz" if (path / "model.npz").is_file() else path
@@ -55,7 +57,7 @@ def run(options: dict[str, Any]) -> int:
         random_state=options["seed"], backend=backend, max_iter=options["iterations"],
         max_clusters=options["max_clusters"],
     )  # fmt: skip
-    numbers, moment = None, None
+    numbers = None
     with by_its_name(options["data"]):
         try:
             model.resume(path)
@@ -64,10 +66,7 @@ def run(options: dict[str, Any]) -> int:
         except ValueError as error:
             raise InputError(str(error)) from error
         data = read_points(model.mixture_, options["data"], selection_of(options), options["skip_missing"])
-        if options["time_column"] is not None:
-            text = read_as_text(files_of(options["data"]), format_of(options))
-            (name,) = find_columns([options["time_column"]], tuple(text), "DATA")
-            moment = latest(text[name], name)
+        moment = moment_of(options)
     if not isinstance(data.X, dict):
         # The columns have been found by their names, and are an array now.
         model.__dict__.pop("feature_names_in_", None)
@@ -78,7 +77,7 @@ def run(options: dict[str, Any]) -> int:
     try:
         with heard_warnings():
             model.partial_fit(
-                data.X, window=options["window"], forget=options["forget"], time=moment, freeze=options["freeze"],
+                data.X, **window_of(options), forget=options["forget"], time=moment, freeze=options["freeze"],
                 repeat=options["repeat"],
             )  # fmt: skip
     except ValueError as error:
@@ -87,6 +86,20 @@ def run(options: dict[str, Any]) -> int:
         raise InputError(model.notes_[0].replace("(repeat adds", "(--repeat adds"))
     finish(model, data, numbers, time.perf_counter() - begun, options)
     return INTERRUPTED if model.interrupted_ else DONE
+
+
+def window_of(options: dict[str, Any]) -> dict[str, int]:
+    """The window, if one is given."""
+    return {} if options["window"] is None else {"window": options["window"]}
+
+
+def moment_of(options: dict[str, Any]) -> float | None:
+    """The latest time of a batch; None without --time."""
+    from dpmmwrap.cli.data_options import column_of_text
+
+    if options["time_column"] is None:
+        return None
+    return latest(column_of_text(options, options["time_column"]), options["time_column"])
 
 
 def latest(values: Any, name: str) -> float:

@@ -29,6 +29,15 @@ class WeightedRows(NamedTuple):
     weights: Any
 
 
+class ClusterRows(NamedTuple):
+    """The clusters of a bundle, each taken as one row: its points stay together. Its weight is their number, and its
+    predictive is that of all of them."""
+
+    clusters: Any
+    scratch: Any
+    """Clusters of which the first is written over."""
+
+
 def weight_of(X: Any, row: int) -> float:
     """The weight of a row: 1 unless rows have weights."""
     raise NotImplementedError
@@ -59,8 +68,8 @@ def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: int) ->
     raise NotImplementedError
 
 
-def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    """Add all points of cluster m of a bundle to cluster k of the same or another one."""
+def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
+    """Add all points of cluster m of a bundle to cluster k of the same or another one, or take them out (sign -1)."""
     raise NotImplementedError
 
 
@@ -113,10 +122,10 @@ def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, s
 # Bundles that are given by sums alone.
 
 
-def _add_sums(clusters: Any, k: int, others: Any, m: int) -> None:
+def _add_sums(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
     own, its = clusters.sums[k], others.sums[m]
     for v in range(len(own)):
-        own[v] += its[v]
+        own[v] += sign * its[v]
 
 
 def _copy_sums(clusters: Any, k: int, others: Any, m: int) -> None:
@@ -206,9 +215,9 @@ def _add_point_to_both(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> No
     add_point(clusters.two, k, X.two, row, sign)
 
 
-def _add_cluster_to_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
-    add_cluster(clusters.one, k, others.one, m)
-    add_cluster(clusters.two, k, others.two, m)
+def _add_cluster_to_both(clusters: Any, k: Any, others: Any, m: Any, sign: Any) -> None:
+    add_cluster(clusters.one, k, others.one, m, sign)
+    add_cluster(clusters.two, k, others.two, m, sign)
 
 
 def _copy_cluster_of_both(clusters: Any, k: Any, others: Any, m: Any) -> None:
@@ -246,8 +255,10 @@ def _choose(bundle: Any, name: str) -> Any:
     return getattr(_loops_of(bundle), name, None)
 
 
-def _is_weighted(rows: Any) -> bool:
-    return getattr(rows, "instance_class", None) is WeightedRows
+def _by_kind(rows: Any, plain: Any, weighted: Any, clusters: Any) -> Any:
+    """The loop for rows of this kind."""
+    kind = getattr(rows, "instance_class", None)
+    return weighted if kind is WeightedRows else clusters if kind is ClusterRows else plain
 
 
 def _one(X: Any, row: Any) -> Any:
@@ -258,9 +269,13 @@ def _own_weight(X: Any, row: Any) -> Any:
     return X.weights[row] if len(X.weights) > 0 else 1.0
 
 
+def _own_count(X: Any, row: Any) -> Any:
+    return X.clusters.counts[row]
+
+
 @overload(weight_of, jit_options=POINTWISE, strict=False)
 def _weight_of(X: Any, row: Any) -> Any:
-    return _own_weight if _is_weighted(X) else _one
+    return _by_kind(X, _one, _own_weight, _own_count)
 
 
 def _log_predictive_of_row(clusters: Any, k: Any, X: Any, row: Any) -> Any:
@@ -269,6 +284,12 @@ def _log_predictive_of_row(clusters: Any, k: Any, X: Any, row: Any) -> Any:
 
 def _log_predictive_of_weighted(clusters: Any, k: Any, X: Any, row: Any) -> Any:
     return log_predictive_by_weight(clusters, k, X.points, row, weight_of(X, row))
+
+
+def _log_predictive_of_cluster(clusters: Any, k: Any, X: Any, row: Any) -> Any:
+    copy_cluster(X.scratch, 0, clusters, k)
+    add_cluster(X.scratch, 0, X.clusters, row, 1.0)
+    return log_marginal(X.scratch, 0) - log_marginal(clusters, k)
 
 
 def _add_weighted_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
@@ -284,6 +305,10 @@ def _add_weighted_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, sid
                 add_point(clusters, k, X, rows[i], 1.0)
 
 
+def _add_cluster_row(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> None:
+    add_cluster(clusters, k, X.clusters, row, sign)
+
+
 @overload(prepare, jit_options=POINTWISE, strict=False)
 def _prepare(clusters: Any, k: Any) -> Any:
     return _choose(clusters, "prepare")
@@ -291,7 +316,7 @@ def _prepare(clusters: Any, k: Any) -> Any:
 
 @overload(log_predictive, jit_options=POINTWISE, strict=False)
 def _log_predictive(clusters: Any, k: Any, X: Any, row: Any) -> Any:
-    return _log_predictive_of_weighted if _is_weighted(X) else _log_predictive_of_row
+    return _by_kind(X, _log_predictive_of_row, _log_predictive_of_weighted, _log_predictive_of_cluster)
 
 
 @overload(log_predictive_by_weight, jit_options=POINTWISE, strict=False)
@@ -301,17 +326,18 @@ def _log_predictive_by_weight(clusters: Any, k: Any, X: Any, row: Any, weight: A
 
 @overload(add_point, jit_options=POINTWISE, strict=False)
 def _add_point(clusters: Any, k: Any, X: Any, row: Any, sign: Any) -> Any:
-    return _add_weighted_point if _is_weighted(X) else _choose(clusters, "add_point")
+    return _by_kind(X, _choose(clusters, "add_point"), _add_weighted_point, _add_cluster_row)
 
 
 @overload(add_rows, jit_options=JIT, strict=False)
 def _add_rows(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> Any:
     loop = _choose(clusters, "add_rows")
-    return _add_weighted_rows if _is_weighted(X) and loop is not _add_rows_one_by_one else loop
+    weighted = loop if loop is _add_rows_one_by_one else _add_weighted_rows
+    return _by_kind(X, loop, weighted, _add_rows_one_by_one)
 
 
 @overload(add_cluster, jit_options=JIT, strict=False)
-def _add_cluster(clusters: Any, k: Any, others: Any, m: Any) -> Any:
+def _add_cluster(clusters: Any, k: Any, others: Any, m: Any, sign: Any) -> Any:
     return _choose(clusters, "add_cluster")
 
 

@@ -47,11 +47,13 @@ class Pieces(NamedTuple):
     sides: IntArray
     """The subcluster."""
     ids: IntArray
-    """What their rows are called: by the id of their cluster, or of one that it has absorbed."""
+    """Of their own, from 0."""
+    rows: Points = None
+    """A row of each, near which the others are."""
 
 
 class Window(NamedTuple):
-    """The last rows, which are still free, as the family stores them."""
+    """Rows that are free, as the family stores them: the last ones."""
 
     points: Points
     labels: IntArray
@@ -61,13 +63,17 @@ class Window(NamedTuple):
     def n_rows(self) -> int:
         return len(self.labels)
 
+    def part(self, begin: int, end: int | None = None) -> Window:
+        """Some of the rows."""
+        some = slice(begin, end)
+        return Window(self.points[some], self.labels[some], None if self.weights is None else self.weights[some])
+
 
 @dataclass(frozen=True)
 class Memory:
     """The clusters of a fit by the statistics of their rows; labels are the mixture's.
 
-    What is kept of the rows that are gone are pieces: two of a cluster at most, its subclusters or clusters that have
-    merged. The rows of a piece stay together; its pieces may part again.
+    What is kept of the rows that are gone are pieces, several of each cluster. The rows of a piece stay together.
     """
 
     statistics: Statistics
@@ -83,9 +89,10 @@ class Memory:
     pieces: Pieces = field(default_factory=lambda: Pieces(*np.empty((3, 0), np.int64)))
     ids: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     """What each cluster is called for ever."""
-    aliases: tuple[tuple[int, int], ...] = ()
-    """Ids whose pieces have become one with a piece of another id."""
+    aliases: IntArray = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    """Pieces that have become one with another, and that one's id; of pieces that are forgotten `of_cluster`."""
     next_id: int = 0
+    next_piece: int = 0
     batches: int = 1
     digests: tuple[str, ...] = ()
     """Of the batches."""
@@ -95,15 +102,20 @@ class Memory:
     """The time of the last batch, where there is one."""
 
     @classmethod
-    def begin(cls, statistics: Statistics, prior: Prior, partition_prior: PartitionPrior, **known: Any) -> Memory:
-        """After a first batch. Clusters are called by their numbers."""
-        return cls(statistics, prior, partition_prior, **known).called(np.arange(len(statistics.counts)))
+    def begin(
+        cls, statistics: Statistics, prior: Prior, partition_prior: PartitionPrior, rows: Points = None, **known: Any
+    ) -> Memory:
+        """After a first batch, with whole clusters as pieces. Clusters are called by their numbers; `rows` has one of
+        each."""
+        numbers = np.arange(len(statistics.counts))
+        pieces = Pieces(numbers, np.zeros_like(numbers), numbers, rows)
+        memory = cls(statistics, prior, partition_prior, pieces=pieces, next_piece=len(numbers), **known)
+        return memory.called(numbers)
 
     def called(self, ids: IntArray) -> Memory:
         """After a first batch, with these ids."""
-        events, count = tuple(Event(1, "birth", int(name)) for name in ids), len(ids)
-        pieces = Pieces(np.arange(count), np.zeros(count, np.int64), ids)
-        return replace(self, ids=ids, pieces=pieces, next_id=int(ids.max(initial=-1)) + 1, history=events)
+        events = tuple(Event(1, "birth", int(name)) for name in ids)
+        return replace(self, ids=ids, next_id=int(ids.max(initial=-1)) + 1, history=events)
 
     @property
     def partition_prior(self) -> PartitionPrior:
@@ -114,14 +126,22 @@ class Memory:
         return len(self.ids)
 
     def current(self, ids: Any) -> IntArray:
-        """What clusters of earlier ids are called now: those that others have absorbed by the name of these."""
-        ids = np.array(ids, dtype=np.int64)
-        for one, other in self.aliases:
-            ids[ids == one] = other
-        found: IntArray = ids.copy()
-        for label, name in zip(self.pieces.labels, self.pieces.ids, strict=True):
-            found[ids == name] = self.ids[label]
-        return found
+        """The ids of the clusters that rows of these `row_ids_` are in now; of a cluster that has died its own."""
+        clusters = np.arange(self.next_id)
+        for event in reversed(self.history):
+            if event.kind == "merge":
+                clusters[event.cluster] = clusters[event.other]
+        pieces = np.full(self.next_piece, -1, np.int64)
+        pieces[self.pieces.ids] = self.ids[self.pieces.labels]
+        for one, other in reversed(self.aliases.tolist()):
+            pieces[one] = pieces[other] if other >= 0 else of_cluster(clusters[of_cluster(other)])
+        ids = np.asarray(ids, dtype=np.int64)
+        if ids.max(initial=-1) >= self.next_piece or ids.min(initial=0) <= of_cluster(self.next_id):
+            raise ValueError("ids should be the row_ids_ of earlier batches of this model")
+        found = np.where(ids >= 0, np.append(pieces, -1)[np.maximum(ids, -1)], -1)
+        free = ids < -1
+        found[free] = clusters[of_cluster(ids[free])]
+        return np.where(found < -1, of_cluster(found), found)
 
     def log_new(self, counts: Float64Array) -> float:
         """log weight of a cluster that was not seen before, for the next row."""
@@ -144,16 +164,19 @@ class Memory:
         found |= {f"prior_{name}": getattr(self.prior, name) for name in self.prior.FIELDS}
         found |= {f"hyperprior_{name}": a for name, a in hyperprior_arrays(self.hyperprior).items()}
         found |= {"offset": self.offset, "ids": self.ids, "clock": np.array(self.clock)}
-        found |= {"pieces": np.array(self.pieces), "aliases": np.array(self.aliases, np.int64).reshape(-1, 2)}
+        found |= {"pieces": np.array(self.pieces[:3]), "aliases": self.aliases}
+        found |= {} if self.pieces.rows is None else points_arrays(self.pieces.rows, "rows")
         found |= {} if self.steps is None else {"steps": self.steps}
-        found["numbers"] = np.array([self.next_id, self.batches])
+        found["numbers"] = np.array([self.next_id, self.batches, self.next_piece])
         found["digests"] = np.array(self.digests, dtype=str)
         found["events"] = np.array([(e.batch, KINDS.index(e.kind), e.cluster, e.other) for e in self.history]).reshape(
             -1, 4
         )
         found["partition_prior"] = np.array(partition_text(self.partition_prior))
         if self.window is not None:
-            found |= window_arrays(self.window)
+            window = self.window
+            found |= {"window_labels": window.labels} | points_arrays(window.points, "window")
+            found |= {} if window.weights is None else {"window_weights": window.weights}
         return {PREFIX + name: np.asarray(array) for name, array in found.items()}
 
     @classmethod
@@ -177,7 +200,7 @@ class Memory:
         )
         statistics: Any = prior.STATISTICS
         fields_of = [f"statistics_{name}" for name in statistics._fields]
-        optional = (*HYPERPRIOR, *WINDOW, "steps")
+        optional = (*HYPERPRIOR, "window_labels", "window_weights", *POINTS, "steps")
         found = read_arrays(
             path,
             required=[PREFIX + name for name in (*required, *fields_of)],
@@ -188,19 +211,29 @@ class Memory:
         kept = statistics(*(arrays[name] for name in fields_of))
         if len(kept.counts) != arrays["pieces"].shape[1] or not all(np.isfinite(array).all() for array in kept):
             raise ValueError("what it keeps of its rows does not belong together")
-        next_id, batches = (int(number) for number in arrays["numbers"])
+        next_id, batches, next_piece = (int(number) for number in arrays["numbers"])
+        labels, sides, own_ids = arrays["pieces"]
+        pieces, window = Pieces(labels, sides, own_ids, points_from(arrays, "rows")), None
+        if "window_labels" in arrays:
+            window = Window(points_from(arrays, "window"), arrays["window_labels"], arrays.get("window_weights"))
         return cls(
             kept, own, str(arrays["partition_prior"]), hyperprior_from(own, arrays, "hyperprior_"),
-            arrays["offset"], arrays.get("steps"), Pieces(*arrays["pieces"]), arrays["ids"],
-            tuple((int(one), int(other)) for one, other in arrays["aliases"]), next_id, batches,
+            arrays["offset"], arrays.get("steps"), pieces, arrays["ids"],
+            arrays["aliases"], next_id, next_piece, batches,
             tuple(str(word) for word in arrays["digests"]),
             tuple(Event(int(batch), KINDS[kind], int(one), int(other)) for batch, kind, one, other in arrays["events"]),
-            window_from(arrays), float(arrays["clock"]),
+            window, float(arrays["clock"]),
         )  # fmt: skip
 
 
 HYPERPRIOR = tuple(f"hyperprior_{name}" for name in ("mean", "variances", "fixed", "cells"))
-WINDOW = tuple(f"window_{name}" for name in ("labels", "weights", "points", "codes", "indices", "indptr", "shape"))
+PARTS = ("points", "codes", "indices", "indptr", "shape")
+POINTS = tuple(f"{of}_{part}" for of in ("rows", "window") for part in PARTS)
+
+
+def of_cluster(number: Any) -> Any:
+    """The id of rows that are free, or are forgotten, by that of their cluster; and the other way round."""
+    return -2 - number
 
 
 def plain(array: Any) -> Any:
@@ -208,29 +241,24 @@ def plain(array: Any) -> Any:
     return array.item() if array.ndim == 0 else array
 
 
-def window_arrays(window: Window) -> dict[str, Any]:
-    points = window.points
-    found: dict[str, Any] = {"labels": window.labels}
-    found |= {} if window.weights is None else {"weights": window.weights}
+def points_arrays(points: Points, name: str) -> dict[str, Any]:
+    """Rows as plain arrays with a name in front."""
     if isinstance(points, TablePoints):
-        found |= {"points": points.numeric, "codes": points.codes}
+        found = {"points": points.numeric, "codes": points.codes}
     elif scipy.sparse.issparse(points):
-        found |= {"points": points.data, "indices": points.indices, "indptr": points.indptr, "shape": points.shape}
+        found = {"points": points.data, "indices": points.indices, "indptr": points.indptr, "shape": points.shape}
     else:
-        found["points"] = points
-    return {f"window_{name}": array for name, array in found.items()}
+        found = {"points": points}
+    return {f"{name}_{part}": array for part, array in found.items()}
 
 
-def window_from(arrays: dict[str, Any]) -> Window | None:
-    found: list[Any] = [arrays.get(name) for name in WINDOW]
-    labels, weights, points, codes, indices, indptr, shape = found
-    if labels is None:
-        return None
+def points_from(arrays: dict[str, Any], name: str) -> Points:
+    """The inverse; None where there are none."""
+    parts: list[Any] = [arrays.get(f"{name}_{part}") for part in PARTS]
+    points, codes, indices, indptr, shape = parts
     if codes is not None:
-        points = TablePoints(points, codes)
-    elif shape is not None:
-        points = scipy.sparse.csr_matrix((points, indices, indptr), tuple(shape))
-    return Window(points, labels, weights)
+        return TablePoints(points, codes)
+    return points if shape is None else scipy.sparse.csr_matrix((points, indices, indptr), tuple(shape))
 
 
 def partition_text(prior: PartitionPrior) -> str:

@@ -102,7 +102,8 @@ def winsorized(values: Float64Array) -> Float64Array:
     with warnings.catch_warnings():
         # A column without any value.
         warnings.simplefilter("ignore", RuntimeWarning)
-        low, quarter, middle, three_quarters, high = np.nanpercentile(values, (5, 25, 50, 75, 95), axis=0)
+        percentiles = np.nanpercentile if np.isnan(values).any() else np.percentile
+        low, quarter, middle, three_quarters, high = percentiles(values, (5, 25, 50, 75, 95), axis=0)
     # In deviations of a normal distribution.
     spread = np.where(three_quarters > quarter, (three_quarters - quarter) / 1.349, (high - low) / 3.29)
     reach = np.where(spread > 0, FAR_OUT * spread, np.inf)

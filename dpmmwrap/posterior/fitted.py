@@ -11,6 +11,7 @@ from dpmmwrap.backends.choosing import BackendChoice
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
 from dpmmwrap.model.memory import Memory, digest_of
+from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote
 from dpmmwrap.posterior.answer import LOSSES, answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.posterior.resampling import Resampling
@@ -35,6 +36,13 @@ def set_mixture(model: DPMM, mixture: Mixture) -> None:
         model.cluster_ids_, model.history_ = mixture.memory.ids, list(mixture.memory.history)
 
 
+def first_of_each(labels: IntArray) -> IntArray:
+    """The first row of each cluster."""
+    first = np.empty(int(labels.max()) + 1, np.int64)
+    first[labels[::-1]] = np.arange(len(labels))[::-1]
+    return first
+
+
 def keep(
     model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice, resampling: Resampling
 ) -> tuple[str, ...]:
@@ -52,6 +60,7 @@ def keep(
     if settings.outlier_prior is None:
         memory = Memory.begin(
             mixture.statistics, prior=answer.prior, partition_prior=answer.partition_prior,
+            rows=read.points[first_of_each(answer.labels)],
             hyperprior=settings.hyperprior, offset=offset, steps=choice.steps,
             digests=() if is_remote(read.points) else (digest_of(answer.prior, read.points, read.weights),),
         )  # fmt: skip

@@ -13,13 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.families.base import Model, Points, Prior, Statistics, concatenate, nothing_like, put, take
+from dpmmwrap.families.collapsed import ClusterRows
 from dpmmwrap.families.points import FamilyPoints
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
 from dpmmwrap.numerics.labels import refuse_to_empty
 from dpmmwrap.numerics.rules import GivenSides, Rule
-from dpmmwrap.sampler.data import Data
+from dpmmwrap.sampler.data import Data, SomeRows
+from dpmmwrap.sampler.kernels import exact
 from dpmmwrap.sampler.kernels.splits import MoveCandidates, Rules
 from dpmmwrap.sampler.state import Best, LabelStore, State, SublabelStore
+
+VISITS = 32
+"""So many choose their cluster anew in a round, if nothing else is said."""
 
 
 class Kept(NamedTuple):
@@ -34,6 +39,8 @@ class Kept(NamedTuple):
     """Whether no two of them may be in one cluster."""
     counts_observed: bool = False
     """Whether the statistics count observed values (`Prior.counting_observed`), so that those of the rows should."""
+    visits: int = VISITS
+    """How many of them choose their cluster anew in each round of exact moves."""
 
 
 def kept_beside(
@@ -49,6 +56,13 @@ def kept_beside(
     return Kept(statistics, labels.astype(np.int32), sides, apart, counts_observed)
 
 
+class Joined(NamedTuple):
+    """Kept clusters joined by their labels, each of which is there once."""
+
+    labels: IntArray
+    statistics: Statistics
+
+
 class KeptInUnion(NamedTuple):
     """The kept clusters in the union of two clusters, and the sides that they are on or are drawn to."""
 
@@ -61,8 +75,9 @@ class KeptData(Data):
 
     def __init__(self, points: FamilyPoints, kept: Kept) -> None:
         super().__init__(points)
-        self.kept = kept
+        self.kept, self.n_kept = kept, len(kept.labels)
         self._bundle: tuple[Prior | None, Any] = (None, None)
+        self._joined: tuple[IntArray, Joined] | None = None
 
     def bundle(self, model: Model) -> Any:
         """The kept clusters with their parameters integrated out; made once for each prior."""
@@ -70,6 +85,11 @@ class KeptData(Data):
             statistics = self.kept.statistics
             self._bundle = (model.prior, self.points.collapsed(model, statistics, len(statistics.counts)))
         return self._bundle[1]
+
+    def some_kept(self, state: State, numbers: IntArray) -> SomeRows:
+        """Kept clusters as rows."""
+        rows = ClusterRows(self.bundle(state.model), self.points.empty_clusters(state.model, 1))
+        return SomeRows(rows, state.kept_labels, numbers, numbers)
 
     def in_union(self, state: State, one: int, other: int) -> KeptInUnion:
         """The kept clusters in two clusters, in order: on side 1 those in the second."""
@@ -94,31 +114,38 @@ class KeptData(Data):
 
     def sweep(self, state: State, tables: Any, key: Any, greedy: bool) -> tuple[Statistics, Float64Array]:
         subclusters, log_probs = super().sweep(state, tables, key, greedy)
-        places = 2 * state.kept_labels.astype(np.int64) + state.kept_sides
-        return with_kept(state.model.prior, subclusters, self.kept.statistics, places), log_probs
+        return self._with_all(state, subclusters, 2 * state.kept_labels.astype(np.int64) + state.kept_sides), log_probs
 
     def sweep_labels(self, state: State, tables: Any, key: Any) -> Statistics:
         clusters = super().sweep_labels(state, tables, key)
-        return with_kept(state.model.prior, clusters, self.kept.statistics, state.kept_labels)
+        return self._with_all(state, clusters, state.kept_labels)
+
+    def _with_all(self, state: State, clusters: Statistics, labels: IntArray) -> Statistics:
+        """With all kept clusters, which are joined again only where they have moved."""
+        prior = state.model.prior
+        if self._joined is None or not np.array_equal(self._joined[0], labels):
+            self._joined = labels.copy(), joined_kept(prior, self.kept.statistics, labels)
+        return with_joined(prior, clusters, self._joined[1])
 
     def divide(
         self, state: State, clusters: IntArray, members: Sequence[IntArray], rules: Sequence[Rule]
     ) -> Statistics:
-        begun = self.begun_by_kept(state, clusters)
-        own = [
-            self._nearer_kept(state, int(cluster), rows) if by_kept else rule
-            for cluster, rows, rule, by_kept in zip(clusters, members, rules, begun, strict=True)
-        ]
-        subclusters = super().divide(state, clusters, members, own)
-        for place, cluster in enumerate(clusters.tolist()):
-            numbers = np.flatnonzero(state.kept_labels == cluster)
-            if begun[place]:
-                places = 2 * place + state.kept_sides[numbers].astype(np.int64)
-                subclusters = with_kept(state.model.prior, subclusters, take(self.kept.statistics, numbers), places)
-                continue
-            for number in numbers.tolist():
-                subclusters = self._put_on_better_side(state, subclusters, place, number)
-        return subclusters
+        place_of = np.full(int(max(clusters.max(), state.kept_labels.max(initial=0))) + 1, -1)
+        place_of[clusters] = np.arange(len(clusters))
+        places, begun = place_of[state.kept_labels], self.begun_by_kept(state, clusters)
+        if begun.any():
+            rules = self._nearer_kept(state, members, rules, begun, places)
+        subclusters = super().divide(state, clusters, members, rules)
+        here = np.flatnonzero(places >= 0)
+        if not len(here):
+            return subclusters
+        prior, kept, places = state.model.prior, take(self.kept.statistics, here), places[here]
+        known, sides = begun[places], state.kept_sides[here].astype(np.int64)
+        halves = with_kept(prior, copied(subclusters), take(kept, known), 2 * places[known] + sides[known])
+        bundle = self.points.collapsed(state.model, halves, 2 * len(clusters))
+        exact.better_sides(bundle, self.some_kept(state, here).points, here, places, known, sides)
+        state.kept_sides[here] = sides
+        return with_kept(prior, subclusters, kept, 2 * places + sides)
 
     def begun_by_kept(self, state: State, clusters: IntArray) -> Any:
         # Later starts are to be others.
@@ -127,25 +154,20 @@ class KeptData(Data):
         both = (np.isin(clusters, state.kept_labels[state.kept_sides == side]) for side in (0, 1))
         return np.logical_and(*both)
 
-    def _nearer_kept(self, state: State, cluster: int, rows: IntArray) -> Rule:
-        """The sides of rows by the kept clusters that are the subclusters of their cluster."""
-        prior, numbers = state.model.prior, np.flatnonzero(state.kept_labels == cluster)
-        halves = grouped_kept(prior, take(self.kept.statistics, numbers), state.kept_sides[numbers].astype(np.int64), 2)
-        if not len(rows):
-            return GivenSides(np.zeros(0, np.uint8))
-        logs = prior.posterior(halves).log_predictive(self.take(rows)) + np.log(halves.counts)[:, None]
-        return GivenSides((logs[1] > logs[0]).astype(np.uint8))
-
-    def _put_on_better_side(self, state: State, subclusters: Statistics, place: int, number: int) -> Statistics:
-        """Add a kept cluster to the side of a cluster that makes it more probable."""
-        prior, own = state.model.prior, take(self.kept.statistics, slice(number, number + 1))
-        halves = take(subclusters, slice(2 * place, 2 * place + 2))
-        with_it = union(prior, halves, concatenate([own, own]))
-        gains = prior.log_marginal_likelihood(with_it) - prior.log_marginal_likelihood(halves)
-        side = int(gains[1] > gains[0])
-        state.kept_sides[number] = side
-        put(subclusters, slice(2 * place + side, 2 * place + side + 1), take(with_it, slice(side, side + 1)))
-        return subclusters
+    def _nearer_kept(
+        self, state: State, members: Sequence[IntArray], rules: Sequence[Rule], begun: Any, places: IntArray
+    ) -> list[Rule]:
+        """The sides of rows by the kept clusters that are the subclusters of their cluster, where these are begun."""
+        here = np.flatnonzero(np.append(begun, False)[places])
+        kept = take(self.kept.statistics, here)
+        halves = grouped_kept(state.model.prior, kept, 2 * places[here] + state.kept_sides[here], 2 * len(members))
+        bundle = self.points.collapsed(state.model, halves, 2 * len(members))
+        found = list(rules)
+        for place in np.flatnonzero(begun).tolist():
+            sides = np.empty(len(members[place]), np.uint8)
+            exact.nearer_sides(bundle, 2 * place, self.points.loop_points, members[place].astype(np.int64), sides)
+            found[place] = GivenSides(sides)
+        return found
 
     def relabel(self, state: SublabelStore, to_label: IntArray, to_sublabel: UInt8Array) -> None:
         assert isinstance(state, State)
@@ -208,13 +230,30 @@ def union(prior: Prior, one: Statistics, other: Statistics) -> Statistics:
 
 def with_kept(prior: Prior, clusters: Statistics, kept: Statistics, labels: IntArray) -> Statistics:
     """The statistics of clusters together with those of kept ones that have these labels."""
-    left = np.arange(len(labels))
-    while len(left):
-        # Each cluster once in a round.
-        _, first = np.unique(labels[left], return_index=True)
-        now = left[first]
-        put(clusters, labels[now], union(prior, take(clusters, labels[now]), take(kept, now)))
-        left = np.delete(left, first)
+    return with_joined(prior, clusters, joined_kept(prior, kept, labels))
+
+
+def joined_kept(prior: Prior, kept: Statistics, labels: IntArray) -> Joined:
+    """Kept clusters of one label as one."""
+    order = np.argsort(labels, kind="stable")
+    kept, labels = take(kept, order), labels[order]
+    while len(labels):
+        # Neighbours of one label are joined until each label is there once.
+        number = np.arange(len(labels)) - np.searchsorted(labels, labels)
+        second, first = np.flatnonzero(number % 2), np.flatnonzero(number % 2 == 0)
+        if not len(second):
+            break
+        put(kept, second - 1, union(prior, take(kept, second - 1), take(kept, second)))
+        kept, labels = take(kept, first), labels[first]
+    return Joined(labels, kept)
+
+
+def copied(statistics: Statistics) -> Statistics:
+    return take(statistics, np.arange(len(statistics.counts)))
+
+
+def with_joined(prior: Prior, clusters: Statistics, joined: Joined) -> Statistics:
+    put(clusters, joined.labels, union(prior, take(clusters, joined.labels), joined.statistics))
     return clusters
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.moves import partition_prior, restricted_sweep
-from dpmmwrap.sampler.moves.single_points import SinglePoints, likely_cluster_seeds
+from dpmmwrap.sampler.moves.single_points import KeptClusters, SinglePoints, likely_cluster_seeds
 from dpmmwrap.sampler.moves.split_merge import SplitMerge
 from dpmmwrap.sampler.partition import collapse
 from dpmmwrap.sampler.problem import Problem
@@ -22,7 +22,7 @@ POINTS = 64
 FEWEST_PROPOSALS, MOST_PROPOSALS, PROPOSED_POINTS = 4, 24, 40_000
 """Pairs that propose a split or a merge in each iteration: PROPOSED_POINTS by the number of points, within bounds.
 A pair takes time for all points of its clusters."""
-POINTS_KEY, PAIRS_KEY, PRIOR_KEY = 1 << 60, 1 << 61, 1 << 62
+POINTS_KEY, PAIRS_KEY, PRIOR_KEY, KEPT_KEY = 1 << 60, 1 << 61, 1 << 62, 1 << 59
 """Added to an iteration's key for its moves; the sweep takes the numbers before."""
 
 
@@ -40,6 +40,7 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, Moves]:
     proposals = min(max(PROPOSED_POINTS // problem.data.n_rows, FEWEST_PROPOSALS), MOST_PROPOSALS)
     state, _ = restricted_sweep.step(key, state, problem)
     state, _ = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
+    state, _ = KeptClusters().step(derived_key(key, KEPT_KEY), state, problem)
     state, info = SplitMerge(proposals).step(derived_key(key, PAIRS_KEY), state, problem)
     state, _ = partition_prior.step(derived_key(key, PRIOR_KEY), state, problem)
     return state, Moves(info.splits, info.splits_proposed, info.merges, info.merges_proposed)

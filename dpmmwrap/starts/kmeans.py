@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import Float64Array, IntArray, UInt8Array
+from dpmmwrap.numerics.cells import Embedder
 from dpmmwrap.numerics.rules import Plane, Rows, Rule, Together, nearer
 from dpmmwrap.starts import SplitCriterion
 
@@ -34,8 +35,15 @@ class KMeansStart:
         return f"{self.name} sample={self.sample} iterations={self.iterations}"
 
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
-        self.X = X
-        self.embed = criterion.prior.embedder(X)
+        self.X, self.prior = X, criterion.prior
+        self._embed: Embedder | None = None
+
+    @property
+    def embed(self) -> Embedder:
+        """Looked for when it is first needed: short searches may need no start."""
+        if self._embed is None:
+            self._embed = self.prior.embedder(self.X)
+        return self._embed
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         return [rule(Rows(self.X, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)]

@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from dpmmwrap.backends import Native, as_backend
 from dpmmwrap.backends.dask import is_lazy
 from dpmmwrap.families import family_of
-from dpmmwrap.families.base import nothing_like, take
+from dpmmwrap.families.base import take
 from dpmmwrap.families.tables import TablePoints
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.empty_rows import Present, absent_note, with_values
 from dpmmwrap.model.inputs import to_float32
-from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of
+from dpmmwrap.model.memory import Memory, Pieces, Window, digest_of, of_cluster
 from dpmmwrap.model.parameters import at_least, check_value
 from dpmmwrap.model.run_settings import initializer_of
 from dpmmwrap.model.warning import warn_caller
@@ -31,12 +31,13 @@ from dpmmwrap.posterior.answer import kept_rows, sample_of
 from dpmmwrap.posterior.fitted import set_mixture
 from dpmmwrap.posterior.mixture_file import load
 from dpmmwrap.sampler.stopping import stopped_by
-from dpmmwrap.streams.update import LONGEST, Stream, Updated, add_rows, update
+from dpmmwrap.streams.pieces import absorbed
+from dpmmwrap.streams.update import LONGEST, Stream, Updated, update
 
 if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
-WINDOW = 1000
+WINDOW = 5000
 """Rows that stay free, if nothing is said."""
 
 
@@ -74,7 +75,7 @@ class StreamMixin:
             Known clusters of the first batch, as in `fit`; not looked at later.
         sample_weight : array of float, shape (n,), default=None
             As in `fit`.
-        window : int, default=1000
+        window : int, default=5000
             The last rows, so many, stay free: what later rows say of them can still change their clusters.
         forget : float, default=0.0
             The share of the kept statistics that is forgotten with each row, or with each unit of `time`. A cluster
@@ -148,9 +149,11 @@ class StreamMixin:
         self._read_points = None
         labels = self.labels_ if read.present is None else self.labels_[read.present.rows]
         sides = self.sublabels_ if read.present is None else self.sublabels_[read.present.rows]
-        memory = replace(with_window(memory, read.points, labels, sides, read.weights, window), clock=clock)
-        set_mixture(self, replace(self.mixture_, memory=memory))
-        self.row_ids_ = np.where(self.labels_ < 0, -1, memory.ids[self.labels_])
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        memory, ids = with_window(memory, Window(read.points, labels, read.weights), sides, window, seed)
+        set_mixture(self, replace(self.mixture_, memory=replace(memory, clock=clock)))
+        self.row_ids_ = ids if read.present is None else read.present.spread(ids, -1)
+        self.window_labels_, self.window_row_ids_ = labels[:0], ids[:0]
         return self
 
     def resume(self: Any, path: str | Path) -> Any:
@@ -197,7 +200,7 @@ def pass_over(model: DPMM, X: Any, seen: int) -> DPMM:
     """Leave the model as it is, and label rows that it has seen."""
     note = f"the batch is the same as batch {seen}, which the model has seen: it was not added again (repeat adds it)"
     model.labels_, model.novelty_, model.notes_ = model.predict(X), model.novelty(X), [note]
-    model.row_ids_ = np.where(model.labels_ < 0, -1, model.cluster_ids_[model.labels_])
+    model.row_ids_ = np.where(model.labels_ < 0, -1, of_cluster(model.cluster_ids_[model.labels_]))
     warn_caller(note)
     return model
 
@@ -256,17 +259,16 @@ def less_offset(rows: Any, memory: Memory) -> Any:
     return points if memory.steps is None else spread_ties(points, memory.steps)
 
 
-def with_window(
-    memory: Memory, points: Any, labels: IntArray, sides: Any, weights: Float64Array | None, window: int
-) -> Memory:
-    """With the last rows free, of those that are all that was seen, and the others in pieces by their subclusters."""
-    gone = max(0, len(labels) - window)
-    halves = nothing_like(memory.statistics, 2 * memory.n_clusters)
-    halves = add_rows(memory.prior, halves, points, 2 * labels.astype(np.int64) + sides, weights, slice(0, gone))
-    there = np.flatnonzero(halves.counts > 0)
-    pieces = Pieces(there // 2, there % 2, memory.ids[there // 2])
-    left = Window(points[gone:], labels[gone:], None if weights is None else weights[gone:])
-    return replace(memory, statistics=take(halves, there), pieces=pieces, window=left if left.n_rows else None)
+def with_window(memory: Memory, rows: Window, sides: Any, window: int, seed: int) -> tuple[Memory, IntArray]:
+    """With the last rows free, of those that are all that was seen, and the others in pieces; the ids of all."""
+    gone, ids = max(0, rows.n_rows - window), of_cluster(memory.ids[rows.labels])
+    none = np.empty(0, np.int64)
+    memory = replace(
+        memory, statistics=take(memory.statistics, none), pieces=Pieces(none, none, none), next_piece=0,
+        window=rows.part(gone) if gone < rows.n_rows else None,
+    )  # fmt: skip
+    memory, ids[:gone] = absorbed(memory, rows.part(0, gone), sides[:gone], np.random.default_rng(seed))
+    return memory, ids
 
 
 def stream_of(
@@ -299,14 +301,12 @@ def keep_batch(
     )  # fmt: skip
     set_mixture(model, mixture)
     own = len(found.labels) - points.shape[0]
-    labels, sublabels, novelty, row_ids = found.labels[own:], result.sublabels[own:], found.novelty, found.row_ids[own:]
-    if present is not None:
-        labels, sublabels, novelty, row_ids = (
-            present.spread(values, fill)
-            for values, fill in ((labels, -1), (sublabels, 0), (novelty, np.nan), (row_ids, -1))
-        )
-    model.labels_, model.sublabels_, model.novelty_ = labels, sublabels, novelty
-    model.window_labels_, model.row_ids_ = found.labels[:own], row_ids
+    sublabels = result.sublabels[len(result.sublabels) - points.shape[0] :]
+    of_rows: Any = ((found.labels[own:], -1), (sublabels, 0), (found.novelty, np.nan), (found.row_ids[own:], -1))
+    model.labels_, model.sublabels_, model.novelty_, model.row_ids_ = (
+        values if present is None else present.spread(values, fill) for values, fill in of_rows
+    )
+    model.window_labels_, model.window_row_ids_ = found.labels[:own], found.row_ids[:own]
     model.partition_prior_, model.alpha_ = memory.partition_prior, memory.partition_prior.alpha
     values = None if memory.hyperprior is None else memory.hyperprior.summary(memory.prior)
     model.prior_kappa_, model.prior_width_, model.prior_strength_ = (None, None, None) if values is None else values

@@ -86,3 +86,38 @@ def test_what_is_refused(run, first: Path, tmp_path: Path) -> None:
     assert "should have a column 'y' like the model" in run("fit", other, "--update", first, "--out", first).sentence
     (tmp_path / "empty.csv").write_text("row,day,x,y\n")
     assert run("fit", tmp_path / "empty.csv", "--update", first, "--out", first).code == 2
+
+
+def test_times_from_the_first_day_on(run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    days = [write_day(tmp_path, day, 2) for day in range(2)]
+    assert run("fit", days[0], "--id", "row", "--time", "day", "--window", "20", *QUICK, "--out", out).code == 0
+    assert load(out / "model.npz").n_inputs == 2
+    done = run("fit", days[1], "--id", "row", "--time", "day", "--forget", "0.5", "--update", out, "--out", out)
+    assert done.code == 0, done.err
+    # Half of the 70 rows that were not free on the first day are forgotten.
+    assert load(out / "model.npz").counts.sum() == pytest.approx(90 + 20 + 35, abs=0.1)
+
+
+def test_known_clusters_and_rows_together(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    places = np.arange(90) % 3
+    known = ["healthy" if place == 0 and row < 30 else "" for row, place in enumerate(places)]
+    rows = 100 * rng.normal(size=(90, 2)) + 1500 * places[:, None]
+    path, out = tmp_path / "cells.csv", tmp_path / "out"
+    patients = np.arange(90) // 6 * 3 + places
+    lines = [f"{x:.3f},{y:.3f},{beside[0]},{beside[1]}" for (x, y), *beside in zip(rows, known, patients, strict=True)]
+    path.write_text("\n".join(["x,y,type,patient", *lines]) + "\n")
+    assert run("fit", path, "--known", "type", "--drop", "patient", *QUICK, "--out", out).code == 0
+    with open(out / "labels.csv") as file:
+        names = [row["known"] for row in csv.DictReader(file)]
+    assert [name == "healthy" for name in names] == (places == 0).tolist()
+    assert load(out / "model.npz").n_inputs == 2
+    assert run("fit", path, "--together", "patient", "--drop", "type", *QUICK, "--out", out).code == 0
+    assert len(set(np.load(out / "labels.npy"))) == 3
+    refused = run("fit", path, "--together", "patient", "--known", "type")
+    assert "--together is for a fit without --known, --window and --time" in refused.sentence
+    assert (
+        "--known should be empty in some rows, not in none"
+        in run("fit", path, "--known", "patient", "--drop", "type").sentence
+    )

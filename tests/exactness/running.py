@@ -16,7 +16,7 @@ from dpmmwrap.partitions import DirichletProcess, PartitionPrior
 from dpmmwrap.sampler import sampling
 from dpmmwrap.sampler.chain import first_state, make_data
 from dpmmwrap.sampler.moves import partition_prior, restricted_sweep
-from dpmmwrap.sampler.moves.single_points import SinglePoints
+from dpmmwrap.sampler.moves.single_points import KeptClusters, SinglePoints
 from dpmmwrap.sampler.moves.split_merge import SplitMerge
 from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.proposals import NO_CLUSTER_SEEDS, ClusterSeeds
@@ -111,7 +111,10 @@ def uneven_cluster_seeds(n_rows: int) -> ClusterSeeds:
 
 def one_move(name: str, key: Any, state: State, problem: Problem) -> State:
     """A move by its name."""
-    moves = {"sweep": restricted_sweep, "points": SinglePoints(POINTS), "pairs": SplitMerge(PROPOSALS)}
+    moves = {
+        "sweep": restricted_sweep, "points": SinglePoints(POINTS), "pairs": SplitMerge(PROPOSALS),
+        "kept": KeptClusters(),
+    }  # fmt: skip
     move: Any = moves.get(name, partition_prior)
     state, _ = move.step(key, state, problem)
     return state

@@ -42,7 +42,7 @@ def change(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, how: Any) -> No
     elif how == BLOCK:
         add_rows(clusters, k, X, rows, sides, 1)
     else:
-        add_cluster(clusters, k, clusters, k + 1)
+        add_cluster(clusters, k, clusters, k + 1, 1.0)
 
 
 @njit(cache=True)

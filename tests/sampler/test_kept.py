@@ -48,7 +48,7 @@ def expected(X: Any, prior: Any, apart: bool) -> tuple[np.ndarray, np.ndarray]:
 def problem_with_kept(X: Any, prior: Any, apart: bool) -> Problem:
     gaps = prior.input != "counts" and not prior.correlated
     statistics = prior.statistics(X[GONE], OLD.astype(np.int32), 2)
-    kept = Kept(prior.counting_observed(statistics), np.arange(2), np.zeros(2, np.uint8), apart, gaps)
+    kept = Kept(prior.counting_observed(statistics), np.arange(2), np.zeros(2, np.uint8), apart, gaps, visits=2)
     return problem_of(X[HERE], prior, ALPHA, kept=kept)
 
 
@@ -108,9 +108,22 @@ def test_draws_beside_kept_clusters(family: str, apart: bool) -> None:
     assert distance(family, None, apart) < LIMIT
 
 
-@pytest.mark.parametrize(("moves", "apart"), [(("pairs", "points"), False), (("sweep", "points"), True)])
+@pytest.mark.parametrize(
+    ("moves", "apart"), [(("pairs", "points"), False), (("kept", "points"), False), (("sweep", "points"), True)]
+)
 def test_moves_beside_kept_clusters(moves: tuple[str, ...], apart: bool) -> None:
     assert distance("full", moves, apart) < LIMIT
+
+
+def weightless(some_kept: Any) -> Any:
+    """With the prior's weight of one row."""
+
+    def changed(*arguments: Any) -> Any:
+        some = some_kept(*arguments)
+        clusters = some.points.clusters._replace(counts=np.ones(len(some.points.clusters.counts)))
+        return some._replace(points=some.points._replace(clusters=clusters))
+
+    return changed
 
 
 def broken(name: str) -> AbstractContextManager[Any]:
@@ -124,6 +137,8 @@ def broken(name: str) -> AbstractContextManager[Any]:
             return kept, None if log_begun is None else 0.0
 
         return patch.object(split_merge, "divide_kept", free)
+    if name == "each weighs as much as a row":
+        return patch.object(KeptData, "some_kept", weightless(KeptData.some_kept))
     assert name == "the last row may not leave a kept cluster"
     return patch.object(KeptData, "refuse_to_empty", Data.refuse_to_empty)
 
@@ -131,8 +146,9 @@ def broken(name: str) -> AbstractContextManager[Any]:
 @pytest.mark.parametrize(
     ("name", "moves", "apart"),
     [
-        ("kept clusters left out of the sweep", None, False),
+        ("kept clusters left out of the sweep", ("sweep", "points", "pairs"), False),
         ("their division costs nothing", None, False),
+        ("each weighs as much as a row", ("kept", "points"), False),
         ("the last row may not leave a kept cluster", ("sweep", "points"), True),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpmmwrap.families.collapsed import register
 from dpmmwrap.numerics.special import inner_float64 as inner
-from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
+from dpmmwrap.numerics.special import log_gamma, new_zeros
 
 LOG_PI = math.log(math.pi)
 
@@ -165,8 +165,8 @@ def _copy(clusters: Any, k: int, others: Any, m: int) -> None:
     clusters.strengths[k], clusters.freedoms[k] = others.strengths[m], others.freedoms[m]
 
 
-def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    """The posterior given both clusters' points. O(D^3).
+def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
+    """The posterior given both clusters' points, or given the one's without the other's. O(D^3).
 
     A scale is prior scale + sum of x x' + kappa_0 m_0 m_0' - kappa m m', whatever the origin: here cluster k's mean,
     so that little cancels.
@@ -177,24 +177,25 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     if clusters.strengths[k] == base:
         _copy(clusters, k, others, m)
         return
-    strength = clusters.strengths[k] + others.strengths[m] - base
-    scale, centre = new_array((dim, dim), np.float64), new_array(dim, np.float64)
+    strength = clusters.strengths[k] + sign * (others.strengths[m] - base)
+    # What is written over is worked out anew before a predictive.
+    scale, centre = clusters.inverses[k], clusters.work
     first, second = clusters.means[last], others.means[m]
     for i in range(dim):
-        centre[i] = (others.strengths[m] * (second[i] - mean[i]) - base * (first[i] - mean[i])) / strength
+        centre[i] = sign * (others.strengths[m] * (second[i] - mean[i]) - base * (first[i] - mean[i])) / strength
     for i in range(dim):
         for j in range(i + 1):
-            value = others.strengths[m] * (second[i] - mean[i]) * (second[j] - mean[j])
-            value -= base * (first[i] - mean[i]) * (first[j] - mean[j]) + strength * centre[i] * centre[j]
+            value = sign * others.strengths[m] * (second[i] - mean[i]) * (second[j] - mean[j])
+            value -= sign * base * (first[i] - mean[i]) * (first[j] - mean[j]) + strength * centre[i] * centre[j]
             for r in range(j + 1):
-                value += factor[i, r] * factor[j, r] + others.factors[m, i, r] * others.factors[m, j, r]
-                value -= clusters.factors[last, i, r] * clusters.factors[last, j, r]
+                value += factor[i, r] * factor[j, r] + sign * others.factors[m, i, r] * others.factors[m, j, r]
+                value -= sign * clusters.factors[last, i, r] * clusters.factors[last, j, r]
             scale[i, j] = value
     _factorise(scale, factor)
     for i in range(dim):
         mean[i] += centre[i]
     clusters.strengths[k] = strength
-    clusters.freedoms[k] += others.freedoms[m] - clusters.freedoms[last]
+    clusters.freedoms[k] += sign * (others.freedoms[m] - clusters.freedoms[last])
 
 
 @inner

@@ -235,7 +235,9 @@ class FullPoints(FamilyPoints):
         return reduce_groups(stretch.first_group, (found.T,))
 
     def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
-        return np.array([self.X[rows[0]] if len(rows) else self.X[0] for rows in members])
+        # Of nothing any origin will do.
+        first = self.X[0] if len(self.X) else np.zeros(self.X.shape[1], np.float32)
+        return np.array([self.X[rows[0]] if len(rows) else first for rows in members])
 
     def side_groups(
         self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Float32Array

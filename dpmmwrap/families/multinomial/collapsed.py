@@ -79,11 +79,11 @@ def log_marginal(clusters: Any, k: int) -> Any:
     return total
 
 
-def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
     own, its = clusters.sums[k], others.sums[m]
     for v in range(len(own)):
-        own[v] += its[v]
-    clusters.totals[k] += others.totals[m]
+        own[v] += sign * its[v]
+    clusters.totals[k] += sign * others.totals[m]
 
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:

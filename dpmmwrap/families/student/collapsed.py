@@ -131,10 +131,10 @@ def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
         clusters.ones[k] += sign
 
 
-def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    join_gaussians(clusters, k, others, m)
-    clusters.logs[k] += others.logs[m]
-    clusters.ones[k] += others.ones[m]
+def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
+    join_gaussians(clusters, k, others, m, sign)
+    clusters.logs[k] += sign * others.logs[m]
+    clusters.ones[k] += sign * others.ones[m]
 
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:

@@ -97,7 +97,7 @@ def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
         clusters.ones[k] += sign
 
 
-def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
+def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
     last = len(clusters.strengths) - 1
     base = clusters.strengths[last]
     strength = others.strengths[m]
@@ -105,15 +105,16 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
     if points_of(others, m) <= 0.0:
         return
     for at in range(clusters.scales.shape[1]):
-        clusters.scales[k, at] += others.scales[m, at] - clusters.scales[last, at]
+        clusters.scales[k, at] += sign * (others.scales[m, at] - clusters.scales[last, at])
     for j in range(clusters.means.shape[1]):
         # Without the prior: the mean of m is mass / strength of the way from the prior's to that of its points.
         gap = (others.means[m, j] - clusters.means[last, j]) * strength / mass
-        _add(clusters, k, j, mass, clusters.means[last, j] + gap, -base * mass / strength * gap * gap)
-    clusters.strengths[k] += mass
-    clusters.freedoms[k] += others.freedoms[m] - clusters.freedoms[last]
-    clusters.logs[k] += others.logs[m]
-    clusters.ones[k] += others.ones[m]
+        scatter = -sign * base * mass / strength * gap * gap
+        _add(clusters, k, j, sign * mass, clusters.means[last, j] + gap, scatter)
+    clusters.strengths[k] += sign * mass
+    clusters.freedoms[k] += sign * (others.freedoms[m] - clusters.freedoms[last])
+    clusters.logs[k] += sign * others.logs[m]
+    clusters.ones[k] += sign * others.ones[m]
 
 
 @inner

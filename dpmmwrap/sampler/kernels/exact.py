@@ -190,7 +190,7 @@ def allocate_kept(
     for index in range(len(numbers)):
         for side in range(2):
             copy_cluster(clusters, UNION, clusters, side)
-            add_cluster(clusters, UNION, kept, numbers[index])
+            add_cluster(clusters, UNION, kept, numbers[index], 1.0)
             gains[side] = log_marginal(clusters, UNION) - log_marginal(clusters, side)
         t = gains[1] - gains[0]
         less = math.exp(-abs(t))
@@ -199,10 +199,43 @@ def allocate_kept(
             kept_sides[index] = uniform53(key, KEPT_KEY + index) < share
         log_prob -= math.log1p(less) + (abs(t) if (kept_sides[index] == 1) != (t > 0.0) else 0.0)
         chosen = kept_sides[index]
-        add_cluster(clusters, chosen, kept, numbers[index])
+        add_cluster(clusters, chosen, kept, numbers[index], 1.0)
         clusters.counts[chosen] += kept.counts[numbers[index]]
         prepare(clusters, chosen)
     return log_prob
+
+
+@compiled
+def better_sides(halves: Any, kept: Any, numbers: Any, places: Any, begun: Any, sides: Any) -> None:
+    """Put kept clusters, one after the other, on the side of their cluster that makes their rows more probable.
+
+    `halves` are the sides of some clusters in turn; `places` says which cluster each is in, and `begun` whether it is
+    on one of its sides already.
+    """
+    for t in range(len(numbers)):
+        left, weight = 2 * places[t], weight_of(kept, numbers[t])
+        if begun[t]:
+            add_point(halves, left + sides[t], kept, numbers[t], -1.0)
+            halves.counts[left + sides[t]] -= weight
+            if halves.counts[left + sides[t]] == 0.0:
+                clear(halves, left + sides[t])
+        gain = log_predictive(halves, left + 1, kept, numbers[t]) - log_predictive(halves, left, kept, numbers[t])
+        gain += weight * math.log(halves.counts[left + 1] + SIDE_STRENGTH)
+        gain -= weight * math.log(halves.counts[left] + SIDE_STRENGTH)
+        sides[t] = gain > 0.0
+        add_point(halves, left + sides[t], kept, numbers[t], 1.0)
+        halves.counts[left + sides[t]] += weight
+
+
+@compiled
+def nearer_sides(halves: Any, left: Any, X: Any, rows: Any, sides: Any) -> None:
+    """The side that is the more probable one for each row, of two that begin at `left`."""
+    prepare(halves, left)
+    prepare(halves, left + 1)
+    odds = math.log(halves.counts[left + 1]) - math.log(halves.counts[left])
+    for index in range(len(rows)):
+        gain = weight_of(X, rows[index]) * odds + log_predictive(halves, left + 1, X, rows[index])
+        sides[index] = gain > log_predictive(halves, left, X, rows[index])
 
 
 @compiled
@@ -302,7 +335,7 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
     for p in range(len(one)):
         if one[p] != other[p]:
             copy_cluster(scratch, UNION, clusters, one[p])
-            add_cluster(scratch, UNION, clusters, other[p])
+            add_cluster(scratch, UNION, clusters, other[p], 1.0)
             gains[p] = log_marginal(scratch, UNION) - log_marginal(clusters, one[p])
             gains[p] -= log_marginal(clusters, other[p])
     return gains

@@ -15,7 +15,7 @@ from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.rules import AsBefore, CameFrom, Rule
 from dpmmwrap.numerics.variates import derived_key
 from dpmmwrap.sampler.moves.restarts import start_subclusters
-from dpmmwrap.sampler.moves.single_points import SinglePoints
+from dpmmwrap.sampler.moves.single_points import KeptClusters, SinglePoints
 from dpmmwrap.sampler.moves.split_merge import SplitMerge, SplitMergeInfo
 from dpmmwrap.sampler.moves.subclusters import MIN_SPLIT_SIDE
 from dpmmwrap.sampler.partition import collapse
@@ -26,8 +26,8 @@ PROPOSALS, POINTS = 20, 32
 """Pairs of points that propose a split or a merge each time, and single points that find their cluster anew."""
 SHORTEST_WAIT, LONGEST_WAIT = 2, 16
 """Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
-POINTS_KEY, STARTS_KEY = 1 << 58, 1 << 59
-"""Added to a step's key for single points and for the starts of new clusters."""
+POINTS_KEY, STARTS_KEY, KEPT_KEY = 1 << 58, 1 << 59, 1 << 57
+"""Added to a step's key for single points, for the starts of new clusters and for kept clusters."""
 SAME = 0.9
 """A cluster that shares so much with one of before is the same."""
 
@@ -38,8 +38,9 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, SplitMergeInf
     collapse(state, problem, PROPOSALS + POINTS)
     state, info = SplitMerge(PROPOSALS).step(key, state, problem)
     state, single = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
+    state, kept = KeptClusters().step(derived_key(key, KEPT_KEY), state, problem)
     state.collapsed = None
-    if info.splits + info.merges + single.moved:
+    if info.splits + info.merges + single.moved + kept.moved:
         follow(derived_key(key, STARTS_KEY), state, problem)
     state.exact_wait = SHORTEST_WAIT if info.splits + info.merges else min(2 * state.exact_wait, LONGEST_WAIT)
     state.exact_due = state.iteration + state.exact_wait

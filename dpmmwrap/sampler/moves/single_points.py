@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.numerics.arrays import Float64Array
+from dpmmwrap.sampler.data import SomeRows
+from dpmmwrap.sampler.kept import KeptData
 from dpmmwrap.sampler.kernels.exact import draw_rows, gibbs_points, seeding_probabilities
 from dpmmwrap.sampler.partition import prior_for_moves, renumber, with_room
 from dpmmwrap.sampler.problem import Problem
-from dpmmwrap.sampler.proposals import ClusterSeeds
+from dpmmwrap.sampler.proposals import NO_CLUSTER_SEEDS, ClusterSeeds
 from dpmmwrap.sampler.state import State, generator
 
 SEARCHED = 50_000
@@ -37,17 +40,35 @@ class SinglePoints:
 
     def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
         data = problem.data
-        with_room(state, problem, self.points)
+        if not data.n_rows:
+            return state, SinglePointsInfo(0, 0)
         rows, uniforms = draw_rows(key, self.points, data.n_rows, *state.cluster_seeds)
-        some = data.some_rows(state, rows)
-        used, moved = gibbs_points(
-            state.collapsed, state.n_clusters, problem.outliers, problem.settings.cluster_limit, some.points, some.rows,
-            uniforms, prior_for_moves(state, self.points), some.labels,
-        )  # fmt: skip
-        if moved:
-            data.put_labels(state, some)
-            renumber(state, problem, used)
-        return state, SinglePointsInfo(self.points, moved)
+        return state, draw_labels(state, problem, data.some_rows(state, rows), uniforms)
+
+
+@dataclass(frozen=True)
+class KeptClusters:
+    """The same of some kept clusters (`sampler.kept`), each as a whole."""
+
+    def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
+        data = problem.data
+        if not isinstance(data, KeptData) or data.kept.apart or not data.n_kept:
+            return state, SinglePointsInfo(0, 0)
+        numbers, uniforms = draw_rows(key, data.kept.visits, data.n_kept, *NO_CLUSTER_SEEDS)
+        return state, draw_labels(state, problem, data.some_kept(state, numbers), uniforms)
+
+
+def draw_labels(state: State, problem: Problem, some: SomeRows, uniforms: Float64Array) -> SinglePointsInfo:
+    """Draw the labels of some rows anew, in turn."""
+    with_room(state, problem, len(uniforms))
+    used, moved = gibbs_points(
+        state.collapsed, state.n_clusters, problem.outliers, problem.settings.cluster_limit, some.points, some.rows,
+        uniforms, prior_for_moves(state, len(uniforms)), some.labels,
+    )  # fmt: skip
+    if moved:
+        problem.data.put_labels(state, some)
+        renumber(state, problem, used)
+    return SinglePointsInfo(len(uniforms), moved)
 
 
 def likely_cluster_seeds(key: Any, state: State, problem: Problem) -> ClusterSeeds:
