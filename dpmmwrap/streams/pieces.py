@@ -56,8 +56,20 @@ def absorbed(memory: Memory, left: Window, sides: UInt8Array, rng: Generator) ->
     home = nearest_of_their_cluster(prior, left.points, left.labels, pieces)
     home[new] = len(pieces.ids) - len(new) + np.arange(len(new))
     kept = concatenate([memory.statistics, nothing_like(memory.statistics, len(new))])
-    kept = added(prior, kept, prior.statistics(left.points, home.astype(np.int32), len(pieces.ids), left.weights))
+    whole = whole_rows(memory, left, int(rng.integers(2**62)))
+    kept = added(prior, kept, prior.statistics(whole, home.astype(np.int32), len(pieces.ids), left.weights))
     return replace(memory, statistics=kept, pieces=pieces, next_piece=memory.next_piece + len(new)), pieces.ids[home]
+
+
+def whole_rows(memory: Memory, rows: Window, seed: int) -> Any:
+    """Rows with what is unknown of them, drawn given their clusters: missing values, scales of heavy tails."""
+    prior, kept = memory.prior, memory.pieces.labels
+    count = 1 + max(int(rows.labels.max()), int(kept.max(initial=-1)))
+    clusters = added(
+        prior, grouped_kept(prior, memory.statistics, kept, count),
+        prior.statistics(rows.points, rows.labels.astype(np.int32), count, rows.weights),
+    )  # fmt: skip
+    return prior.posterior(clusters).filled(rows.points, rows.labels, seed)[0]
 
 
 def thinned(memory: Memory, stays: IntArray) -> Memory:

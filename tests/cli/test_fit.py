@@ -191,7 +191,7 @@ def test_settings_arrive(monkeypatch: pytest.MonkeyPatch, run, data: Path, tmp_p
         "init": "kmeans", "alpha": "auto", "max_iter": 7, "random_state": 5, "backend": native, "family": "gaussian",
         "covariance_type": "full", "init_clusters": 2, "max_clusters": 9, "outlier_weight": 0.1, "n_draws": 0,
         "n_chains": 1, "prior": DataPrior(width=0.5, strength=30.0, kappa=0.1),
-        "partition_prior": DirichletProcess(2.5, (2.0, 0.5)), "subspace": "auto",
+        "partition_prior": DirichletProcess(2.5, (2.0, 0.5)), "subspace": "auto", "tails": "gaussian",
     }  # fmt: skip
     seen.clear()
     run("fit", data, "--draws", 9, "--chains", 2, "--thin", 3, "--loss", "binder")

@@ -72,7 +72,7 @@ def test_probabilities_are_written(run, model: Path, points: Path, tmp_path: Pat
 def test_predictions_are_averaged_over_draws(run, points: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     few = ("--init", "kmeans", "--iterations", 15, "--draws", 10, "--thin", 2, "--loss", "none")
-    for options, averaged in ((few[:-1], True), (few, False)):
+    for options, averaged in ((few[:-2], True), (few, False)):
         assert run("fit", points, *options, "--quiet", "--out", out).code == 0
         mixture = load(out / "model.npz")
         assert (mixture.averaged is not None) == averaged
