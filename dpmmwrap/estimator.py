@@ -133,9 +133,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         if the data do not follow the model (`fit_check`), and fits to samples of the rows agree better on fewer
         clusters, these are joined (`reproducibility_`). For data on Dask, a Dask array; so is `sublabels_`.
     groups_ : ndarray of int32, shape (N,)
-        The group of each row, at the suggested cut of `groups()`; computed on first use. `labels_` are components of
-        the mixture, each one distribution; a group joins components that overlap and that nothing separates, and can
-        have any shape.
+        The group of each row, at the suggested cut of `groups()`; computed on first use. A group joins clusters of
+        `labels_` that overlap and that nothing separates, and can have any shape.
     n_clusters_ : int
         Number of clusters, without the outlier component.
     weights_ : ndarray of float64, shape (K,)
