@@ -11,10 +11,11 @@ loops take them as they are.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -95,9 +96,15 @@ class Family:
         return importlib.import_module(f"dpmmwrap.families.{self.name}.examples")
 
 
-class Facts:
-    """What priors say of their family beside formulas; the defaults are those of most."""
+class Prior(ABC):
+    """A conjugate prior, or a batch of posteriors, one per cluster. What is not abstract holds for most families."""
 
+    family: ClassVar[str]
+    """The name by which its kind is kept in files."""
+    FIELDS: ClassVar[tuple[str, ...]]
+    """The hyperparameters' names: all that a file needs to hold."""
+    STATISTICS: ClassVar[type[tuple[Any, ...]]]
+    """The NamedTuple of its clusters' statistics, with a method `scaled`."""
     input: ClassVar[Input] = "numbers"
     covariances: ClassVar[str] = ""
     """What its covariances are called, as in "full covariances"; nothing if it has none."""
@@ -159,7 +166,7 @@ class Facts:
         """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
         return {}
 
-    def compute_both(self: Prior, subclusters: Statistics) -> ClusterPosteriors:
+    def compute_both(self, subclusters: Statistics) -> ClusterPosteriors:
         """Posteriors and log marginal likelihoods of clusters and subclusters, from the statistics of the latter."""
         every = self.with_unions(subclusters)
         count = len(subclusters.counts) // 2
@@ -178,55 +185,12 @@ class Facts:
         """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
         return None
 
-
-class Prior(Protocol):
-    """A conjugate prior, or a batch of posteriors, one per cluster. Its classes build on `Facts`."""
-
-    family: ClassVar[str]
-    """The name by which its kind is kept in files."""
-    FIELDS: ClassVar[tuple[str, ...]]
-    """The hyperparameters' names: all that a file needs to hold."""
-    STATISTICS: ClassVar[type[tuple[Any, ...]]]
-    """The NamedTuple of its clusters' statistics, with a method `scaled`."""
-    input: ClassVar[Input]
-    covariances: ClassVar[str]
-    correlated: ClassVar[bool]
-    profile: ClassVar[Input]
-    coordinates: ClassVar[str]
-    other: ClassVar[str]
-
-    @staticmethod
-    def n_parameters(dim: int) -> int: ...
-
-    @staticmethod
-    def is_costly(dim: int) -> bool: ...
-
-    @staticmethod
-    def rows_per_cluster(dim: int) -> int: ...
-
-    @staticmethod
-    def is_wide(X: Points) -> bool: ...
-
-    def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]: ...
-
-    def counting_observed(self, statistics: Statistics) -> Statistics: ...
-
-    def estimates(self) -> dict[str, Float64Array]: ...
-
     @property
-    def tail_freedoms(self) -> Float64Array | None: ...
-
-    def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None: ...
-
-    def describe_tails(self, clusters: int) -> str | None: ...
-
-    @property
-    def file_input(self) -> Input: ...
-
-    @property
+    @abstractmethod
     def dim(self) -> int:
         """Features of a point."""
 
+    @abstractmethod
     def points(
         self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
     ) -> Any:
@@ -234,52 +198,64 @@ class Prior(Protocol):
         rows, `stretch` says which, and `missing` whether values are missing in any row. With weights, a row of weight w
         is w equal rows that stay together."""
 
+    @abstractmethod
     def posterior(self, statistics: Statistics) -> Any:
         """The posteriors given each cluster's statistics, as one batch."""
 
+    @abstractmethod
     def compute(self, statistics: Statistics) -> PosteriorBatch:
         """The posteriors, and the log marginal likelihood of each cluster."""
 
-    def compute_both(self, subclusters: Statistics) -> ClusterPosteriors: ...
-
+    @abstractmethod
     def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
         """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
 
+    @abstractmethod
     def with_unions(self, subclusters: Statistics) -> Statistics:
         """Statistics of K clusters, then of their 2K subclusters, from the latter."""
 
+    @abstractmethod
     def log_predictive(self, X: Points) -> Float64Array:
         """log density of each distribution's posterior predictive at each row: (K, N)."""
 
+    @abstractmethod
     def sample(self, components: IntArray, rng: Generator) -> Any:
         """A new point from the predictive of each of these distributions of the batch."""
 
+    @abstractmethod
     def statistics(
         self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> Statistics:
         """The statistics of rows grouped by label (negative labels are left out); of one cluster without labels. A row
         counts as often as its weight says."""
 
+    @abstractmethod
     def origin(self, X: Points) -> Any:
         """About which `plain_sums` are taken; None where it does not matter."""
 
+    @abstractmethod
     def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
         """Sums over rows, in double precision, that can be added up."""
 
+    @abstractmethod
     def statistics_from_sums(self, sums: tuple[Any, ...], origin: Any) -> Statistics:
         """The statistics, from such sums."""
 
-    def replaced(self, rows: IntArray, other: Any) -> Any:
-        """This batch with other distributions in some rows."""
-
+    @abstractmethod
     def shifted(self, offset: FloatArray) -> Any:
         """The same prior for data from which `offset` has been subtracted."""
 
     def embedder(self, X: Points) -> Embedder:
         """From rows of the data to coordinates (dense or sparse) in which k-means makes sense."""
+        raise NotImplementedError
+
+    def replaced(self, rows: IntArray, other: Any) -> Any:
+        """This batch with other distributions in some rows: outlier components and draws need it."""
+        raise NotImplementedError
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Any:
         """A broad prior for a component that collects outliers; X may be a sample of `n_rows` rows."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import digamma
 
-from dpmmwrap.families.base import Facts, PosteriorBatch, grouped, put_rows
+from dpmmwrap.families.base import PosteriorBatch, Prior, grouped, put_rows
 from dpmmwrap.families.full import predictive
 from dpmmwrap.families.full.expected import column_means, draw_given_labels, expected_statistics
 from dpmmwrap.families.full.predictive import Student, Whitening
@@ -42,7 +42,7 @@ MANY_DIMENSIONS = 30
 
 
 @dataclass(frozen=True)
-class NIW(Facts):
+class NIW(Prior):
     """Normal-inverse-Wishart: Sigma ~ IW(scale, degrees_of_freedom), mu | Sigma ~ N(mean, Sigma / mean_strength).
 
     The prior of clusters with full covariances.

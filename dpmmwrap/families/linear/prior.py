@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpmmwrap.families.base import Facts, Points, PosteriorBatch
+from dpmmwrap.families.base import Points, Prior
 from dpmmwrap.families.linear.statistics import LinearStatistics, union, with_unions
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.loops import Loops
@@ -15,14 +15,10 @@ from dpmmwrap.numerics.loops import Loops
 loops = Loops("dpmmwrap.families.linear.points")
 
 
-class LinearPrior(Facts, ABC):
+class LinearPrior(Prior):
     """A prior, or a batch of posteriors, of a family whose statistics are sums of features."""
 
     STATISTICS: ClassVar[type[tuple[Any, ...]]] = LinearStatistics
-
-    @abstractmethod
-    def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
-        """Posterior and log marginal likelihood of each cluster."""
 
     @abstractmethod
     def make_parts(self, X: Points) -> list[Any]:
@@ -69,14 +65,7 @@ class LinearPrior(Facts, ABC):
         """Sums are taken as they are."""
         return None
 
-    @abstractmethod
-    def statistics(
-        self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
-    ) -> LinearStatistics:
-        """The statistics of rows grouped by label (negative labels are left out); of one cluster without labels. A row
-        counts as often as its weight says."""
-
-    def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
+    def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> Any:
         return self.statistics(X, labels, n_clusters)
 
     @staticmethod
