@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ledger_sets import Entry, ari
+from ledger_mixtures import ari
+from ledger_sets import Entry
 from scipy.sparse import issparse
 from sklearn.metrics import normalized_mutual_info_score
 
