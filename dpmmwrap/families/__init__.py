@@ -1,6 +1,6 @@
-"""What the points of a cluster follow: a folder for each likelihood with its conjugate prior.
+"""Likelihoods of the points of a cluster, each with its conjugate prior, one folder per family.
 
-`base.py` has all that the rest of the program may know of one.
+`base.py` defines the interface through which the rest of the program sees a family.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from dpmmwrap.families.base import Family
 
 FAMILIES = ("gaussian", "student", "multinomial", "poisson", "mixed")
-"""What `DPMM(family=...)` takes: each is a folder here, whose `family.py` says the rest."""
+"""The values of `DPMM(family=...)`. Each is a folder here with a `family.py`."""
 COVARIANCE_TYPES = ("auto", "full", "diag", "spherical")
 TAILS = ("gaussian", "student", "auto")
-"""What `DPMM(tails=...)` takes."""
+"""The values of `DPMM(tails=...)`."""
 
 
 def family_named(name: str) -> Family:
-    """A family by its name; a KeyError if there is none."""
+    """Return a family by its name; raise KeyError if there is none."""
     if name not in FAMILIES:
         raise KeyError(name)
     family: Family = importlib.import_module(f"dpmmwrap.families.{name}.family").FAMILY
@@ -28,7 +28,7 @@ def family_named(name: str) -> Family:
 
 
 def families_of(name: str, tails: str) -> tuple[Family, ...]:
-    """The families among which a fit chooses: the one that is named, the one with tails in its stead, or both."""
+    """The families that a fit compares: the named one, its heavy-tailed counterpart, or both."""
     family = family_named(name)
     if tails == TAILS[0] or name == tails:
         return (family,)
@@ -39,18 +39,18 @@ def families_of(name: str, tails: str) -> tuple[Family, ...]:
 
 
 def family_for(**facts: Any) -> Family:
-    """The first family that says this of itself."""
+    """The first family whose attributes have these values."""
     every = (family_named(name) for name in FAMILIES)
     return next(family for family in every if all(getattr(family, name) == fact for name, fact in facts.items()))
 
 
 def compiled_tasks() -> dict[str, tuple[str, ...]]:
-    """The kinds of compiled loops of all families, each with its tasks."""
+    """The kinds of compiled loops of all families, each with its compilation tasks."""
     return {kind: tasks for name in FAMILIES for kind, tasks in family_named(name).compiled.items()}
 
 
 def family_of(kind: str) -> Family:
-    """The family that has priors of a kind; a KeyError if none has."""
+    """The family that has a prior of this kind; raise KeyError if none has."""
     for name in FAMILIES:
         family = family_named(name)
         if kind in family.priors:
@@ -59,11 +59,11 @@ def family_of(kind: str) -> Family:
 
 
 def prior_named(kind: str) -> Any:
-    """The class of the priors that files call by that name; a KeyError if there is none."""
+    """The prior class that files call by this name; raise KeyError if there is none."""
     return family_of(kind).prior_class(kind)
 
 
 def prior_from_fields(kind: str, fields: Sequence[Any]) -> Any:
-    """A prior, or a batch of posteriors, from its hyperparameters in the order of FIELDS."""
+    """Build a prior, or a batch of posteriors, from its hyperparameters in the order of FIELDS."""
     made = prior_named(kind)
     return made.from_fields(*fields) if hasattr(made, "from_fields") else made(*fields)

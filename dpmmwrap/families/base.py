@@ -1,11 +1,11 @@
-"""All that the rest of the program may know of a family: a likelihood with its conjugate prior.
+"""The interface of a family: a likelihood with its conjugate prior. Nothing else of a family is visible outside.
 
-A `Family` is what `DPMM(family=...)` names: what data it takes, which priors it has, and who can run it. A prior is an
-instance of a class, `NIW` for one. It may stand for one distribution over the parameters of a cluster, or for a batch
-of them, one per cluster, as `posterior` returns it: then every field has a leading axis.
+A `Family` is what `DPMM(family=...)` selects. It states which data it accepts, which priors it has, and which backends
+can run it. A prior is an instance of a class such as `NIW`. It holds either one distribution over the parameters of a
+cluster, or a batch of them, one per cluster, as returned by `posterior`; every field of a batch has a leading axis.
 
-Statistics of clusters are NamedTuples of arrays with a leading axis of clusters, the number of points first: compiled
-loops take them as they are.
+Cluster statistics are NamedTuples of arrays whose leading axis is the cluster. The first array is the number of
+points. Compiled loops take these tuples directly.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import Embedder
 
 Points = Any
-"""The data of a fit as a family stores them: a float32 array (N, D), a sparse matrix of counts, a `TablePoints`."""
+"""The data in the family's own format: a float32 array (N, D), a sparse matrix of counts, or `TablePoints`."""
 Statistics = Any
 """A NamedTuple of arrays, one row per cluster, `counts` first."""
 SomeStatistics = TypeVar("SomeStatistics", bound=tuple[Any, ...])
 
 
 Input = Literal["numbers", "counts", "table"]
-"""What the columns of data hold."""
+"""What the columns of the data contain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """What `DPMM(family=...)` and `--family` name. What a family does not say, it cannot do."""
+    """A value of `DPMM(family=...)` and `--family`. Capabilities that a family does not declare are absent."""
 
     name: str
     input: Input
     priors: Mapping[str, str]
-    """Its priors by the names that files and summaries call them: a module of `families`, a colon and a class."""
+    """Its priors: the name used in files and summaries, and "module:Class" relative to `families`."""
     compiled: Mapping[str, tuple[str, ...]]
-    """Kinds of compiled loops, each with the tasks that compile a part of them (`sampler.tiny_runs`)."""
+    """Kinds of compiled loops, each with the tasks that compile parts of them (`sampler.tiny_runs`)."""
     reason: str = ""
-    """Why its clusters have the form that they have, where nobody could choose."""
+    """Why the shape of its clusters is what it is, for families that offer no choice."""
     covariance_types: tuple[str, ...] = ("auto",)
-    """What `covariance_type` may be."""
+    """The values that `covariance_type` may take."""
     sparse: bool = False
-    """Whether sparse matrices are taken."""
+    """Whether it accepts sparse matrices."""
     exposure: bool = False
-    """Whether a column may say for how long, or for how many, each row counts."""
+    """Whether a column may give each row's exposure (time or population at risk)."""
     learned: bool = False
-    """Whether its default prior is that of numeric columns, which is learned (`gaussian.hyperprior`)."""
+    """Whether its default prior is the learned prior for numeric columns (`learned.hyperprior`)."""
     reference: bool = False
-    """Whether it has the reference package's prior."""
+    """Whether the reference package's prior is available."""
     prior_file: bool = True
-    """Whether a prior can be read from a file of numbers."""
+    """Whether the prior can be read from a file of numbers."""
     network: bool = False
-    """Whether a network can begin its subclusters."""
+    """Whether SplitNet can initialise its subclusters."""
     julia: tuple[str, ...] = ()
-    """Those of its priors that Julia's sampler knows."""
+    """Those of its priors that the Julia sampler supports."""
     dask: bool = True
-    """Whether its rows can be on several machines."""
+    """Whether its rows can be distributed over several machines."""
     weighted: bool = True
-    """Whether rows may have weights."""
+    """Whether it accepts row weights."""
     gaps: bool = True
-    """Whether values may be missing."""
+    """Whether it accepts missing values."""
     with_tails: str = ""
-    """The family of the same points whose clusters may have heavy tails, and covariances of the same types."""
+    """The family for the same data that allows heavy tails and has the same covariance types."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -77,45 +77,45 @@ class Family:
         return tuple(self.priors)
 
     def kind_of(self, covariance_type: str) -> str:
-        """The name of its priors with covariances of a type; "auto" is the first."""
+        """The name of the prior with this covariance type; "auto" gives the first."""
         at = self.covariance_types.index(covariance_type) - 1 if covariance_type in self.covariance_types else 0
         return self.kinds[max(at, 0)]
 
     @property
     def mixes(self) -> bool:
-        """Whether it takes tables with words in them."""
+        """Whether it takes tables that may contain words."""
         return self.input == "table"
 
     def prior_class(self, kind: str | None = None) -> Any:
-        """The class of its priors of a kind; of the only one."""
+        """The prior class of this kind; by default the first."""
         module, name = self.priors[kind or self.kinds[0]].split(":")
         return getattr(importlib.import_module(f"dpmmwrap.families.{module}"), name)
 
     def examples(self) -> Any:
-        """The module with a few points and a prior for each kind of compiled loops (EXAMPLES, EXTRA)."""
+        """The module with a few points and a prior for each kind of compiled loop (EXAMPLES, EXTRA)."""
         return importlib.import_module(f"dpmmwrap.families.{self.name}.examples")
 
 
 class Prior(ABC):
-    """A conjugate prior, or a batch of posteriors, one per cluster. What is not abstract holds for most families."""
+    """A conjugate prior, or a batch of posteriors, one per cluster. Methods that are not abstract suit most families."""
 
     family: ClassVar[str]
-    """The name by which its kind is kept in files."""
+    """The name of this kind of prior in files."""
     FIELDS: ClassVar[tuple[str, ...]]
-    """The hyperparameters' names: all that a file needs to hold."""
+    """The names of the hyperparameters, which are all that a file has to store."""
     STATISTICS: ClassVar[type[tuple[Any, ...]]]
-    """The NamedTuple of its clusters' statistics, with a method `scaled`."""
+    """The NamedTuple of its cluster statistics, with a method `scaled`."""
     input: ClassVar[Input] = "numbers"
     covariances: ClassVar[str] = ""
-    """What its covariances are called, as in "full covariances"; nothing if it has none."""
+    """The name of its covariances, as in "full covariances"; empty if it has none."""
     correlated: ClassVar[bool] = False
     """Whether columns may be correlated within a cluster."""
     ones: ClassVar[str] = "ones"
-    """Such covariances, as in "they make the data more probable than full ones"."""
+    """Its covariances, as in "they make the data more probable than full ones"."""
     profile: ClassVar[Input] = "numbers"
-    """By what its clusters are told apart in reports: means of numbers, shares of counts."""
+    """How reports tell its clusters apart: by means of numbers or by shares of counts."""
     coordinates: ClassVar[str] = "standardised features"
-    """What `embedder` makes of a row, in words."""
+    """A description of the coordinates that `embedder` produces."""
     other: ClassVar[str] = "a smaller concentration of the prior"
     """What to try if no split is ever accepted."""
     called: ClassVar[str] = "a prior"
@@ -123,17 +123,17 @@ class Prior(ABC):
 
     @property
     def file_input(self) -> Input:
-        """What the columns of its files hold."""
+        """What the columns of its data files contain."""
         return self.input
 
     @staticmethod
     def fitting(fields: dict[str, Any]) -> dict[str, Any]:
-        """Fields of a file as a prior takes them."""
+        """Convert fields read from a file to the form that the prior takes."""
         return fields
 
     @staticmethod
     def n_parameters(dim: int) -> int:
-        """Numbers that describe one cluster."""
+        """Number of parameters of one cluster."""
         return dim
 
     @staticmethod
@@ -143,125 +143,126 @@ class Prior(ABC):
 
     @staticmethod
     def rows_per_cluster(dim: int) -> int:
-        """Rows that tell the shape of a cluster, about."""
+        """Roughly how many rows determine the shape of a cluster."""
         return 1
 
     @staticmethod
     def is_wide(X: Points) -> bool:
-        """Whether there are so few rows for each column that halves of all rows say little: then a chain begins with
-        many clusters."""
+        """Whether there are so few rows per column that halves of the data say little. A chain then starts with many
+        clusters."""
         return False
 
     def filled(self, X: Points, labels: IntArray, seed: int) -> tuple[Points, float]:
-        """Of a batch of posteriors: rows with their missing values drawn given what is observed and their cluster, and
-        the log density of these; the rows themselves where statistics do with what is observed."""
+        """For a batch of posteriors: impute the missing values from their conditional distribution given the observed
+        values and the cluster; return the completed rows and the log density of the imputed values. Families whose
+        statistics use only observed values return the rows unchanged."""
         return X, 0.0
 
     def counting_observed(self, statistics: Statistics) -> Statistics:
-        """Statistics that also count the observed values, feature by feature: those of rows with gaps add to them. The
-        statistics themselves where they always do, or never."""
+        """Statistics that also count the observed values of each feature, so that rows with gaps can be added.
+        Unchanged if the family always counts them, or never does."""
         return statistics
 
     def estimates(self) -> dict[str, Float64Array]:
-        """What a fitted model shows of the clusters' parameters, by name, (K, ...)."""
+        """Estimates of the cluster parameters that a fitted model exposes, by name, each (K, ...)."""
         return {}
 
     def compute_both(self, subclusters: Statistics) -> ClusterPosteriors:
-        """Posteriors and log marginal likelihoods of clusters and subclusters, from the statistics of the latter."""
+        """Posteriors and log marginal likelihoods of clusters and subclusters, from the subclusters' statistics."""
         every = self.with_unions(subclusters)
         count = len(subclusters.counts) // 2
         return ClusterPosteriors(take(every, slice(0, count)), take(every, slice(count, None)), *self.compute(every))
 
     @property
     def tail_freedoms(self) -> Float64Array | None:
-        """Degrees of freedom of each distribution's tails; None where all are Gaussian."""
+        """Degrees of freedom of each distribution's tails; None if all are Gaussian."""
         return None
 
     def draw_tail_freedoms(self, clusters: int, rng: Generator) -> Float64Array | None:
-        """Of a prior: such degrees of freedom for some clusters."""
+        """For a prior: degrees of freedom of the tails of some clusters, drawn from the prior."""
         return None
 
     def describe_tails(self, clusters: int) -> str | None:
-        """Of a batch of posteriors: how many of the first clusters have tails; None where none can have any."""
+        """For a batch of posteriors: how many of the first clusters have heavy tails; None if none can."""
         return None
 
     @property
     @abstractmethod
     def dim(self) -> int:
-        """Features of a point."""
+        """Number of features."""
 
     @abstractmethod
     def points(
         self, X: Points, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
     ) -> Any:
-        """Points with the family's loops over them (`families.points.FamilyPoints`). Where they are only some of the
-        rows, `stretch` says which, and `missing` whether values are missing in any row. With weights, a row of weight w
-        is w equal rows that stay together."""
+        """Wrap points with the family's compiled loops (`families.points.FamilyPoints`). If X holds only some of the
+        rows, `stretch` says which ones, and `missing` whether any row of the data has missing values. A row of weight w
+        counts as w identical rows that stay together."""
 
     @abstractmethod
     def posterior(self, statistics: Statistics) -> Any:
-        """The posteriors given each cluster's statistics, as one batch."""
+        """The posterior of each cluster given its statistics, as one batch."""
 
     @abstractmethod
     def compute(self, statistics: Statistics) -> PosteriorBatch:
-        """The posteriors, and the log marginal likelihood of each cluster."""
+        """The posterior and the log marginal likelihood of each cluster."""
 
     @abstractmethod
     def log_marginal_likelihood(self, statistics: Statistics, posterior: Any = None) -> Float64Array:
-        """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+        """log f(x; prior) of each cluster. Pass the posterior if it is already available."""
 
     @abstractmethod
     def with_unions(self, subclusters: Statistics) -> Statistics:
-        """Statistics of K clusters, then of their 2K subclusters, from the latter."""
+        """Statistics of K clusters followed by those of their 2K subclusters, from the latter."""
 
     @abstractmethod
     def log_predictive(self, X: Points) -> Float64Array:
-        """log density of each distribution's posterior predictive at each row: (K, N)."""
+        """Log density of each row under the posterior predictive of each distribution: (K, N)."""
 
     @abstractmethod
     def sample(self, components: IntArray, rng: Generator) -> Any:
-        """A new point from the predictive of each of these distributions of the batch."""
+        """Draw one point from the predictive of each of these distributions of the batch."""
 
     @abstractmethod
     def statistics(
         self, X: Points, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> Statistics:
-        """The statistics of rows grouped by label (negative labels are left out); of one cluster without labels. A row
-        counts as often as its weight says."""
+        """Statistics of the rows grouped by label, or of all rows as one cluster if there are no labels. Rows with
+        negative labels are left out. Each row counts as often as its weight says."""
 
     @abstractmethod
     def origin(self, X: Points) -> Any:
-        """About which `plain_sums` are taken; None where it does not matter."""
+        """The point about which `plain_sums` are taken; None where it does not matter."""
 
     @abstractmethod
     def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> tuple[Any, ...]:
-        """Sums over rows, in double precision, that can be added up."""
+        """Sums over rows in double precision. The sums of disjoint sets of rows can be added."""
 
     @abstractmethod
     def statistics_from_sums(self, sums: tuple[Any, ...], origin: Any) -> Statistics:
-        """The statistics, from such sums."""
+        """Convert such sums to statistics."""
 
     @abstractmethod
     def shifted(self, offset: FloatArray) -> Any:
         """The same prior for data from which `offset` has been subtracted."""
 
     def embedder(self, X: Points) -> Embedder:
-        """From rows of the data to coordinates (dense or sparse) in which k-means makes sense."""
+        """A map from rows to coordinates (dense or sparse) in which k-means makes sense."""
         raise NotImplementedError
 
     def replaced(self, rows: IntArray, other: Any) -> Any:
-        """This batch with other distributions in some rows: outlier components and draws need it."""
+        """This batch with some rows replaced by other distributions. Outlier components and draws need it."""
         raise NotImplementedError
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Any:
-        """A broad prior for a component that collects outliers; X may be a sample of `n_rows` rows."""
+        """A broad prior for the outlier component. X may be a sample of `n_rows` rows."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Model:
-    """What the chain samples from, but for the concentration: the prior (as it stands, if it is learned), and the
-    outlier component (always cluster 0) if there is one."""
+    """The model of a chain except for the prior over partitions: the prior (its current value if it is learned), and
+    the outlier component, if any, which is always cluster 0."""
 
     prior: Prior
     outlier_weight: float = 0.0
@@ -269,19 +270,20 @@ class Model:
 
     @cached_property
     def outliers(self) -> int:
-        """How many of the first clusters are outlier components: 0 or 1."""
+        """Number of outlier components: 0 or 1. They come first."""
         return int(self.outlier_weight > 0)
 
 
 class ClusterPosteriors(NamedTuple):
-    """All that the statistics say of K clusters and their 2K subclusters (left and right of each in turn)."""
+    """Statistics, posteriors and marginal likelihoods of K clusters and their 2K subclusters (left, right, left,
+    ...)."""
 
     clusters: Statistics
     subclusters: Statistics
     posterior: Any
-    """A batch of the K clusters' posteriors, then of the 2K subclusters'."""
+    """The posteriors of the K clusters, then of the 2K subclusters, as one batch."""
     log_marginal: Float64Array
-    """log marginal likelihoods in the same order."""
+    """Log marginal likelihoods in the same order."""
 
     @property
     def n_clusters(self) -> int:
@@ -289,54 +291,54 @@ class ClusterPosteriors(NamedTuple):
 
     @property
     def sides(self) -> Float64Array:
-        """Number of points left and right: (K, 2)."""
+        """Number of points in the left and right subclusters: (K, 2)."""
         sides: Float64Array = self.subclusters.counts.reshape(-1, 2)
         return sides
 
 
 class PosteriorBatch(NamedTuple):
-    """Posteriors of clusters, and their log marginal likelihoods."""
+    """Posteriors of clusters and their log marginal likelihoods."""
 
     posterior: Any
     log_marginal: Float64Array
 
 
 def take(statistics: SomeStatistics, index: Any) -> SomeStatistics:
-    """The rows of some clusters."""
+    """Select the statistics of some clusters."""
     return type(statistics)(*(array[index] for array in statistics))
 
 
 def nothing_like(statistics: SomeStatistics, count: int) -> SomeStatistics:
-    """The statistics of `count` clusters without points."""
+    """The statistics of `count` empty clusters."""
     return type(statistics)(*(np.zeros((count, *array.shape[1:]), array.dtype) for array in statistics))
 
 
 def concatenate(parts: Sequence[SomeStatistics]) -> SomeStatistics:
-    """The rows of several statistics, one after the other."""
+    """Concatenate statistics along the cluster axis."""
     return type(parts[0])(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def put(statistics: tuple[Any, ...], rows: Any, others: tuple[Any, ...]) -> None:
-    """Overwrite the rows of some clusters."""
+    """Overwrite the statistics of some clusters in place."""
     for own, other in zip(statistics, others, strict=True):
         own[rows] = other
 
 
 def grouped(labels: IntArray | None, rows: int, n_clusters: int | None) -> tuple[IntArray, int]:
-    """Labels of all rows and how many clusters they name; one cluster without labels."""
+    """The labels and the number of clusters; without labels, one cluster of all rows."""
     if labels is None:
         return np.zeros(rows, np.int32), 1
     return labels, int(labels.max(initial=-1)) + 1 if n_clusters is None else n_clusters
 
 
 def counts_of(labels: IntArray, count: int, weights: Any = None) -> Float64Array:
-    """How many rows each label has, or how much they weigh; negative labels are left out."""
+    """Number, or total weight, of the rows with each label; negative labels are left out."""
     kept = labels >= 0
     return np.bincount(labels[kept], None if weights is None else weights[kept], count).astype(np.float64)
 
 
 def sums_by_label(values: Float64Array, labels: IntArray, count: int) -> Float64Array:
-    """The sum of each label's rows; negative labels are left out."""
+    """The sum of the rows with each label; negative labels are left out."""
     order = np.argsort(labels, kind="stable")
     edges = np.searchsorted(labels[order], np.arange(count + 1))
     present = np.flatnonzero(np.diff(edges))
@@ -347,14 +349,14 @@ def sums_by_label(values: Float64Array, labels: IntArray, count: int) -> Float64
 
 
 def put_rows(values: Any, rows: IntArray, others: Any) -> Any:
-    """A copy with other values in some rows."""
+    """A copy of `values` with some rows replaced."""
     values = np.array(values)
     values[rows] = others
     return values
 
 
 def with_outlier_weight(model: Model, log_weights: Float64Array) -> Float64Array:
-    """The clusters' log weights after that of the outlier component, which is fixed."""
+    """Prepend the fixed weight of the outlier component, if any, to the clusters' log weights."""
     if not model.outliers:
         return log_weights
     return np.append(np.log(model.outlier_weight), log_weights + np.log1p(-model.outlier_weight))

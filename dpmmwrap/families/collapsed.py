@@ -1,12 +1,13 @@
-"""Clusters with their parameters integrated out, compiled by numba: what exact moves ask of a family, point by point.
+"""Clusters with their parameters integrated out: the compiled functions of a family that exact moves call.
 
-A bundle of clusters (a NamedTuple of arrays) holds, for each, what its posterior predictive needs, and has room for
-clusters that are not born yet; an empty one is the prior, and so is the last. The functions here are the same for all
-families to their callers, and numba chooses by the bundle's type: a move is written once. A family registers the loops
-of its bundle where the bundle is defined. `prepare` works out what the predictive of a cluster needs beside the point;
-whoever changes a cluster calls it again before `log_predictive`. `counts` are the caller's.
+A bundle of clusters is a NamedTuple of arrays that holds what the posterior predictive of each cluster needs. It has
+room for clusters to come; an empty cluster equals the prior, and the last one is always empty. The functions here have
+one signature for all families, and numba picks the implementation by the type of the bundle, so each move is written
+once. A family registers its loops where it defines its bundle. `prepare` computes what the predictive of a cluster
+needs besides the point; code that changes a cluster must call it again before `log_predictive`. The caller maintains
+`counts`.
 
-Rows may have weights (`WeightedRows`): a row of weight w is w equal rows that stay together, for any w above zero. Its
+Rows may have weights (`WeightedRows`): a row of weight w > 0 acts like w identical rows that stay together, and its
 predictive is the ratio of the marginal likelihoods with and without them.
 """
 
@@ -23,81 +24,81 @@ from dpmmwrap.numerics.special import BORROWING, FLOAT64, INNER, compiled_float6
 
 
 class WeightedRows(NamedTuple):
-    """Rows, and a weight for each or none: one type, so that loops are compiled once for both."""
+    """Rows and their weights, if any. One type for both cases, so that loops are compiled once."""
 
     points: Any
     weights: Any
 
 
 class ClusterRows(NamedTuple):
-    """The clusters of a bundle, each taken as one row: its points stay together. Its weight is their number, and its
-    predictive is that of all of them."""
+    """The clusters of a bundle, each treated as one row whose points stay together. Its weight is their number and its
+    predictive is their joint predictive."""
 
     clusters: Any
     scratch: Any
-    """Clusters of which the first is written over."""
+    """A bundle whose first cluster is overwritten."""
 
 
 def weight_of(X: Any, row: int) -> float:
-    """The weight of a row: 1 unless rows have weights."""
+    """The weight of a row; 1 if rows have no weights."""
     raise NotImplementedError
 
 
 def prepare(clusters: Any, k: int) -> None:
-    """Work out what `log_predictive` needs of cluster k."""
+    """Compute what `log_predictive` needs of cluster k."""
     raise NotImplementedError
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int) -> float:
-    """log density of cluster k's posterior predictive at a row, since it was last prepared."""
+    """Log density of a row under cluster k's posterior predictive, as of the last `prepare`."""
     raise NotImplementedError
 
 
 def log_predictive_by_weight(clusters: Any, k: int, X: Any, row: int, weight: float) -> float:
-    """The same for a row that stands for `weight` equal ones."""
+    """`log_predictive` of a row that stands for `weight` identical ones."""
     raise NotImplementedError
 
 
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: float) -> None:
-    """Add a row to cluster k, or take it out (sign -1); any other number is the weight of the row."""
+    """Add a row to cluster k (sign 1) or remove it (sign -1). Other values multiply by the row's weight."""
     raise NotImplementedError
 
 
 def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: int) -> None:
-    """Add all rows of a side to cluster k."""
+    """Add all rows of one side to cluster k."""
     raise NotImplementedError
 
 
 def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
-    """Add all points of cluster m of a bundle to cluster k of the same or another one, or take them out (sign -1)."""
+    """Add all points of cluster m of `others` to cluster k, or remove them (sign -1). Both may be the same bundle."""
     raise NotImplementedError
 
 
 def copy_cluster(clusters: Any, k: int, others: Any, m: int) -> None:
-    """Make cluster k what cluster m of a bundle is, of the same or another one. Python may call it, too."""
+    """Copy cluster m of `others` to cluster k. Both may be the same bundle. Callable from Python, too."""
     for own, its in zip(sums_of(clusters), sums_of(others), strict=True):
         own[k] = its[m]
 
 
 def log_marginal(clusters: Any, k: int) -> float:
-    """log marginal likelihood of cluster k's points."""
+    """Log marginal likelihood of cluster k's points."""
     raise NotImplementedError
 
 
 def clear(clusters: Any, k: int) -> None:
-    """Make cluster k empty. Python may call it, too."""
+    """Make cluster k empty. Callable from Python, too."""
     for own in sums_of(clusters):
         own[k] = own[-1]
 
 
 def copy_clusters(clusters: Any, used: int, others: Any) -> None:
-    """Write the first clusters of a bundle into another one."""
+    """Copy the first `used` clusters to another bundle."""
     for own, its in zip([others.counts, *sums_of(others)], [clusters.counts, *sums_of(clusters)], strict=True):
         own[:used] = its[:used]
 
 
 class ClusterLoops(NamedTuple):
-    """The loops of a kind of bundle, as functions of Python: numba compiles them where they are called."""
+    """The loops for one type of bundle, as Python functions; numba compiles them at each call site."""
 
     log_predictive: Callable[..., Any]
     add_point: Callable[..., Any]
@@ -110,7 +111,7 @@ class ClusterLoops(NamedTuple):
 
 
 def _nothing(clusters: Any, k: Any) -> None:
-    """A predictive that needs nothing beside the sums."""
+    """`prepare` for a predictive that needs only the sums."""
 
 
 def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, side: Any) -> None:
@@ -119,7 +120,7 @@ def _add_rows_one_by_one(clusters: Any, k: Any, X: Any, rows: Any, sides: Any, s
             add_point(clusters, k, X, rows[i], 1.0)
 
 
-# Bundles that are given by sums alone.
+# Bundles whose only field, besides the counts, is `sums`.
 
 
 def _add_sums(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
@@ -157,8 +158,9 @@ def register(
     prepare: Callable[..., Any] = _nothing,
     add_rows: Callable[..., Any] = _add_rows_one_by_one,
 ) -> None:
-    """Make a kind of bundle known: its loops, and the fields that a cluster is given by beside `counts`, from which all
-    else is worked out: by default `sums` (C, F). `log_predictive` takes a weight, as `log_predictive_by_weight`."""
+    """Register a type of bundle with its loops. `fields` are the arrays that define a cluster besides `counts`; all
+    others are computed from them. By default this is `sums` (C, F). `log_predictive` takes a weight, like
+    `log_predictive_by_weight`."""
     GIVEN_BY[kind] = fields
     LOOPS[kind] = ClusterLoops(
         log_predictive, add_point, log_marginal, add_cluster, copy_cluster, clear, prepare, add_rows
@@ -166,7 +168,7 @@ def register(
 
 
 class PairClusters(NamedTuple):
-    """Two kinds of columns side by side, each with a bundle; independent within a cluster."""
+    """Two kinds of columns, independent within a cluster, each with a bundle."""
 
     counts: Any
     one: Any
@@ -174,19 +176,19 @@ class PairClusters(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Their rows."""
+    """The rows of `PairClusters`."""
 
     one: Any
     two: Any
 
 
 def joined(counts: Any, bundles: list[Any]) -> Any:
-    """One bundle of one kind of columns or two."""
+    """Combine the bundles of one or two kinds of columns."""
     return bundles[0] if len(bundles) == 1 else PairClusters(counts, *bundles)
 
 
 def joined_rows(points: list[Any]) -> Any:
-    """The rows of one kind of columns or two."""
+    """Combine the rows of one or two kinds of columns."""
     return points[0] if len(points) == 1 else PairRows(*points)
 
 
@@ -196,7 +198,7 @@ def bundles_of(clusters: Any) -> list[Any]:
 
 
 def sums_of(clusters: Any) -> list[Any]:
-    """What a cluster is given by, beside the number of its points; all else is worked out from it (`prepare`)."""
+    """The arrays that define the clusters besides their counts; `prepare` computes the rest."""
     return [getattr(bundle, name) for bundle in bundles_of(clusters) for name in GIVEN_BY[type(bundle)]]
 
 
@@ -239,10 +241,10 @@ register(
     add_cluster=_add_cluster_to_both, copy_cluster=_copy_cluster_of_both, clear=_clear_both, prepare=_prepare_both,
 )  # fmt: skip
 
-# By the bundle's type. numba compiles what these functions return for it, under the name of the function that is
-# overloaded: nothing lies between a move and a family's loop.
+# numba compiles the function that each overload returns for the type of its bundle, under the name of the overloaded
+# function, so no call layer lies between a move and a family's loop.
 JIT: Any = {name: value for name, value in FLOAT64.items() if name in ("nogil", "error_model", "fastmath")} | INNER
-# For what is called for every point: it makes no arrays.
+# For functions called for every point: they must not create arrays.
 POINTWISE: Any = JIT | BORROWING | {"forceinline": True}
 
 
@@ -256,7 +258,7 @@ def _choose(bundle: Any, name: str) -> Any:
 
 
 def _by_kind(rows: Any, plain: Any, weighted: Any, clusters: Any) -> Any:
-    """The loop for rows of this kind."""
+    """Choose the loop for rows of this type."""
     kind = getattr(rows, "instance_class", None)
     return weighted if kind is WeightedRows else clusters if kind is ClusterRows else plain
 
@@ -358,7 +360,7 @@ def _clear(clusters: Any, k: Any) -> Any:
 
 @compiled_float64
 def log_marginals(clusters: Any, first: Any, last: Any) -> Any:
-    """log marginal likelihoods of the clusters from `first` up to `last`."""
+    """Log marginal likelihoods of the clusters `first` to `last - 1`."""
     found = new_array(last - first, np.float64)
     for k in range(first, last):
         found[k - first] = log_marginal(clusters, k)

@@ -1,4 +1,4 @@
-"""A handful of points of each kind, for runs that only compile (`sampler.tiny_runs`)."""
+"""A few points of each kind, for fits that only compile the loops (`sampler.tiny_runs`)."""
 
 from __future__ import annotations
 

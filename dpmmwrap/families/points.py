@@ -1,7 +1,7 @@
-"""The points of a fit with a family's loops over them: all that the sampler asks of a family while a chain runs.
+"""The points of a fit with a family's loops over them: the interface between a running chain and a family.
 
-`full/points.py` has the loops of full covariances, `linear/points.py` those of all other families. Whoever drives them
-(`sampler.data` on one machine, `backends.dask` on several) keeps the labels, and passes them in.
+`full/points.py` has the loops of full covariances, `linear/points.py` those of all other families. The caller
+(`sampler.data` on one machine, `backends.dask` on several) owns the labels and passes them in.
 """
 
 from __future__ import annotations
@@ -31,35 +31,34 @@ class Merges(NamedTuple):
     one: IntArray
     other: IntArray
     margins: Float64Array
-    """By how much their log Hastings ratios are above the log of a uniform number, the probability of the reverse
-    proposal left out."""
+    """Log Hastings ratio minus the log of a uniform number, without the probability of the reverse proposal."""
     tried: int
-    """How many pairs were looked at."""
+    """Number of pairs examined."""
 
 
 class FamilyPoints(ABC):
     """Points in chunks, and a family's loops over them."""
 
     X: Points
-    """As the family stores them."""
+    """In the family's own format."""
     chunks: Chunks
     exact: bool = True
-    """Whether exact moves can be made: whether `collapsed` knows the family."""
+    """Whether exact moves are possible, that is, whether `collapsed` has the family's loops."""
     weights: Float64Array = NO_WEIGHTS
-    """Of the rows; none where all weigh 1."""
+    """Row weights; empty if all are 1."""
 
     @property
     @abstractmethod
     def plain_points(self) -> Any:
-        """The points as compiled loops take them, without weights."""
+        """The points without weights, as compiled loops take them."""
 
     @property
     def loop_points(self) -> Any:
-        """The points as compiled loops take them."""
+        """The points with their weights, as compiled loops take them."""
         return collapsed.WeightedRows(self.plain_points, self.weights)
 
     def weights_digest(self) -> list[str]:
-        """What tells data with other weights apart."""
+        """Digest of the weights, empty without weights."""
         return [digest(self.weights)] if len(self.weights) else []
 
     def weight_of(self, row: int) -> float:
@@ -68,23 +67,23 @@ class FamilyPoints(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """A word that no other data have."""
+        """A digest that identifies the data."""
 
     def take(self, rows: IntArray) -> Points:
-        """Some points as the family stores them."""
+        """Some points in the family's own format."""
         return self.X[rows]
 
     def begin(self, labels: IntArray) -> None:  # noqa: B027
-        """Hear of the labels that a chain begins with."""
+        """Called with the initial labels of a chain."""
 
     @property
     def imputes(self) -> bool:
-        """Whether missing values are drawn, and belong to the chain."""
+        """Whether missing values are imputed and so belong to the state of the chain."""
         return False
 
     @property
     def imputed(self) -> Any:
-        """These values as they stand."""
+        """The current imputed values."""
         raise NotImplementedError
 
     @imputed.setter
@@ -92,22 +91,22 @@ class FamilyPoints(ABC):
         raise NotImplementedError
 
     def log_missing(self, posterior: Any, labels: IntArray) -> float:
-        """log density of these given what is observed, the labels and the posteriors of the clusters."""
+        """Log density of the imputed values given the observed ones, the labels and the clusters' posteriors."""
         return 0.0
 
     def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Any, key: Any) -> None:
-        """Put a row that may not leave its cluster back from the one where it would have gone."""
+        """Move a row that must not leave its cluster back from cluster `wanted` to cluster `stays`."""
         self.add_to_statistics(statistics, wanted, row, -1)
         self.add_to_statistics(statistics, stays, row, 1)
 
     def nothing(self, model: Model) -> Statistics:
-        """The statistics of no cluster at all."""
+        """Statistics of zero clusters."""
         return model.prior.statistics(self.X[:0], np.zeros(0, np.int32), 0)
 
-    # What the statistics of clusters say.
+    # From statistics to posteriors.
 
     def compute_posteriors(self, model: Model, subclusters: Statistics) -> ClusterPosteriors:
-        """Posteriors and marginal likelihoods from the subclusters' statistics."""
+        """Posteriors and log marginal likelihoods, from the subclusters' statistics."""
         both = model.prior.compute_both(subclusters)
         if model.outlier_prior is None:
             return both
@@ -126,107 +125,107 @@ class FamilyPoints(ABC):
         rule: MergeRule,
         neg_log_uniform: Float64Array,
     ) -> Merges:
-        """The pairs of candidates whose log Hastings ratio is above minus their `neg_log_uniform`."""
+        """The pairs of candidates whose log Hastings ratio exceeds minus their `neg_log_uniform`."""
 
-    # Drawn parameters.
+    # Draws of parameters.
 
     @abstractmethod
     def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> Any:
-        """Weights, by the prior over partitions, and parameters of clusters and subclusters, all drawn from their
-        posteriors; a tuple whose first array has an entry for each cluster."""
+        """Draw weights (from the prior over partitions) and parameters of clusters and subclusters from their
+        posteriors. Return a tuple whose first array has an entry per cluster."""
 
     @abstractmethod
     def draw_clusters(self, model: Model, weights: GibbsType, bundle: Any, count: int, key: Any) -> Any:
-        """The same of the first clusters of a bundle, without subclusters."""
+        """Draw weights and parameters of the first `count` clusters of a bundle, without subclusters."""
 
     def tables(self, drawn: Any) -> Any:
-        """What `draw_parameters` has drawn, as the loops take it."""
+        """Convert the result of `draw_parameters` to what the loops take."""
         return drawn
 
     def tables_for_merges(self, tables: Any) -> Any:
-        """What `pair_groups` asks of these tables."""
+        """The part of these tables that `pair_groups` needs."""
         return tables
 
     def cluster_tables(self, drawn: Any) -> Any:
-        """What `draw_clusters` has drawn, as the loops take it."""
+        """Convert the result of `draw_clusters` to what the loops take."""
         return drawn
 
-    # Loops over the points. Sums that they find are put together in a fixed order, and then finished.
+    # Loops over the points. They return partial sums, which the caller adds in a fixed order and then finishes.
 
     @abstractmethod
     def sweep_groups(
         self, labels: IntArray, sublabels: UInt8Array, by_label: LabelOrder, tables: Any, key: Any, greedy: bool
     ) -> Nodes:
-        """Draw all labels and sublabels; what is summed over the points. `by_label` follows the labels."""
+        """Draw all labels and sublabels; return sums over the points. Keeps `by_label` up to date."""
 
     @abstractmethod
     def finish_sweep(self, total: tuple[Any, ...], tables: Any) -> tuple[Statistics, Float64Array]:
-        """From all sums of a sweep: the subclusters' statistics, and the log probability with which each cluster's
-        sublabels came up."""
+        """Convert the total of a sweep to the subclusters' statistics and the log probability with which each
+        cluster's sublabels were drawn."""
 
     @abstractmethod
     def label_groups(self, labels: IntArray, by_label: LabelOrder, tables: Any, key: Any) -> Nodes:
-        """Draw all labels; what is summed over the points. `by_label` follows the labels."""
+        """Draw all labels; return sums over the points. Keeps `by_label` up to date."""
 
     @abstractmethod
     def finish_labels(self, total: tuple[Any, ...], tables: Any) -> Statistics:
-        """The clusters' statistics, from these sums."""
+        """Convert the total of `label_groups` to the clusters' statistics."""
 
     @abstractmethod
     def pair_groups(
         self, by_label: LabelOrder, tables: Any, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Nodes:
-        """log probability of the last sweep's labels within pairs of its clusters; a sum that is surely below -margin
-        may be cut short, and is minus infinity then."""
+        """Log probability of the last sweep's labels within pairs of its clusters. A sum that is certain to end up
+        below -margin may be cut short and is then minus infinity."""
 
     @abstractmethod
     def side_groups(
         self, sublabels: UInt8Array, members: Sequence[IntArray], sides: Sequence[UInt8Array], origins: Any
     ) -> Nodes:
-        """Write the sublabels of whole clusters; sums of their subclusters about the clusters' origins."""
+        """Write the sublabels of whole clusters; return sums of their subclusters about the clusters' origins."""
 
     @abstractmethod
     def finish_sides(self, total: tuple[Any, ...], origins: Any) -> Statistics:
-        """The subclusters' statistics, from these sums."""
+        """Convert the total of `side_groups` to the subclusters' statistics."""
 
     def origins_of(self, members: Sequence[IntArray]) -> Any:
-        """A point of each cluster (any will do), about which sums are taken; None where none is needed."""
+        """An arbitrary point of each cluster, about which sums are taken; None if no origin is needed."""
         return None
 
     def packed(self, nodes: Nodes) -> Nodes:
-        """Sums as they travel between machines."""
+        """Pack sums for transfer between machines."""
         return nodes
 
     def unpacked(self, nodes: Nodes) -> Nodes:
-        """The inverse."""
+        """The inverse of `packed`."""
         return nodes
 
     # Clusters with their parameters integrated out (`collapsed`), and single points.
 
     @abstractmethod
     def empty_clusters(self, model: Model, capacity: int) -> Any:
-        """Empty clusters, this many."""
+        """A bundle of `capacity` empty clusters."""
 
     @abstractmethod
     def collapsed(self, model: Model, clusters: Statistics, capacity: int) -> Any:
-        """Clusters from their statistics, and empty ones up to this capacity."""
+        """A bundle of clusters with these statistics, filled up to `capacity` with empty ones."""
 
     @abstractmethod
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
-        """The statistics of the first clusters of a bundle."""
+        """The statistics of the first `count` clusters of a bundle."""
 
     def log_marginals(self, model: Model, bundle: Any, count: int) -> Float64Array:
-        """log marginal likelihood of each of the first clusters."""
+        """Log marginal likelihoods of the first `count` clusters."""
         found: Float64Array = collapsed.log_marginals(bundle, 0, count)
         if model.outlier_prior is not None:
             found[0] = self.outlier_log_marginal(model, bundle)
         return found
 
     def outlier_log_marginal(self, model: Model, bundle: Any) -> float:
-        """The log marginal likelihood of the outlier component, which is the first cluster."""
+        """Log marginal likelihood of the outlier component, which is the first cluster."""
         assert model.outlier_prior is not None
         return float(model.outlier_prior.log_marginal_likelihood(self.statistics_of(model, bundle, 1))[0])
 
     @abstractmethod
     def add_to_statistics(self, statistics: Statistics, k: int, row: int, sign: int) -> None:
-        """Add a point to the statistics in row k, or take it out."""
+        """Add a point to the statistics in row k (sign 1), or remove it (sign -1)."""

@@ -1,9 +1,9 @@
-"""Log densities of many rows under many clusters: bounds from one matrix product, the exact formula for what is left.
+"""Log densities of many rows under many clusters, screened by upper bounds from one matrix product.
 
-Of two hundred clusters one or two matter to a row. A product of powers of the row with coefficients of the clusters, in
-single precision and with all that rounding can do to it added, is an upper bound of every log density. A cluster whose
-bound is NEGLIGIBLE below the row's best one adds nothing in double precision; the others are worked out by the family's
-own formula, so that the product decides how long it takes and never what comes out.
+Only a few clusters matter to each row. A product of powers of the row with coefficients of the clusters, in single
+precision and increased by the largest possible rounding error, bounds every log density from above. A cluster whose
+bound is more than NEGLIGIBLE below the row's best density contributes nothing in double precision. The others are
+computed with the family's exact formula, so the bounds affect the time but not the result.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from dpmmwrap.families.base import Points
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
 
 NEGLIGIBLE = 50.0
-"""In nats: a million clusters that are so much less probable change no digit of a double."""
+"""In nats: a million clusters this much less probable do not change a double."""
 PAIR_VALUES = 1 << 15
-"""Values of pairs of rows and clusters that are worked on at a time: they stay in the cache."""
+"""Values in a block of (row, cluster) pairs; such a block fits in the cache."""
 FEW = 30
-"""Fewer rows than this are not worth another call."""
+"""With fewer rows than this, a separate call for one cluster does not pay."""
 ONE_DRAW = np.zeros(1, np.int64)
 
 
 def log_joint(
     posterior: Any, points: Points, log_weights: Float64Array, starts: IntArray = ONE_DRAW, within: float = NEGLIGIBLE
 ) -> Float64Array:
-    """log of weight times predictive density (rows, components).
+    """Log of weight times predictive density (rows, components).
 
-    `starts` are the first components of draws. What is not within so many nats of the best of its draw may be -inf.
+    `starts` are the indices of the first component of each draw. Entries more than `within` nats below the best of
+    their draw may be -inf.
     """
-    # What overflows is no number, and no bound: it is worked out.
+    # If a bound overflows to inf or NaN, the exact value is computed.
     with np.errstate(over="ignore", invalid="ignore"):
         bound = getattr(posterior, "upper_bounds", None)
         bounds = None if bound is None else bound(points)
@@ -53,7 +54,7 @@ def log_joint(
     least = found[best] - within
     matter = ~(bounds < (least if len(starts) == 1 else np.repeat(least, ends - starts, axis=1)))
     matter.reshape(-1)[best] = False
-    # One cluster for all rows takes a third of the time of as many pairs.
+    # One cluster for all rows takes a third of the time of the same number of pairs.
     for k in np.flatnonzero(matter.sum(axis=0) > max(count / 3, FEW)):
         found.reshape(count, width)[:, k] = posterior.log_predictive_of(points, k) + log_weights[k]
         matter[:, k] = False
@@ -62,13 +63,13 @@ def log_joint(
 
 
 def log_sum(logs: Float64Array) -> Float64Array:
-    """log of the sum of each row's exponentials; a tenth of the time of SciPy's for a single row."""
+    """Log of the sum of each row's exponentials. For a single row it takes a tenth of the time of SciPy's."""
     best = logs.max(axis=1, keepdims=True)
     return np.asarray(best[:, 0] + np.log(np.exp(logs - best).sum(axis=1)))
 
 
 def in_blocks(answer: Callable[[Any, Any], Float64Array], X: Any, dim: int, rows: Any, components: Any) -> Float64Array:
-    """What `answer` says of rows and components, pair by pair, or of all rows (None) and one component."""
+    """Evaluate `answer` block by block: at pairs of rows and components, or at all rows (None) and one component."""
     count, step = len(X) if rows is None else len(rows), max(1, PAIR_VALUES // max(dim, 1))
     found = np.empty(count)
     for begin in range(0, count, step):
@@ -78,7 +79,7 @@ def in_blocks(answer: Callable[[Any, Any], Float64Array], X: Any, dim: int, rows
 
 
 def powers(values: FloatArray, degree: int) -> Float32Array:
-    """Powers of each row's values up to a degree, the sums of their absolute values, and 1."""
+    """The powers of each row's values up to `degree`, the sums of the powers' absolute values, and 1."""
     rows, dim = values.shape
     found = np.empty((rows, degree * dim + degree + 1), np.float32)
     found[:, :dim] = values
@@ -93,10 +94,10 @@ def powers(values: FloatArray, degree: int) -> Float32Array:
 
 
 def bounding_table(coefficients: Float64Array, constants: Float64Array) -> Float32Array:
-    """What `powers` are multiplied with for upper bounds of polynomials: coefficients (degree, K, D), constants (K,).
+    """The matrix that `powers` are multiplied by to bound polynomials: coefficients (degree, K, D), constants (K,).
 
-    A sum of n products in single precision is wrong by at most n units of rounding times the sum of the products'
-    absolute values, and that is at most the largest coefficient times the sum of the powers' absolute values.
+    The rounding error of a sum of n products in single precision is at most n units of rounding times the sum of the
+    products' absolute values. That sum is at most the largest coefficient times the sum of the powers' absolute values.
     """
     degree, count, dim = coefficients.shape
     rounding = (degree * dim + 16) * float(np.finfo(np.float32).eps)

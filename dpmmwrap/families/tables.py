@@ -1,4 +1,4 @@
-"""Tables of named columns: which are numeric, which categorical, and what levels the latter have."""
+"""Tables of named columns: which are numeric, which are categorical, and the levels of the latter."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_LEVELS = 1000
 
 @dataclass(frozen=True)
 class TablePoints:
-    """Rows of numeric columns (N, D), NaN where a value is missing, and of codes of categorical columns (N, C), -1
-    where one is; either may have no columns."""
+    """Rows of numeric columns (N, D) and of codes of categorical columns (N, C). Missing values are NaN and -1. Either
+    array may have no columns."""
 
     numeric: FloatArray
     codes: IntArray
@@ -37,19 +37,19 @@ class TablePoints:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table, as a fitted model knows them."""
+    """The columns of a table, as a fitted model stores them."""
 
     names: tuple[str, ...]
     categorical: tuple[int, ...]
-    """The places of the categorical columns."""
+    """Indices of the categorical columns."""
     categories: tuple[Any, ...]
-    """The levels of each categorical column, sorted: an array of numbers or of words."""
+    """The sorted levels of each categorical column, as an array of numbers or of words."""
     named: bool = True
-    """Whether the table had names; else columns go by their place."""
+    """Whether the table had column names; otherwise columns are matched by position."""
 
     @classmethod
     def learn(cls, table: Mapping[str, Any], categorical: Sequence[str | int] | None, named: bool = True) -> Columns:
-        """See which columns are categorical (those named, or else all that are not numbers), and their levels."""
+        """Determine the categorical columns (by default all that are not numeric) and their levels."""
         names = tuple(table)
         if categorical is None:
             chosen = [place for place, name in enumerate(names) if not is_numeric(table[name])]
@@ -61,8 +61,8 @@ class Columns:
             levels = np.unique(column[~is_gap(column)])
             if len(levels) > MOST_LEVELS:
                 raise ValueError(
-                    f"the column {names[place]!r} has {len(levels)} levels, more than {MOST_LEVELS}: it is hardly "
-                    "categorical; leave it out, or leave it among the numeric ones"
+                    f"the column {names[place]!r} has {len(levels)} levels, more than {MOST_LEVELS}, so it is hardly "
+                    "categorical; leave it out, or treat it as numeric"
                 )
             categories.append(levels if len(levels) else np.array([""]))
         for place, name in enumerate(names):
@@ -81,7 +81,7 @@ class Columns:
         return np.array([len(levels) for levels in self.categories], np.int64)
 
     def points(self, X: Any) -> TablePoints:
-        """The rows of a table with the same columns; a level that was never seen counts as missing."""
+        """Convert a table with the same columns. Levels not seen before count as missing."""
         if isinstance(X, TablePoints):
             return X
         table, named = table_of(X)
@@ -108,7 +108,7 @@ class Columns:
         return TablePoints(numeric, codes)
 
     def table(self, points: TablePoints) -> Any:
-        """Rows in the users' own terms: an array of objects, in the order of the columns."""
+        """Convert points back to the user's values: an array of objects, columns in their original order."""
         rows = np.empty((len(points), len(self.names)), dtype=object)
         for place, column in enumerate(self.numeric):
             rows[:, column] = points.numeric[:, place].astype(float)
@@ -126,7 +126,7 @@ class Columns:
 
     @classmethod
     def read(cls, path: str | Path) -> Columns:
-        """From a file that holds `arrays`."""
+        """Read from a file that holds `arrays`."""
         head = read_arrays(path, required=("column_names", "columns_named", "categorical_columns"))
         places = tuple(int(place) for place in head["categorical_columns"])
         names = tuple(f"category_{number}" for number in range(len(places)))
@@ -136,7 +136,7 @@ class Columns:
 
 
 def table_of(X: Any) -> tuple[dict[str, Any], bool]:
-    """The columns of a pandas or polars frame, a mapping of columns, or an array; and whether they have names."""
+    """The columns of a pandas or polars frame, a mapping of columns, or an array, and whether they have names."""
     if isinstance(X, Mapping):
         return {str(name): np.asarray(column) for name, column in X.items()}, True
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
@@ -151,10 +151,10 @@ def table_of(X: Any) -> tuple[dict[str, Any], bool]:
 
 
 def column_values(column: Any) -> Any:
-    """One column of a frame as an array; gaps are NaN or None."""
+    """One column of a frame as an array; missing values are NaN or None."""
     values = np.asarray(column.to_numpy())
     if values.dtype.kind == "O" and hasattr(column, "isna"):
-        # pandas' categories and nullable kinds come as objects, and mark gaps in their own way.
+        # pandas' categorical and nullable types arrive as objects with their own markers of missing values.
         values = values.copy()
         values[np.asarray(column.isna())] = None
     return values
@@ -171,7 +171,7 @@ def place_of(name: str | int, names: Sequence[str], what: str = "categorical") -
 
 
 def is_numeric(column: Any) -> bool:
-    """Whether all values are numbers or gaps; truth values are categories."""
+    """Whether all values are numbers or missing. Booleans are categories."""
     column = np.asarray(column)
     if column.dtype.kind != "O":
         return column.dtype.kind in "fiu"
@@ -181,14 +181,14 @@ def is_numeric(column: Any) -> bool:
 
 
 def is_gap(column: Any) -> Any:
-    """Where a column has no value: NaN, None or an empty word."""
+    """Where a column has no value: NaN, None or an empty string."""
     if column.dtype.kind == "f":
         return np.isnan(column)
     return column == "" if column.dtype.kind == "U" else np.zeros(len(column), bool)
 
 
 def as_words_or_numbers(column: Any) -> Any:
-    """A categorical column as an array of numbers or of words; gaps as NaN or the empty word."""
+    """A categorical column as an array of numbers or of strings; missing values are NaN or the empty string."""
     column = np.asarray(column)
     if column.dtype.kind in "fiu":
         return column
@@ -199,14 +199,14 @@ def as_words_or_numbers(column: Any) -> Any:
 
 
 def as_words(values: Any) -> Any:
-    """Numbers as words: 2007.0 is 2007, as a file writes it, and a gap is the empty word."""
+    """Numbers as strings, the way a file would write them (2007.0 as 2007); missing values become empty strings."""
     if values.dtype.kind != "f":
         return values.astype(str)
     return np.array(["" if math.isnan(v) else str(int(v)) if v.is_integer() else str(v) for v in values.tolist()])
 
 
 def as_float(column: Any, name: str) -> Any:
-    """A numeric column; gaps as NaN."""
+    """A numeric column as floats; missing values are NaN."""
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -217,7 +217,7 @@ def as_float(column: Any, name: str) -> Any:
 
 
 def codes_of(column: Any, levels: Any, begin: int) -> IntArray:
-    """The number of each value's level, counted from `begin` on; -1 for gaps and for levels that were never seen."""
+    """The index of each value's level plus `begin`; -1 for missing values and levels not seen before."""
     values = as_words_or_numbers(column)
     if (values.dtype.kind == "U") != (levels.dtype.kind == "U"):
         values, levels = as_words(values), as_words(levels)

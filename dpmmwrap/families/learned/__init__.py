@@ -1,1 +1,1 @@
-"""The default prior of numeric columns: where it begins, and how it is learned."""
+"""The default prior of numeric columns: its initial value and how it is learned."""

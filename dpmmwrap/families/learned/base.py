@@ -1,4 +1,4 @@
-"""What the rest of the program may know of a prior that is learned."""
+"""The interface of a learned prior."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from dpmmwrap.numerics.arrays import Float64Array
 
 
 class Summary(NamedTuple):
-    """What to say of a learned prior."""
+    """Hyperparameters of a learned prior, for display."""
 
     kappa: float
     width: float
-    """As a share of the data's variance: the geometric mean over features."""
+    """Geometric mean over features, as a share of the data's variance."""
     strength: float
 
 
 class LearnedPrior(Protocol):
-    """The distribution of a prior that is learned."""
+    """The hyperprior: a distribution over priors."""
 
     def unrestricted(self) -> LearnedPrior:
-        """The same without the restriction to clusters that are not narrower than cells."""
+        """This distribution without the lower limit on cluster widths that k-means cells set."""
 
     def identity(self) -> list[float | None]:
-        """What is fixed: of two fits of the same data the rest is the same."""
+        """The fixed hyperparameters. All else follows from the data."""
 
     def summary(self, prior: Any) -> Summary: ...
 
     def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        """The same prior with its "kappa" or "width" multiplied by a factor."""
+        """The prior with its "kappa" or "width" multiplied by a factor."""
 
     def log_density(self, prior: Any) -> float: ...
 
     def draw(self, prior: Any, statistics: Any, rng: Generator) -> Any:
-        """A prior given clusters with these statistics, from its conditional distribution."""
+        """Draw a prior from its conditional distribution given clusters with these statistics."""
 
     def climb(self, prior: Any, statistics: Any, steps: int = ...) -> Any:
         """A prior that is at least as probable given clusters with these statistics."""
 
     def relearned(self, prior: Any, X: Points) -> Start:
-        """Where a fit to other points of the same kind begins, with the same hyperparameters fixed."""
+        """The start of a fit to other points of the same kind, with the same hyperparameters fixed."""
 
 
 class Start(NamedTuple):
-    """A prior to begin with, its distribution, and the number of k-means cells that it comes from, if there are any."""
+    """An initial prior, its distribution, and the number of k-means cells it was computed from, if any."""
 
     prior: Any
     hyperprior: LearnedPrior
@@ -54,14 +54,15 @@ class Start(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Sums over K Gaussians, drawn or expected, of their precisions P and means mu, the latter from some origin."""
+    """Sums over K Gaussians, drawn or expected, of functions of their precisions P and of their means mu relative to an
+    origin."""
 
     clusters: int
     precision: Float64Array
-    """Sum of P, (D, D), or its diagonal (D,) where it has no other entries."""
+    """Sum of P, (D, D), or its diagonal (D,) if P is diagonal."""
     pull: Float64Array
     """Sum of P mu."""
     square: float
     """Sum of mu' P mu."""
     log_variance: float
-    """Sum of the logarithms of |Sigma|."""
+    """Sum of log |Sigma|."""

@@ -1,7 +1,7 @@
-"""Where the default priors begin: the data's means and variances, and k-means cells of a sample.
+"""The initial default prior: the data's means and variances, and k-means cells of a sample.
 
-As many cells are taken as make the sample most probable, if each were a cluster. A chain begins with the prior that is
-then most probable. Everything in it is learned (`hyperprior.py`).
+The number of cells is the one that makes the sample most probable if each cell were a cluster. A chain starts with the
+most probable prior given these cells, and then learns every hyperparameter (`hyperprior.py`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from dpmmwrap.numerics.weights import rows_by_weight
 from dpmmwrap.partitions import DirichletProcess
 
 CELLS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-"""Numbers of cells that are tried."""
+"""Numbers of cells to try."""
 DOZEN = 12
-"""Cells that say how narrow clusters may be, at least: where evidence finds fewer, clusters may still overlap."""
+"""Least number of cells that limit how narrow clusters may be: if the evidence favours fewer, clusters may still
+overlap."""
 SAMPLE, POINTS_PER_CELL = 2500, 8
-"""Points that are cut into cells, and points that a cell has on average at least."""
+"""Size of the sample, and least average number of points per cell."""
 CELL_STEPS = 5
-"""Steps towards the most probable prior of cells: enough to tell their numbers apart."""
+"""Steps towards the most probable prior of the cells, enough to compare numbers of cells."""
 
 
 class FixedHyperparameters(NamedTuple):
-    """Hyperparameters that are not learned."""
+    """Hyperparameters that are given and not learned."""
 
     kappa: float | None = None
     width: float | None = None
@@ -45,12 +46,12 @@ NOTHING_FIXED = FixedHyperparameters()
 
 
 class Cells(NamedTuple):
-    """A sample cut into k-means cells."""
+    """A sample partitioned into k-means cells."""
 
     labels: IntArray
     size: int
     within: Float64Array
-    """The variance of each feature within them."""
+    """The variance of each feature within cells."""
 
 
 class DataScale:
@@ -62,7 +63,7 @@ class DataScale:
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
         self.sample = winsorized(without_gaps(np.asarray(X[rows], dtype=np.float64)))
         with warnings.catch_warnings():
-            # A column without any value.
+            # A column may have no values at all.
             warnings.simplefilter("ignore", RuntimeWarning)
             self.mean = np.nan_to_num(np.nanmean(self.sample, axis=0))
             self.variances = floored(np.nan_to_num(np.nanvar(self.sample, axis=0)), self.mean)
@@ -74,13 +75,13 @@ class DataScale:
 
     @cached_property
     def rules(self) -> list[NearestCentre]:
-        """How points are cut into one cell, two, and so on up to as many as have points enough."""
+        """Rules that assign points to 1, 2, ... cells, as long as there are enough points per cell."""
         most = max(len(self.sample) // POINTS_PER_CELL, 1)
         return nested_rules(self.sample, [count for count in CELLS if count <= most], seed=0)
 
     @cached_property
     def cells(self) -> list[Cells]:
-        """The sample cut by each of the rules."""
+        """The cells of the sample by each of the rules."""
         return [self._cells(rule(self.sample)) for rule in self.rules]
 
     def _cells(self, labels: IntArray) -> Cells:
@@ -91,15 +92,15 @@ class DataScale:
         return Cells(labels, count, squares / np.maximum(observed.sum(axis=0), 1))
 
     def cut(self, points: FloatArray, count: int) -> IntArray:
-        """A label per point: other points in as many of these cells."""
+        """Assign other points to the cells of the partition into `count` cells."""
         return next(rule for rule, cells in zip(self.rules, self.cells, strict=True) if cells.size == count)(points)
 
     def within_at_least(self, count: int) -> Float64Array:
-        """The variance of each feature within `count` cells or more, if there are enough points."""
+        """The variance of each feature within the smallest partition of at least `count` cells, or the largest."""
         return next((cells for cells in self.cells if cells.size >= count), self.cells[-1]).within
 
     def start(self, kind: str, fixed: FixedHyperparameters = NOTHING_FIXED) -> Start:
-        """Of a kind of covariances: the prior that cells make most probable, for the number of cells that makes the
+        """The most probable prior of this covariance type given the cells, for the number of cells that makes the
         sample most probable."""
         if (kind, fixed) not in self._starts:
             family = prior_named(kind)
@@ -108,7 +109,7 @@ class DataScale:
             best = self._best_cells(free)
             count = best.size
             hyperprior = replace(free, cells=family.pooled(self.within_at_least(max(count, DOZEN))))
-            # One alone would say that all clusters are as wide as the data, and sure of it.
+            # Climbing with a single cell would give a prior that is certain that clusters are as wide as the data.
             prior = self._prior_of(hyperprior, best, of_cells.statistics(self.sample, best.labels), count > 1)
             if of_cells is not family:
                 hyperprior = replace(hyperprior, kind=family)
@@ -117,14 +118,14 @@ class DataScale:
         return self._starts[kind, fixed]
 
     def _best_cells(self, hyperprior: Hyperprior) -> Cells:
-        """The cells that make the sample most probable; of full covariances in many dimensions, which would take
-        seconds, as of diagonal ones."""
+        """The cells that make the sample most probable. Diagonal covariances stand in for full ones in many dimensions,
+        which would take seconds."""
         if hyperprior.kind.is_costly(self.dim):
             hyperprior = replace(hyperprior, kind=NIG)
         return max(self.cells, key=lambda cells: self._log_joint(hyperprior, cells))
 
     def _log_joint(self, hyperprior: Hyperprior, cells: Cells) -> float:
-        """log probability of cells, their points and the most probable prior."""
+        """Log probability of the cells, their points and the most probable prior."""
         labels = cells.labels
         statistics = hyperprior.kind.statistics(self.sample, labels)
         prior = self._prior_of(hyperprior, cells, statistics)
@@ -136,7 +137,8 @@ class DataScale:
         return float(log_joint + hyperprior.log_density(prior) - log_missing)
 
     def _prior_of(self, hyperprior: Hyperprior, cells: Cells, statistics: Any, climbs: bool = True) -> Any:
-        """A prior from how wide cells are; the most probable one given their statistics, or one near it."""
+        """A prior from the width of the cells, optionally moved towards the most probable one given their
+        statistics."""
         share = float(np.exp(np.log(floored(cells.within, self.mean) / self.variances).mean()))
         widths = np.maximum(hyperprior.variances * (hyperprior.width or share), hyperprior.floors[0])
         first = Hyperparameters(self.mean, hyperprior.kappa or share, widths, float(hyperprior.strengths[0]))
@@ -144,17 +146,17 @@ class DataScale:
 
 
 def without_gaps(rows: Float64Array) -> Float64Array:
-    """The rows without missing values if they are at least half, and otherwise all: to begin with, they tell as much,
-    and full covariances of rows with gaps take many steps."""
+    """The rows without missing values if these are at least half of all rows, otherwise all rows. They suffice for an
+    initial prior, and full covariances of rows with gaps take many steps."""
     complete = ~np.isnan(rows).any(axis=1)
     return rows[complete] if 2 * complete.sum() >= len(rows) else rows
 
 
 def floored(variances: Float64Array, mean: Float64Array) -> Float64Array:
-    """Variances of which none is zero: a feature that does not vary gets the mean of the others.
+    """Replace zero variances by the mean of the others, so that all are positive.
 
-    That is so when it varies by less than single precision can tell from its mean. Constant columns are left out of a
-    fit before they come here, if there are others.
+    A variance counts as zero if single precision cannot tell it from rounding of the mean. Constant columns are
+    removed before the fit reaches this point unless all columns are constant.
     """
     constant = variances <= 1e-13 * mean**2
     if not constant.any():

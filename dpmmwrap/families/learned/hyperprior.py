@@ -1,24 +1,27 @@
-"""The default prior of Gaussian clusters is learned: location, kappa, widths and strength have priors of their own.
+"""Learning the default prior of Gaussian clusters: hyperpriors on location, kappa, widths and strength.
 
-A cluster's covariance is drawn about the expected widths w, one for each feature (of balls, one for all), with nu
-degrees of freedom, and its mean about the location m, further out the wider the cluster and the smaller kappa is:
+A cluster's covariance is centred on the expected widths w, one per feature (one for all features if covariances are
+spherical), with nu degrees of freedom. Its mean is centred on the location m, and varies the more, the wider the
+cluster and the smaller kappa:
 
     Sigma_k ~ IW(nu diag(w), nu),    mu_k ~ N(m, Sigma_k / kappa).
 
-As in Rasmussen (2000) and Görür and Rasmussen (2010), all of these have weak hyperpriors in the units of the data,
-whose features have the means m0 and the variances v:
+As in Rasmussen (2000) and Görür and Rasmussen (2010), these have weak hyperpriors in units of the data, whose features
+have means m0 and variances v:
 
     m_j ~ N(m0_j, v_j),    kappa ~ chi-square(1),    w_j / v_j ~ chi-square(1),    log strength ~ uniform.
 
-The strength is nu less what a covariance needs to exist, and above 2, so that covariances have an expectation.
+The strength is nu minus the degrees of freedom that a covariance needs to exist. It is above 2, so that covariances
+have an expectation.
 
-One thing the data cannot tell: where a class is not quite Gaussian, ever narrower clusters describe ever finer details
-of it. So widths and strength are restricted to where the prior expects few clusters (NARROW) to be narrower in a
-feature than k-means cells of the data, as many as evidence says (`defaults.py`).
+The data alone cannot limit how narrow clusters may get: if a class is not exactly Gaussian, ever narrower clusters
+describe ever finer details of it. Widths and strength are therefore restricted so that the prior expects at most a
+share NARROW of the clusters to be narrower, in any feature, than k-means cells of the data. The evidence sets the
+number of cells (`defaults.py`).
 
-Given the means and covariances of the clusters, every hyperparameter has a conditional distribution of a known kind. So
-a draw of these from their posterior, and then of the hyperparameters, leaves the posterior of labels and
-hyperparameters invariant; and with expectations in place of draws the same sums climb to the most probable
+Given the means and covariances of the clusters, each hyperparameter has a standard conditional distribution. Drawing
+means and covariances from their posterior and then the hyperparameters given them leaves the posterior of labels and
+hyperparameters invariant. With expectations in place of draws, the same sums climb to the most probable
 hyperparameters (expectation maximisation).
 """
 
@@ -38,43 +41,45 @@ from dpmmwrap.families.learned.base import Moments, Start, Summary
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray
 
 STRENGTHS = 2.0 ** (np.arange(3, 27) / 2)
-"""The grid of strengths, two for each doubling: from what gives covariances an expectation to all clusters alike."""
+"""The grid of strengths, two per doubling, from the least for which covariances have an expectation to nearly equal
+covariances."""
 NARROW = 0.01
-"""The share of clusters that the prior expects to be narrower than a cell in a feature, at most."""
+"""Largest share of clusters that the prior may expect to be narrower than a cell in a feature."""
 HALF = 0.5
-"""Shape and rate of chi-square distributions with one degree of freedom."""
+"""Shape and rate of the chi-square distribution with one degree of freedom."""
 STEPS, CLOSE = 50, 1e-3
-"""Steps of a climb at most, and the share by which widths and kappa may still change at its end."""
+"""Most steps of a climb, and the relative change of widths and kappa at which it stops."""
 LEAST_WIDTH = 1e-9
-"""Of any cluster, in the data's variances: where features depend on each other, widths would vanish."""
+"""Least width of a cluster in units of the data's variances. If features depend on each other, widths would vanish."""
 FAR_OUT = 1e-100
-"""A tail of a distribution beyond which its quantiles are not known."""
+"""Tail probability below which quantiles are not accurate."""
 
 
 class Hyperparameters(NamedTuple):
-    """Of a prior of Gaussian clusters."""
+    """Hyperparameters of a prior of Gaussian clusters."""
 
     location: Float64Array
     kappa: float
     widths: Float64Array
-    """Of each feature (D,), or of all (1,)."""
+    """One per feature (D,), or one for all (1,)."""
     strength: float
 
 
 @dataclass(frozen=True)
 class Hyperprior:
-    """A distribution over the priors of a Gaussian family; hyperparameters that are given are fixed."""
+    """A distribution over the priors of a Gaussian family. Hyperparameters that are given are fixed."""
 
     kind: type[NIW] | type[NIG]
     mean: Float64Array
     variances: Float64Array
-    """Of the data, as is the mean: the units of all hyperparameters. (D,), or (1,) of balls."""
+    """Variances of the data, (D,), or (1,) for spherical covariances. With `mean` they set the units of all
+    hyperparameters."""
     kappa: float | None = None
     width: float | None = None
-    """Of all features, in their variances."""
+    """Common to all features, in units of their variances."""
     strength: float | None = None
     cells: Float64Array | None = None
-    """The variances within cells, which clusters are seldom below, (D,) or (1,); None without such a restriction."""
+    """Variances within k-means cells, (D,) or (1,), below which clusters seldom fall; None for no such restriction."""
 
     @property
     def dim(self) -> int:
@@ -91,15 +96,15 @@ class Hyperprior:
 
     @cached_property
     def strengths(self) -> Float64Array:
-        """Those that are possible (S,)."""
+        """The possible strengths (S,)."""
         return STRENGTHS if self.strength is None else np.array([self.strength])
 
     @cached_property
     def floors(self) -> Float64Array:
         """The least widths at each strength (S, W).
 
-        A feature's variance in a cluster is nu w over a chi-square variable with as many degrees of freedom as the
-        strength.
+        The variance of a feature in a cluster is nu w divided by a chi-square variable with `strength` degrees of
+        freedom.
         """
         if self.width is not None:
             return np.zeros((len(self.strengths), len(self.variances)))
@@ -115,7 +120,7 @@ class Hyperprior:
         return self.kind(location, kappa, np.diag(scale) if self.is_full else scale, freedom)
 
     def values(self, prior: Any) -> Hyperparameters:
-        """The hyperparameters of a prior that this has made."""
+        """The hyperparameters of a prior made by `make`."""
         freedom = float(prior.degrees_of_freedom)
         widths = (np.diagonal(prior.scale) if self.is_full else prior.scale) / freedom
         return Hyperparameters(prior.mean, float(prior.mean_strength), widths, freedom - self.least_freedom)
@@ -125,27 +130,27 @@ class Hyperprior:
         return Summary(kappa, float(np.exp(np.log(widths / self.variances).mean())), strength)
 
     def unrestricted(self) -> Hyperprior:
-        """The same without the restriction to clusters that are not narrower than cells."""
+        """This distribution without the restriction by k-means cells."""
         return replace(self, cells=None)
 
     def identity(self) -> list[float | None]:
-        """What is fixed: of two fits of the same data the rest is the same."""
+        """The fixed hyperparameters. All else follows from the data."""
         return [self.kappa, self.width, self.strength]
 
     def scaled(self, prior: Any, name: str, factor: float) -> Any:
-        """The same prior with its "kappa" or "width" multiplied by a factor."""
+        """The prior with its "kappa" or "width" multiplied by a factor."""
         values = self.values(prior)
         if name == "kappa":
             return self.make(values._replace(kappa=factor * values.kappa))
         return self.make(values._replace(widths=factor * values.widths))
 
     def log_density(self, prior: Any) -> float:
-        """Of the location, the logarithms of kappa and the widths, and the strength; with a restriction, up to a
-        constant."""
+        """Log density of the location, log kappa, the log widths and the strength; up to a constant if there is a
+        restriction."""
         return self.log_density_of(self.values(prior))
 
     def log_density_of(self, hyperparameters: Hyperparameters) -> float:
-        """The same."""
+        """`log_density` of the prior with these hyperparameters."""
         location, kappa, widths, _ = hyperparameters
         scale = np.broadcast_to(self.variances, location.shape)
         total = -HALF * float(((location - self.mean) ** 2 / scale + np.log(2 * np.pi * scale)).sum())
@@ -155,7 +160,7 @@ class Hyperprior:
         return total - math.log(len(self.strengths))
 
     def draw(self, prior: Any, statistics: Any, rng: np.random.Generator) -> Any:
-        """The means and covariances of clusters with these statistics, and given them all hyperparameters, each from
+        """Draw the means and covariances of clusters with these statistics, then each hyperparameter given them from
         its conditional distribution."""
         location, kappa, widths, _ = self.values(prior)
         moments = prior.posterior(statistics).drawn_moments(location, rng)
@@ -177,14 +182,14 @@ class Hyperprior:
         return self.make(Hyperparameters(location + step, float(kappa), widths, float(self.strengths[number])))
 
     def relearned(self, prior: Any, X: FloatArray) -> Start:
-        """Where a fit to other points begins, with the same hyperparameters fixed."""
+        """The start of a fit to other points, with the same hyperparameters fixed."""
         from dpmmwrap.families.learned.defaults import DataScale, FixedHyperparameters
 
         return DataScale(X).start(self.kind.family, FixedHyperparameters(self.kappa, self.width, self.strength))
 
     def climb(self, prior: Any, statistics: Any, steps: int = STEPS) -> Any:
-        """A prior that is at least as probable given clusters with these statistics: the most probable one nearby,
-        if there are steps enough."""
+        """Climb to a prior that is at least as probable given clusters with these statistics; with enough steps, to a
+        local maximum."""
         for _ in range(steps):
             before = self.values(prior)
             moments = prior.posterior(statistics).expected_moments(before.location)
@@ -207,42 +212,43 @@ class Hyperprior:
         return prior
 
     def _location_terms(self, moments: Moments, kappa: float, origin: Float64Array) -> tuple[Any, Any]:
-        """Precision and precision times mean of the location's distribution, from an origin."""
+        """Precision, and precision times mean, of the conditional distribution of the location relative to `origin`."""
         own = 1 / np.broadcast_to(self.variances, origin.shape)
         precision = kappa * moments.precision + (np.diag(own) if self.is_full else own)
         return precision, kappa * moments.pull + own * (self.mean - origin)
 
     def _kappa_terms(self, moments: Moments, location: Float64Array) -> tuple[float, float]:
-        """Shape and rate of kappa's Gamma distribution, given a location from the moments' origin."""
+        """Shape and rate of kappa's conditional Gamma distribution, given a location relative to the moments'
+        origin."""
         spread = moments.precision @ location if self.is_full else moments.precision * location
         square = float(moments.square - 2 * location @ moments.pull + location @ spread)
         return HALF + HALF * moments.clusters * self.dim, HALF + HALF * max(square, 0.0)
 
     def _width_terms(self, moments: Moments) -> tuple[Float64Array, Float64Array]:
-        """Shapes (S, 1) and rates (S, W) of the widths' Gamma distributions at each strength."""
+        """Shapes (S, 1) and rates (S, W) of the widths' conditional Gamma distributions at each strength."""
         freedoms = (self.least_freedom + self.strengths)[:, None]
         precisions = np.diagonal(moments.precision) if self.is_full else moments.precision[: len(self.variances)]
         return HALF + HALF * moments.clusters * freedoms, HALF / self.variances + HALF * freedoms * precisions
 
     def _strength_logs(self, moments: Moments, widths: Float64Array) -> Float64Array:
-        """log probability of each strength with its widths (S, W), up to a constant."""
+        """Log probability of each strength with its widths (S, W), up to a constant."""
         freedoms, count = self.least_freedom + self.strengths, widths.shape[1]
         normalisers = log_multigamma(freedoms / 2, self.dim) if self.is_full else count * gammaln(freedoms / 2)
         logs = moments.clusters * (HALF * count * freedoms * np.log(HALF * freedoms) - normalisers)
         logs -= HALF * freedoms * moments.log_variance * (1 if self.is_full else count / self.dim)
         shapes, rates = self._width_terms(moments)
         logs += (shapes * np.log(widths) - rates * widths).sum(axis=1)
-        # Rounding aside: a width may be just at its floor.
+        # The tolerance is for rounding: a width may lie exactly on its floor.
         return np.where((widths < self.floors * (1 - 1e-9)).any(axis=1), -np.inf, logs)
 
 
 def truncated_gamma(
     shape: Float64Array, rates: Float64Array, floors: Float64Array, rng: np.random.Generator
 ) -> Float64Array:
-    """Gamma variables above their floors; of a shape (1,) of at least 1."""
+    """Gamma variables truncated to values above their floors; the shape (1,) is at least 1."""
     tails = gammaincc(shape, rates * floors)
     found = gammainccinv(shape, rng.random(len(rates)) * tails) / rates
-    # Far out by rejection from the exponential that touches the density at the floor and is above it elsewhere.
+    # Far in the tail, reject from the exponential that touches the density at the floor and exceeds it elsewhere.
     for far in np.flatnonzero(tails < FAR_OUT):
         slope = rates[far] - (shape[0] - 1) / floors[far]
         while True:
@@ -254,12 +260,12 @@ def truncated_gamma(
 
 
 def log_multigamma(values: Float64Array, dim: int) -> Float64Array:
-    """log of the multivariate gamma function of each value, up to a constant."""
+    """Log of the multivariate gamma function of each value, up to a constant."""
     return np.asarray(gammaln(values[:, None] - HALF * np.arange(dim)).sum(axis=1))
 
 
 def hyperprior_arrays(hyperprior: Any) -> dict[str, Any]:
-    """A learned prior's distribution as plain arrays, for a file; nothing for none."""
+    """The hyperprior as plain arrays for a file; empty for None."""
     if hyperprior is None:
         return {}
     own = getattr(hyperprior, "numeric", hyperprior)
@@ -268,7 +274,7 @@ def hyperprior_arrays(hyperprior: Any) -> dict[str, Any]:
 
 
 def hyperprior_from(prior: Any, arrays: dict[str, Any], prefix: str) -> Any:
-    """The distribution of a prior, from such arrays, or None from others."""
+    """The hyperprior of a prior, from arrays made by `hyperprior_arrays`; None if they hold none."""
     if f"{prefix}mean" not in arrays:
         return None
     fixed = [None if math.isnan(value) else float(value) for value in arrays[f"{prefix}fixed"]]

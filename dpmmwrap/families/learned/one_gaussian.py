@@ -1,4 +1,4 @@
-"""One Gaussian of all rows, with its covariance and the strength of its prior learned."""
+"""One Gaussian for all rows, with a learned covariance and a learned strength of its prior."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from dpmmwrap.numerics.arrays import Float64Array
 
 
 class OneGaussian(NamedTuple):
-    """Its mean, its expected covariance, and how probable it makes the rows."""
+    """Mean, expected covariance and evidence of one Gaussian for all rows."""
 
     mean: Float64Array
     covariance: Float64Array
     share: float
-    """What the square of a row adds to the covariance: 1 / N but for the prior."""
+    """The weight of each row's outer product in the covariance; 1 / N without the prior."""
     log_evidence: float
 
 
 def one_gaussian(X: Float64Array) -> OneGaussian:
-    """The Gaussian of all rows under a normal-inverse-Wishart prior with the most probable strength.
+    """Fit one Gaussian to all rows under a normal-inverse-Wishart prior with the most probable strength.
 
-    The prior expects the features' means and variances and no correlations, so the covariance exists with fewer rows
-    than features, too. In units of the variances its scale is a multiple of the identity: the eigenvalues of the
-    scatter give the determinants for all strengths. O(N D^2 + D^3).
+    The prior expects the variances of the features and no correlations, so the covariance exists even with fewer rows
+    than features. In units of the variances the prior scale is a multiple of the identity, so the eigenvalues of the
+    scatter matrix give the determinants for all strengths. O(N D^2 + D^3).
     """
     (rows, dim), mean, variances = X.shape, X.mean(axis=0), X.var(axis=0)
     hyperprior, centred = Hyperprior(NIW, mean, variances), X - mean
     scatter = centred.T @ centred
     eigenvalues = np.linalg.eigvalsh(scatter / np.sqrt(np.outer(variances, variances))).clip(0)
     strengths = hyperprior.strengths
-    # So that the expected covariance has these variances.
+    # With these scales the expected covariance has these variances.
     scales, freedoms = strengths - 2, hyperprior.least_freedom + strengths
     logs = log_multigamma((freedoms + rows) / 2, dim) - log_multigamma(freedoms / 2, dim)
     logs += freedoms / 2 * dim * np.log(scales)

@@ -1,8 +1,8 @@
-"""Columns of few values: a value stands for an interval, and is spread over it.
+"""Dithering of discrete columns: uniform noise spreads each value over the interval it stands for.
 
-A pixel that is 0 in every picture of a cluster would make a Gaussian of zero width, infinitely sure that no picture of
-another kind belongs to it. What was recorded in steps of h was somewhere within half a step: so uniform noise of that
-width is added, once, to columns whose steps are wider than the deviation within cells of the data.
+A pixel that is 0 in every image of a cluster would give a Gaussian of zero width, which excludes every other image with
+certainty. A value recorded in steps of h lies somewhere within h/2 of the record, so uniform noise of width h is added,
+once, to columns whose steps are wider than the standard deviation within cells of the data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK_ROWS = 1 << 14
 
 
 def tied_steps(X: FloatArray) -> Float64Array:
-    """The smallest distance between two different values of each column in which a value recurs; 0 of the others."""
+    """The smallest distance between distinct values of each column with repeated values; 0 for other columns."""
     sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
     steps = np.zeros(sample.shape[1])
     for j in range(sample.shape[1]):
@@ -28,8 +28,8 @@ def tied_steps(X: FloatArray) -> Float64Array:
 
 
 def spread_ties(X: Float32Array, steps: Float64Array, first_row: int = 0) -> Float32Array:
-    """A copy with uniform noise of half a step to either side; always the same for the same data, of which X may be the
-    rows from `first_row` on."""
+    """A copy with uniform noise of up to half a step to either side. The noise depends only on the position in the
+    data, of which X holds the rows from `first_row` on."""
     spread = np.array(X, dtype=np.float32)
     columns = np.flatnonzero(steps)
     rng = noise_from(first_row * len(columns))
@@ -41,7 +41,7 @@ def spread_ties(X: Float32Array, steps: Float64Array, first_row: int = 0) -> Flo
 
 
 def noise_from(place: int) -> np.random.Generator:
-    """The generator of the noise, as it is after `place` float32 numbers: one output makes two of them."""
+    """The noise generator after `place` float32 numbers; one output of PCG64 makes two of them."""
     bits = np.random.PCG64(0)
     bits.advance(place // 2)
     rng = np.random.Generator(bits)
