@@ -1,1 +1,1 @@
-"""Gaussians with full covariances: a normal-inverse-Wishart prior."""
+"""Gaussians with full covariances and a normal-inverse-Wishart prior."""

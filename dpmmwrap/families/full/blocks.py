@@ -1,8 +1,9 @@
-"""One block of points, compiled by numba: laid out, measured, drawn for, summed.
+"""Compiled operations on one block of points: layout, log densities, draws and sums.
 
-A block has LANES points of one cluster, feature by feature, points along the vector lanes, relative to the cluster's
-mean. Whatever is done to it is a loop over the lanes that the compiler turns into a few vector instructions. Arrays
-are passed whole, with the place to look at: numba counts references to every view, which takes as long as the lanes.
+A block holds LANES points of one cluster relative to the cluster's mean, stored feature by feature with the points
+along the vector lanes. Every operation is a loop over the lanes, which the compiler turns into a few vector
+instructions. Arrays are passed whole, with an index, because numba counts references to every view, which takes as long
+as the lanes.
 """
 
 from __future__ import annotations
@@ -18,28 +19,29 @@ from dpmmwrap.numerics.variates import random_bits, uniform
 
 LANES = 64
 BUFFER = 4 * LANES
-"""Points of a subcluster that are put together before they are added to its sums."""
+"""Number of points of a subcluster that are collected before they are added to its sums."""
 
 
 @inner
 def padded(dim: Any) -> Any:
-    """Rows of a block, and of what is multiplied with it: whole fours of features, if need be with some of zeros; two
-    on the line and in the plane."""
+    """Number of rows of a block and of the matrices multiplied by it: the features rounded up to a multiple of four
+    with zeros, but only 2 for one or two features."""
     return 2 if dim <= 2 else (dim + 3) // 4 * 4
 
 
 @inner
 def new_block(dim: Any) -> Any:
-    """Space for a block (rows, LANES), and the same numbers in one row."""
+    """Allocate a block (rows, LANES); return it together with the same memory as a flat array."""
     flat = new_zeros(padded(dim) * LANES, np.float32)
     return flat.reshape(padded(dim), LANES), flat
 
 
 @inlined
 def gather(X: Any, order: Any, first: Any, count: Any, origins: Any, c: Any, rows: Any, block: Any) -> None:
-    """Lay count rows feature by feature into a block, relative to origins[c]; the last row fills the rest. O(n D).
+    """Copy `count` rows into a block, feature by feature, relative to origins[c]; repeat the last row to fill it. O(n
+    D).
 
-    Row numbers are unsigned: the compiler need not ask whether one is below zero.
+    Row numbers are unsigned so that the compiled code need not check for negative indices.
     """
     for lane in range(LANES):
         rows[lane] = order[first + min(lane, count - 1)]
@@ -51,7 +53,7 @@ def gather(X: Any, order: Any, first: Any, count: Any, origins: Any, c: Any, row
 
 @inlined
 def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
-    """A uniform number for every lane, from the 24 bits above `shift` of its point's random bits."""
+    """A uniform number per lane, from the 24 bits above `shift` of its point's random bits."""
     for lane in range(LANES):
         uniforms[lane] = uniform(random_bits(key, rows[lane]) >> shift)
 
@@ -60,12 +62,12 @@ def draw_uniforms(key: Any, rows: Any, shift: Any, uniforms: Any) -> None:
 def log_densities(
     factors: Any, k: Any, offsets: Any, m: Any, log_peak: Any, flat: Any, z: Any, out: Any, at: Any
 ) -> None:
-    """out[at] = log peak - |W y - offset|^2 / 2 for every lane: D (D + 1) / 2 multiply-adds a point, with the lower
-    triangular W = factors[k] and offsets[m].
+    """Set out[at] = log_peak - |W y - offset|^2 / 2 for every lane, with the lower triangular W = factors[k] and
+    offsets[m]. D (D + 1) / 2 multiply-adds per point.
 
-    Four rows of W by four columns at a time, so that eight loads and four stores serve sixteen products; the first
-    rows, before which there is no column, in one pass. A block's features are LANES apart in `flat`: the compiler can
-    tell that they do not overlap.
+    W is processed in tiles of four rows by four columns, so that eight loads and four stores serve sixteen products.
+    The first four rows have no columns before the diagonal tile and take one pass. The features of a block are LANES
+    apart in `flat`, from which the compiler can tell that they do not overlap.
     """
     if offsets.shape[1] == 2:
         w00, w10, w11 = factors[k, 0, 0], factors[k, 1, 0], factors[k, 1, 1]
@@ -117,7 +119,7 @@ def log_densities(
 
 @inlined
 def take_weights(weights: Any, rows: Any, own: Any) -> None:
-    """The weights of a block's points, if points have weights."""
+    """Copy the weights of a block's points, if points have weights."""
     if len(weights) > 0:
         for lane in range(LANES):
             own[lane] = weights[rows[lane]]
@@ -125,7 +127,7 @@ def take_weights(weights: Any, rows: Any, own: Any) -> None:
 
 @inlined
 def weigh(logs: Any, at: Any, weights: Any, own: Any) -> None:
-    """Multiply a row of log densities with the points' weights, if they have any: a point of weight w is w of them."""
+    """Multiply a row of log densities by the points' weights, if any: a point of weight w counts as w points."""
     if len(weights) > 0:
         for lane in range(LANES):
             logs[at, lane] *= np.float32(own[lane])
@@ -133,15 +135,15 @@ def weigh(logs: Any, at: Any, weights: Any, own: Any) -> None:
 
 @inlined
 def narrow(logs: Any, at: Any, log_peak: Any, own: Any) -> None:
-    """Make a row of log densities those of Gaussians whose precision is each point's weight times as large, but for
-    what all clusters have in common."""
+    """Multiply each Gaussian's precision by the point's weight in a row of log densities, up to a term common to all
+    clusters."""
     for lane in range(LANES):
         logs[at, lane] = log_peak + np.float32(own[lane]) * (logs[at, lane] - log_peak)
 
 
 @inlined
 def fatten(logs: Any, at: Any, log_peak: Any, heaviness: Any, powers: Any, k: Any) -> None:
-    """Make a row of log densities of Gaussians those of Student's t, if clusters have tails: from log peak - s / 2 to
+    """Convert a row of Gaussian log densities to those of Student's t if cluster k has tails: from log peak - s / 2 to
     log peak - power log(1 + heaviness s)."""
     if len(heaviness) > 0 and heaviness[k] > np.float32(0):
         twice, power = np.float32(2) * heaviness[k], powers[k]
@@ -152,7 +154,8 @@ def fatten(logs: Any, at: Any, log_peak: Any, heaviness: Any, powers: Any, k: An
 
 @inlined
 def draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any, chosen: Any) -> None:
-    """Draw one of the first `found` rows for each lane in proportion to exp of it: one exp per point and row."""
+    """Draw one of the first `found` rows for each lane with probability proportional to exp. One exp per point and
+    row."""
     for b in range(LANES):
         total[b] = np.float32(0)
     for s in range(found):
@@ -173,9 +176,9 @@ def draw(log_likelihoods: Any, best: Any, found: Any, uniforms: Any, total: Any,
 
 @inlined
 def proposal_log_prob(drawn: Any, logs: Any, count: Any) -> Any:
-    """log probability of the sides drawn for the first lanes (right where drawn > 0), with log odds t of the right
-    in logs[0] and total = 1 + e^-|t| in logs[1]: that is -log total for the likelier side, and |t| less for the
-    other. One log a block."""
+    """Log probability of the sides drawn for the first `count` lanes (right where drawn > 0), with the log odds t of
+    the right side in logs[0] and total = 1 + e^-|t| in logs[1]. Each term is -log total for the likelier side, and |t|
+    less for the other. One log per block."""
     product, against = np.float32(1), np.float32(0)
     for b in range(count):
         t = logs[0, b]
@@ -186,9 +189,8 @@ def proposal_log_prob(drawn: Any, logs: Any, count: Any) -> Any:
 
 @inner
 def set_aside(block: Any, own: Any, lanes: Any, count: Any, points: Any, weights: Any, side: Any, filled: Any) -> None:
-    """Append the given lanes of a block to a side's points, and their own weights to its weights, which are empty where
-    points have none. O(n D)."""
-    # Unsigned: where an index might be below zero the compiler goes number by number.
+    """Append the given lanes of a block to the points of a side, and their weights, if any, to its weights. O(n D)."""
+    # Unsigned, because the compiler does not vectorise where an index might be negative.
     start = np.uint64(filled)
     for j in range(points.shape[1]):
         for m in range(count):
@@ -200,11 +202,12 @@ def set_aside(block: Any, own: Any, lanes: Any, count: Any, points: Any, weights
 
 @inner
 def add_points(points: Any, weights: Any, count: Any, counts: Any, sums: Any, squares: Any, c: Any, side: Any) -> None:
-    """Add a side's count points, feature by feature, to the sums of cluster c: D (D + 1) / 2 multiply-adds a point, in
-    float64. Points with weights are multiplied with the roots of these, so that their products have the weights.
+    """Add `count` points of a side, stored feature by feature, to the sums of cluster c in float64: D (D + 1) / 2
+    multiply-adds per point. Points are first multiplied by the square roots of their weights, so that their products
+    carry the weights.
 
-    Two features by two at a time, so that four loads serve four products. The points are filled up with zeros to whole
-    vectors, of which the compiler takes four at a time: what is left would go point by point.
+    Features are processed in tiles of two by two, so that four loads serve four products. The points are padded with
+    zeros to a multiple of 32, since the compiler takes four vectors at a time and would treat the rest point by point.
     """
     dim = points.shape[1]
     for i in range(dim):

@@ -1,4 +1,4 @@
-"""Full covariances with their parameters integrated out: normal-inverse-Wishart posteriors by their scale's factor."""
+"""Full covariances with integrated parameters: normal-inverse-Wishart posteriors stored as Cholesky factors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG_PI = math.log(math.pi)
 
 
 class WhitenedClusters(NamedTuple):
-    """Full-covariance Gaussians: normal-inverse-Wishart posteriors. The prior is the last."""
+    """Full-covariance Gaussians as normal-inverse-Wishart posteriors. The last one is the prior."""
 
     counts: Any
     means: Any
@@ -24,9 +24,9 @@ class WhitenedClusters(NamedTuple):
     factors: Any
     """Lower Cholesky factors of the scales (C, D, D)."""
     constants: Any
-    """log predictive density at the mean, where prepared."""
+    """Log predictive density at the mean, valid after `prepare`."""
     inverses: Any
-    """The factors' inverses (C, D, D), where prepared."""
+    """Inverses of the factors (C, D, D), valid after `prepare`."""
     work: Any
 
 
@@ -39,7 +39,7 @@ def _half_log_determinant(factor: Any) -> Any:
 
 
 def prepare(clusters: Any, k: int) -> None:
-    """O(D^3 / 6), so that a predictive has no step that waits for the one before."""
+    """Invert the factor, so that no step of the predictive has to wait for the one before. O(D^3 / 6)."""
     dim = clusters.means.shape[1]
     strength, freedom = clusters.strengths[k], clusters.freedoms[k] - dim + 1
     total = log_gamma(0.5 * (freedom + dim)) - log_gamma(0.5 * freedom)
@@ -59,7 +59,7 @@ def prepare(clusters: Any, k: int) -> None:
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Student's t, by |L^-1 (x - mean)|^2. O(D^2)."""
+    """Student's t, from |L^-1 (x - mean)|^2. O(D^2)."""
     mean, inverse, gap = clusters.means[k], clusters.inverses[k], clusters.work
     total = 0.0
     for i in range(len(mean)):
@@ -76,7 +76,7 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
 
 @inner
 def _log_ratio_of_copies(clusters: Any, k: int, weight: Any, square: Any) -> Any:
-    """By how much this many copies of a point at a squared distance raise the log marginal likelihood."""
+    """The increase of the log marginal likelihood from `weight` copies of a point at this squared distance."""
     dim, strength, freedom = clusters.means.shape[1], clusters.strengths[k], clusters.freedoms[k]
     total = 0.5 * dim * (math.log(strength / (strength + weight)) - weight * LOG_PI)
     for j in range(dim):
@@ -87,7 +87,8 @@ def _log_ratio_of_copies(clusters: Any, k: int, weight: Any, square: Any) -> Any
 
 
 def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
-    """A rank-one update of the scale's factor: scale +- w d d', d the point seen from the mean without it. O(D^2)."""
+    """A rank-one update of the scale's factor: scale +- w d d', where d is the point minus the mean without it.
+    O(D^2)."""
     mean, factor, step = clusters.means[k], clusters.factors[k], clusters.work
     dim, strength = len(mean), clusters.strengths[k]
     after, direction = strength + sign, 1.0 if sign > 0.0 else -1.0
@@ -117,7 +118,7 @@ def add_point(clusters: Any, k: int, X: Any, row: int, sign: Any) -> None:
 
 
 def add_rows(clusters: Any, k: int, X: Any, rows: Any, sides: Any, side: Any) -> None:
-    """By sums about the present mean, and one new factor: O(D^2 / 2) a row and O(D^3)."""
+    """Sum about the current mean, then factorise once: O(D^2 / 2) per row plus O(D^3)."""
     mean, factor, gap = clusters.means[k], clusters.factors[k], clusters.work
     dim = len(mean)
     count, sums, scale = 0.0, new_zeros(dim, np.float64), new_zeros((dim, dim), np.float64)
@@ -156,7 +157,7 @@ def _factorise(scale: Any, factor: Any) -> None:
 
 @inner
 def _copy(clusters: Any, k: int, others: Any, m: int) -> None:
-    """Number by number: where slices are assigned, numba compiles a second of messages about shapes."""
+    """Element by element: for slice assignments numba spends a second on compiling error messages about shapes."""
     mean, factor, its_mean, its_factor = clusters.means[k], clusters.factors[k], others.means[m], others.factors[m]
     for i in range(len(mean)):
         mean[i] = its_mean[i]
@@ -166,10 +167,10 @@ def _copy(clusters: Any, k: int, others: Any, m: int) -> None:
 
 
 def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None:
-    """The posterior given both clusters' points, or given the one's without the other's. O(D^3).
+    """The posterior given the points of both clusters, or (sign -1) given those of k without those of m. O(D^3).
 
-    A scale is prior scale + sum of x x' + kappa_0 m_0 m_0' - kappa m m', whatever the origin: here cluster k's mean,
-    so that little cancels.
+    A scale is prior scale + sum of x x' + kappa_0 m_0 m_0' - kappa m m' for any origin. Cluster k's mean is used as the
+    origin, to limit cancellation.
     """
     last = len(clusters.strengths) - 1
     dim, base = clusters.means.shape[1], clusters.strengths[last]
@@ -178,7 +179,7 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None
         _copy(clusters, k, others, m)
         return
     strength = clusters.strengths[k] + sign * (others.strengths[m] - base)
-    # What is written over is worked out anew before a predictive.
+    # The inverse serves as scratch space: `prepare` recomputes it before the next predictive.
     scale, centre = clusters.inverses[k], clusters.work
     first, second = clusters.means[last], others.means[m]
     for i in range(dim):

@@ -1,9 +1,9 @@
-"""Statistics of clusters with full covariances where values are missing: expectations, by EM given the labels.
+"""Expected statistics of clusters with full covariances and missing values, by EM given the labels.
 
-Each row counts with the expectations of its missing values given what is observed, and their conditional covariance is
-added to the scatter (Dempster, Laird and Rubin 1977). Such statistics are for estimates. Their log marginal likelihood
-is not that of what is observed: log p(x) - log q(missing values of x), with values drawn from q, is, from below and on
-average (`draw_given_labels`).
+Each row enters with the conditional expectations of its missing values, and their conditional covariance is added to
+the scatter (Dempster, Laird and Rubin 1977). Such statistics are for estimates. Their log marginal likelihood is not
+that of the observed values. With missing values drawn from q, log p(x) - log q(missing values of x) is a lower bound on
+it, on average (`draw_given_labels`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dpmmwrap.numerics.loops import Loops
 
 loops = Loops("dpmmwrap.families.full.gaps")
 STEPS, CLOSE = 40, 1e-3
-"""Steps of EM, and the largest change of a value, in deviations of its column, after which there are no more."""
+"""Most steps of EM, and the largest change of a value, in standard deviations of its column, at which it stops."""
 
 
 def expected_statistics(X: FloatArray, labels: IntArray, n_clusters: int) -> Statistics:
-    """Of rows grouped by label (negative ones are left out), some of them with missing values."""
+    """Statistics of rows with missing values, grouped by label (negative labels are left out)."""
     gaps = loops.find_gaps(X)
     rows = np.sort(gaps.rows)
     complete = np.ones(len(X), bool)
@@ -43,7 +43,7 @@ def expected_statistics(X: FloatArray, labels: IntArray, n_clusters: int) -> Sta
         counts, totals, squares = (one + other for one, other in zip(fixed, sums, strict=True))
         statistics = statistics_from_sums(counts, totals, squares + extra, shift)
         gaussians = gaussians_of(statistics, variances)
-        # The first step is by diagonal covariances, which change nothing.
+        # The first step uses diagonal covariances, under which the expectations do not change.
         if number and (np.abs(filled[missing] - before) / deviations).max(initial=0.0) < CLOSE:
             break
     assert statistics is not None
@@ -51,8 +51,8 @@ def expected_statistics(X: FloatArray, labels: IntArray, n_clusters: int) -> Sta
 
 
 def draw_given_labels(X: FloatArray, labels: IntArray, posterior: Any, seed: int) -> tuple[Float64Array, float]:
-    """Rows with their missing values drawn given what is observed and the expected precision of their cluster, and the
-    log density of these."""
+    """Draw the missing values of each row given its observed values and the expected precision of its cluster; return
+    the completed rows and the log density of the drawn values."""
     filled, dim = np.array(X, np.float64), X.shape[1]
     factors = np.sqrt(posterior.degrees_of_freedom)[:, None, None] * np.linalg.inv(posterior.cholesky)
     gaussians = loops.precisions_of(posterior.mean, factors, np.zeros(len(factors)))
@@ -62,8 +62,8 @@ def draw_given_labels(X: FloatArray, labels: IntArray, posterior: Any, seed: int
 
 
 def gaussians_of(statistics: Statistics, variances: Float64Array) -> Any:
-    """The Gaussians by which values are expected. Of small clusters the covariances tend to the diagonal ones of all,
-    which count as one row more than there are columns."""
+    """The Gaussians that give the conditional expectations. Covariances of small clusters are shrunk towards a common
+    diagonal one, which counts as D + 1 rows."""
     dim = len(variances)
     scales = statistics.scatters + (dim + 1) * np.diag(variances)
     covariances = scales / (statistics.counts + dim + 1)[:, None, None]
@@ -72,15 +72,15 @@ def gaussians_of(statistics: Statistics, variances: Float64Array) -> Any:
 
 
 def column_means(X: FloatArray) -> Float64Array:
-    """Of what is observed; 0 where nothing is."""
+    """Means of the observed values; 0 for columns without any."""
     there = ~np.isnan(X)
     total: Float64Array = np.where(there, X, 0.0).sum(axis=0, dtype=np.float64)
     return np.asarray(total / np.maximum(there.sum(axis=0), 1))
 
 
 def start(X: FloatArray, labels: IntArray, n_clusters: int) -> tuple[Float64Array, Float64Array]:
-    """Means of each cluster's observed values (K, D), all data's where it has none, and the variances within clusters
-    (D,)."""
+    """Means of each cluster's observed values (K, D), the overall mean where it has none, and the variances within
+    clusters (D,)."""
     there, kept = ~np.isnan(X), labels >= 0
     overall = column_means(X)
     sums, counts = np.zeros((n_clusters, X.shape[1])), np.zeros((n_clusters, X.shape[1]))

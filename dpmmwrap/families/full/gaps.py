@@ -1,9 +1,9 @@
-"""Rows with missing values under full covariances, compiled by numba: only these rows cost anything.
+"""Compiled loops over rows with missing values under full covariances. Rows without gaps cost nothing.
 
-A Gaussian with precision P has, given what is observed (o), the missing values (m) with precision P_mm about the mean
-mu_m - P_mm^-1 P_mo (x_o - mu_o). With these in their place, |W (x - mu)|^2 (W'W = P) is the squared distance of what is
-observed alone, and the log density of what is observed is that of the whole row less that of the missing values. So a
-pattern of gaps takes one Cholesky factor, that of P_mm, for each cluster.
+Under a Gaussian with precision P, the missing values (m) given the observed ones (o) have precision P_mm about the mean
+mu_m - P_mm^-1 P_mo (x_o - mu_o). With this mean filled in, |W (x - mu)|^2 (W'W = P) is the squared distance of the
+observed values alone, and the log density of the observed values is that of the whole row minus that of the missing
+values. A pattern of gaps therefore needs one Cholesky factor, that of P_mm, per cluster.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from dpmmwrap.numerics.variates import random_bits
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 NEGLIGIBLE = 40.0
-"""A cluster whose log probability is this far below that of the best is left out: a uniform number has 53 bits."""
+"""A cluster whose log probability is this far below the best is left out: a uniform number has 53 bits."""
 ROWS_AT_ONCE = 512
-"""The most rows of a pattern that one thread works on."""
+"""Most rows of one pattern in a stretch, the unit of work of a thread."""
 
 
 class Gaps(NamedTuple):
-    """Rows with missing values, in order of their patterns."""
+    """Rows with missing values, ordered by pattern."""
 
     rows: IntArray
     starts: IntArray
-    """Where each stretch of rows with one pattern begins, and where the last one ends."""
+    """The first row of each stretch of rows with the same pattern, and the end of the last one."""
     columns: IntArray
-    """The missing columns of each stretch, after them the others (S, D)."""
+    """The missing columns of each stretch, then the observed ones (S, D)."""
     missing: IntArray
-    """How many are missing."""
+    """Number of missing columns of each stretch."""
 
 
 def find_gaps(X: FloatArray) -> Gaps:
-    """The rows of X with missing values."""
+    """Find the rows of X with missing values and group them by pattern."""
     gaps = np.isnan(X)
     rows = np.flatnonzero(gaps.any(axis=1))
     packed = np.packbits(gaps[rows], axis=1)
@@ -53,7 +53,7 @@ def find_gaps(X: FloatArray) -> Gaps:
 
 
 class Precisions(NamedTuple):
-    """Gaussians by mean (K, D), precision (K, D, D), its lower triangular factor W with W'W = P, and log peak (K,)."""
+    """Gaussians: mean (K, D), precision (K, D, D), its lower triangular factor W with W'W = P, and log peak (K,)."""
 
     means: Float64Array
     matrices: Float64Array
@@ -62,7 +62,7 @@ class Precisions(NamedTuple):
 
 
 def precisions_of(means: Any, factors: Any, log_peaks: Any) -> Precisions:
-    """From means, precision factors W, which may be filled up with zeros, and log peaks."""
+    """From means, precision factors W (possibly padded with zeros), and log peaks."""
     dim = np.shape(means)[1]
     whole = np.ascontiguousarray(factors[:, :dim, :dim], np.float64)
     return Precisions(np.asarray(means, np.float64), _squares(whole), whole, np.asarray(log_peaks, np.float64))
@@ -104,7 +104,7 @@ def _inverses(factors: Any, freedoms: Any) -> Any:
 
 @inner
 def _factorise(matrix: Any, columns: Any, m: Any, factor: Any) -> Any:
-    """Write the lower Cholesky factor of the part of a matrix that belongs to the first m of some columns; half its log
+    """Write the lower Cholesky factor of the submatrix of the first m of these columns; return half its log
     determinant."""
     half = 0.0
     for i in range(m):
@@ -119,7 +119,8 @@ def _factorise(matrix: Any, columns: Any, m: Any, factor: Any) -> Any:
 
 @inner
 def _expect(x: Any, mean: Any, matrix: Any, columns: Any, m: Any, factor: Any, step: Any) -> None:
-    """Write the row as seen from the mean to `step`, with expectations of what is missing, its first m columns."""
+    """Write the row minus the mean to `step`, with conditional expectations for the first m columns, which are
+    missing."""
     for place in range(m, len(columns)):
         j = columns[place]
         step[j] = np.float64(x[j]) - mean[j]
@@ -136,7 +137,7 @@ def _expect(x: Any, mean: Any, matrix: Any, columns: Any, m: Any, factor: Any, s
 
 @inner
 def _solve_transposed(columns: Any, m: Any, factor: Any, step: Any) -> None:
-    """Solve C' y = step for the first m columns, in their place."""
+    """Solve C' y = step for the first m columns, in place."""
     for place in range(m - 1, -1, -1):
         total = step[columns[place]]
         for after in range(place + 1, m):
@@ -146,7 +147,7 @@ def _solve_transposed(columns: Any, m: Any, factor: Any, step: Any) -> None:
 
 @inner
 def _normal(key: Any, place: Any) -> Any:
-    """A standard normal variable, by Box and Muller's transform."""
+    """A standard normal variable by the Box-Muller transform."""
     first = (np.float64(random_bits(key, 2 * place) >> np.uint64(11)) + 0.5) * 2.0**-53
     second = (np.float64(random_bits(key, 2 * place + 1) >> np.uint64(11)) + 0.5) * 2.0**-53
     return math.sqrt(-2.0 * math.log(first)) * math.cos(2.0 * math.pi * second)
@@ -154,7 +155,7 @@ def _normal(key: Any, place: Any) -> Any:
 
 @inner
 def _fill(x: Any, mean: Any, columns: Any, m: Any, factor: Any, step: Any, key: Any) -> None:
-    """Draw the missing values of a row from their conditional distribution, whose expectations are in `step`."""
+    """Draw the missing values of a row from their conditional distribution, whose mean minus `mean` is in `step`."""
     noise = np.zeros(len(columns))
     for place in range(m):
         noise[columns[place]] = _normal(key, place + 1)
@@ -177,8 +178,8 @@ def _reduce(
     offsets: Any,
     k: Any,
 ) -> None:
-    """Write V and V mu_o, in place k, such that |V (x_o - mu_o)|^2 is the squared distance of what is observed: W, with
-    what the missing values are expected to be taken in. O(D^2 m)."""
+    """Write V and V mu_o of cluster k such that |V (x_o - mu_o)|^2 is the squared distance of the observed values: W
+    with the conditional expectations of the missing values substituted. O(D^2 m)."""
     dim = len(columns)
     for i in range(dim):
         offsets[i, k] = 0.0
@@ -200,12 +201,12 @@ def _reduce(
 
 @compiled
 def draw_missing(X: Any, gaps: Any, first: Any, last: Any, gaussians: Any, key: Any) -> None:
-    """For the rows of some stretches: draw a cluster by the density of what is observed, then the missing values given
-    that cluster. Row r depends on the key and on r alone. O(K D^2) a row, O(K m D^2) a stretch."""
+    """For the rows of some stretches, draw a cluster given the observed values, then the missing values given that
+    cluster. The draw for row r depends on the key and r only. O(K D^2) per row, O(K m D^2) per stretch."""
     means, matrices, whole, log_peaks = gaussians
     count, dim = means.shape
     step, scores, constants, values = np.empty(dim), np.empty(count), np.empty(count), np.empty(count)
-    # Clusters along the last axis: one step of the arithmetic serves all of them.
+    # Clusters along the last axis, so that the arithmetic is vectorised over clusters.
     factors, observed, offsets = np.empty((count, dim, dim)), np.empty((dim, dim, count)), np.empty((dim, count))
     for stretch in range(first, last):
         columns, m = gaps.columns[stretch], gaps.missing[stretch]
@@ -236,7 +237,7 @@ def draw_missing(X: Any, gaps: Any, first: Any, last: Any, gaussians: Any, key: 
 
 @inner
 def _draw_one(scores: Any, best: Any, key: Any) -> Any:
-    """One of some clusters, in proportion to exp of their scores."""
+    """Draw a cluster with probability proportional to exp of its score."""
     total = 0.0
     for k in range(len(scores)):
         scores[k] = math.exp(scores[k] - best) if scores[k] > best - NEGLIGIBLE else 0.0
@@ -253,11 +254,11 @@ def _draw_one(scores: Any, best: Any, key: Any) -> Any:
 
 @compiled
 def fill_given_labels(X: Any, gaps: Any, labels: Any, gaussians: Any, noise: Any, key: Any, extra: Any) -> Any:
-    """For all rows with missing values, by the Gaussians of their labels (negative ones are left out): the sum of the
-    log densities of these values given what is observed.
+    """Fill the missing values of all rows by the Gaussians of their labels (rows with negative labels are left out);
+    return the sum of the log densities of these values given the observed ones.
 
-    With noise 1 the missing values are drawn, with 0 they become their expectations, with -1 they stay. Conditional
-    covariances are added to extra[label], if it has any rows. O(D^2 + m^3) a row.
+    With noise 1 missing values are drawn, with 0 they are set to their conditional expectations, with -1 they stay.
+    Conditional covariances are added to extra[label] unless `extra` is empty. O(D^2 + m^3) per row.
     """
     means, matrices, _, _ = gaussians
     dim = means.shape[1]
@@ -295,7 +296,7 @@ def fill_given_labels(X: Any, gaps: Any, labels: Any, gaussians: Any, noise: Any
 
 @inner
 def _add_covariance(columns: Any, m: Any, factor: Any, unit: Any, extra: Any) -> None:
-    """Add (C C')^-1 to the part of a matrix that belongs to the first m columns."""
+    """Add (C C')^-1 to the submatrix of the first m columns."""
     for place in range(m):
         for other in range(m):
             unit[columns[other]] = 0.0

@@ -1,18 +1,18 @@
-"""The loops over points, compiled by numba, block by block (`blocks`).
+"""Compiled loops over points, block by block (`blocks`).
 
-One sweep draws every point's label and sublabel and sums the statistics, reading the data once:
+A sweep draws every label and sublabel and sums the statistics in one pass over the data:
 
-- Points are taken in chunks that fit a core's second-level cache. Within a chunk they are put in order of
-  their label, so that a block of LANES points has one current cluster and nearly the same competitors.
-- A block is laid out feature by feature, points along the vector lanes, relative to its cluster's mean.
-- For each cluster its neighbours are sorted by the distance at which they begin to matter
-  (`pairs.neighbour_tables`). A block looks at its neighbours in that order and stops at the first that cannot matter to
-  any of its points, so the cost follows the number of overlapping clusters, not the number of clusters.
+- Points are processed in chunks that fit a core's second-level cache. Within a chunk they are ordered by label, so that
+all LANES points of a block have the same current cluster and nearly the same competitors.
+- A block stores points relative to their cluster's mean, feature by feature, with points along the vector lanes.
+- The neighbours of each cluster are sorted by the distance at which they begin to matter (`pairs.neighbour_tables`). A
+block visits them in this order and stops at the first that cannot matter to any of its points. The cost thus depends on
+the number of overlapping clusters and not on the number of clusters.
 
-A cluster whose probability is below e^-CUTOFF of the best is left out. A uniform number here has 24 bits, so
-such a cluster could not have been drawn anyway: labels are those of the full sum.
+Clusters whose probability is below e^-CUTOFF of the best are left out. A uniform number here has 24 bits and could not
+have selected them, so the labels are those of the full sum.
 
-All sums over points run in an order that depends on the data's shape alone, never on the threads.
+The order of all sums over points depends only on the shape of the data, never on the threads.
 """
 
 from __future__ import annotations
@@ -44,35 +44,36 @@ from dpmmwrap.numerics.variates import key_from
 
 
 class ClusterTables(NamedTuple):
-    """Drawn parameters of the clusters as the kernels take them, filled up with zeros to whole blocks."""
+    """Drawn parameters of the clusters in the kernels' layout, padded with zeros to whole blocks."""
 
     factors: Any
     """Lower triangular W (K, D, D), with W'W the precision."""
     log_peaks: Any
-    """log of weight times density at the mean (K,)."""
+    """Log of weight times density at the mean (K,)."""
     heaviness: Any
-    """One over the degrees of freedom of Student's t, 0 of Gaussians (K,); empty where all are Gaussians."""
+    """One over the degrees of freedom of Student's t, 0 for Gaussians (K,); empty if all are Gaussian."""
     powers: Any
-    """Half of these degrees of freedom and the dimensions (K,)."""
+    """Half the sum of these degrees of freedom and the dimension (K,)."""
     least_shares: Any
-    """Of the probability, up to some radii (`pairs.LEVELS`) about each cluster with tails; empty without tails."""
+    """Lower bounds on the cluster's posterior probability up to some radii (`pairs.LEVELS`), for clusters with tails;
+    empty without tails."""
 
 
 class Neighbours(NamedTuple):
-    """What the points of each cluster need to know of the others."""
+    """What the loops need to know about the other clusters when they visit the points of a cluster."""
 
     origins: Any
-    """float32 means (K, D), to which points are taken relative."""
+    """The clusters' means in float32 (K, D), to which points are relative."""
     offsets: Any
     """W_k (m_k - origin_c) in row c K + k (K^2, D)."""
     order: Any
-    """Each cluster's neighbours, the nearest first (K, K)."""
+    """The clusters around each cluster, nearest first (K, K)."""
     radii: Any
-    """The squared radius about c up to which k cannot matter (K, K)."""
+    """Squared radius about c within which k cannot matter (K, K)."""
 
 
 class SubclusterTables(NamedTuple):
-    """The same of each cluster's two subclusters: (2K, ...)."""
+    """The tables of each cluster's two subclusters: (2K, ...)."""
 
     factors: Any
     offsets: Any
@@ -88,17 +89,17 @@ class Tables(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What a sweep adds up for each group of chunks, cluster and side, relative to the clusters' origins."""
+    """Sums of a sweep for each group of chunks, cluster and side, relative to the clusters' origins."""
 
     counts: Any
     sums: Any
     squares: Any
     proposal_log_probs: Any
-    """log probability with which each cluster's sublabels came up."""
+    """Log probability with which each cluster's sublabels were drawn."""
 
 
 class Workspace(NamedTuple):
-    """Arrays that are written anew for every block."""
+    """Arrays that are overwritten for every block."""
 
     rows: Any
     block: Any
@@ -114,7 +115,7 @@ class Workspace(NamedTuple):
     points: Any
     lane_weights: Any
     weights: Any
-    """Of the points; empty where points have none."""
+    """Weights of the points; empty if points have none."""
 
 
 @inner
@@ -134,7 +135,7 @@ def draw_labels(
     X: Any, weights: Any, labels: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any,
     greedy: Any, work: Any,
 ) -> None:  # fmt: skip
-    """New labels for the rows of a chunk that are in order of their old ones."""
+    """Draw new labels for the rows of a chunk, which are ordered by their old labels."""
     factors, log_peaks = clusters.factors, clusters.log_peaks
     origins, offsets, order, radii = neighbours.origins, neighbours.offsets, neighbours.order, neighbours.radii
     rows, block, flat, z, uniforms = work.rows, work.block, work.flat, work.z, work.uniforms
@@ -146,10 +147,10 @@ def draw_labels(
             n = min(LANES, starts[c + 1] - first)
             gather(X, sorted_rows, first, n, origins, c, rows, block)
             take_weights(weights, rows, work.lane_weights)
-            # A cluster comes first among its own neighbours, with a radius below zero; then those that its farthest
-            # point is far enough out to see.
+            # A cluster comes first among its own neighbours, with a negative radius; then those that its farthest point
+            # is far enough out to see.
             farthest = np.float32(0)
-            # A plain 0 would be a type of its own, for which `log_densities` is compiled once more.
+            # A literal 0 would have a type of its own, for which `log_densities` would be compiled again.
             found = np.int64(0)
             rank = 0
             while rank < count and not radii[c, order[c, rank]] > farthest:
@@ -197,10 +198,10 @@ def draw_sublabels(
     X: Any, weights: Any, sublabels: Any, starts: Any, sorted_rows: Any, origins: Any, subclusters: Any, key: Any,
     greedy: Any, work: Any, own: Any, scaled: Any,
 ) -> None:  # fmt: skip
-    """New sublabels, and the statistics, for the rows of a chunk that are in order of their labels. Weights are how
-    many points each stands for or, with `scaled`, by what its precision is multiplied.
+    """Draw new sublabels for the rows of a chunk, which are ordered by label, and sum the statistics. A weight counts
+    copies of a point or, with `scaled`, multiplies its precision.
 
-    The log probability with which each cluster's sublabels came up is added to its entry of proposal_log_probs.
+    The log probability with which each cluster's sublabels were drawn is added to its entry of proposal_log_probs.
     """
     factors, offsets, log_peaks = subclusters.factors, subclusters.offsets, subclusters.log_peaks
     counts, sums, squares, proposal_log_probs = own.counts, own.sums, own.squares, own.proposal_log_probs
@@ -225,7 +226,7 @@ def draw_sublabels(
             else:
                 draw_uniforms(key, rows, np.uint64(0), uniforms)
             for b in range(LANES):
-                # Right if u < 1 / (1 + e^-t), with an exp that cannot overflow: e = e^-|t|.
+                # Right if u < 1 / (1 + e^-t). With e = e^-|t| the exponential cannot overflow.
                 t = logs[1, b] - logs[0, b]
                 odds = exp_float32(-abs(t))
                 share = np.float32(1) if t > np.float32(0) else odds
@@ -235,7 +236,7 @@ def draw_sublabels(
             proposal_log_probs[c] += proposal_log_prob(uniforms, logs, n)
             right: Any = 0
             for b in range(n):
-                # Written to both lists, counted in one: no branch, and no counter that waits for memory.
+                # Written to both lists and counted in one: this avoids a branch, and a counter that waits for memory.
                 lanes[0, b - right] = b
                 lanes[1, right] = b
                 is_right = np.int64(uniforms[b] > np.float32(0))
@@ -258,10 +259,10 @@ def sweep(
     X: Any, weights: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
     greedy: Any, sums: Any,
 ) -> None:  # fmt: skip
-    """Labels, sublabels and statistics of groups of chunks, one after the other.
+    """Draw labels and sublabels and sum statistics for groups of chunks, one group after the other.
 
-    Group g has the chunks groups[g] to groups[g + 1], chunk c the rows bounds[c] to bounds[c + 1], and each group adds
-    up sums of its own. `by_label` is the order by label, of the old labels and then of the new.
+    Group g has the chunks groups[g] to groups[g + 1] and sums of its own; chunk c has the rows bounds[c] to bounds[c +
+    1]. `by_label` is the order by old labels on entry and by new labels on return.
     """
     clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
     count, dim = neighbours.origins.shape
@@ -285,7 +286,7 @@ def sweep(
 
 @inner
 def sum_clusters(X: Any, weights: Any, starts: Any, sorted_rows: Any, origins: Any, work: Any, own: Any) -> None:
-    """The statistics of the rows of a chunk that are in order of their labels."""
+    """Sum the statistics of the rows of a chunk, which are ordered by label."""
     rows, block, points, lanes = work.rows, work.block, work.points, work.lanes
     for lane in range(LANES):
         lanes[0, lane] = lane
@@ -309,7 +310,7 @@ def sweep_labels(
     X: Any, weights: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any,
     key: Any, counts: Any, sums: Any, squares: Any,
 ) -> None:  # fmt: skip
-    """Labels and statistics of groups of chunks, as `sweep`, but without subclusters."""
+    """Draw labels and sum statistics of groups of chunks, like `sweep`, but without subclusters."""
     count, dim = neighbours.origins.shape
     work = new_workspace(count, dim, weights)
     for group in range(len(groups) - 1):
@@ -329,7 +330,7 @@ def start_subclusters(
     X: Any, weights: Any, sublabels: Any, rows: Any, sides: Any, bounds: Any, origins: Any, counts: Any, sums: Any,
     squares: Any,
 ) -> None:  # fmt: skip
-    """Write the sublabels of whole clusters, and sum the statistics of their subclusters. O(n D^2).
+    """Write the sublabels of whole clusters and sum the statistics of their subclusters. O(n D^2).
 
     Cluster c has the rows and sides bounds[c] to bounds[c + 1].
     """
@@ -351,7 +352,7 @@ def start_subclusters(
             for side in range(2):
                 found = np.int64(0)
                 for b in range(n):
-                    # Written every time, counted when it is so: no branch that a coin decides.
+                    # Always written but counted only if true: this avoids an unpredictable branch.
                     lanes[side, found] = b
                     found += sides[first + b] == side
                 set_aside(block, lane_weights, lanes, found, points, own_weights, side, np.int64(0))
@@ -360,7 +361,7 @@ def start_subclusters(
 
 @compiled
 def collect_statistics(counts: Any, sums: Any, squares: Any, origins: Any) -> Any:
-    """Counts, means and scatters of K clusters or 2K subclusters, from sums of groups about their cluster's origin.
+    """Counts, means and scatters of K clusters or 2K subclusters, from the sums of groups about the clusters' origins.
     O(G K D^2)."""
     groups, clusters, sides, dim = sums.shape
     total = new_zeros(sides * clusters, np.float64)

@@ -1,4 +1,4 @@
-"""The loops over pairs of clusters, compiled by numba: who is whose neighbour, and who could merge with whom."""
+"""Compiled loops over pairs of clusters: which ones overlap, and which ones might merge."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from dpmmwrap.numerics.special import compiled, exp_float32, inner, log_float32,
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 HALVINGS = 8
-"""Steps by which the radius up to which a neighbour cannot matter is looked for, where there are tails."""
+"""Bisection steps in the search for the radius within which a neighbour cannot matter, if there are tails."""
 NO_TAILS = np.empty(0, np.float32)
 NO_SHARES = np.empty((0, 0), np.float32)
 LEVELS = 20
-"""Squared radii 1, sqrt 2, 2, ... at which a cluster with tails knows how much of the probability it has at least."""
+"""Number of squared radii 1, sqrt 2, 2, ... at which the probability of a cluster with tails is bounded from below."""
 
 
 @compiled
@@ -37,20 +37,20 @@ def neighbour_tables(
     log_weights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, cutoff: Any, heaviness: Any,
     powers: Any,
 ) -> Any:  # fmt: skip
-    """Precision factors and log peaks of the clusters, and what each one's points need to know of the others.
+    """Tables of the clusters and, for each one, what its points need to know about the others: origins (float32 means),
+    offsets W_k (m_k - origin_c), and the squared radius about c within which k cannot matter. O(K^2 D^2).
 
-    That is origins (float32 means), offsets W_k (m_k - origin_c), and the squared radius about c up to which k cannot
-    matter. Factors and offsets are filled up with zeros to the rows that a block has. O(K^2 D^2).
+    Factors and offsets are padded with zeros to the rows of a block.
 
-    A point at distance r from c (in c's own metric) has at least distance delta - sigma r from k, where delta is m_c's
-    distance from k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k
-    is below e^-cutoff of c while (delta - sigma r)^2 / 2 - r^2 / 2 > cutoff + log_peak_k - log_peak_c, up to the
-    smaller root in r. With the tails of Student's t this is looked for by halving.
+    A point at distance r from c (in c's metric) is at least delta - sigma r from k, where delta is m_c's distance from
+    k and sigma the standard deviation of c along the direction from m_c to m_k, both in k's metric. So k is below
+    e^-cutoff of c while (delta - sigma r)^2 / 2 - r^2 / 2 > cutoff + log_peak_k - log_peak_c, that is, for r up to the
+    smaller root. With Student's t the root is found by bisection.
     """
     count, dim = len(log_weights), means.shape[1]
     own, log_peaks = new_zeros((count, padded(dim), padded(dim)), np.float32), new_array(count, np.float32)
     origins = new_array((count, dim), np.float32)
-    # Clusters along the last axis, as in `wishart`: one step of the arithmetic serves all neighbours.
+    # Clusters along the last axis, as in `wishart`, so that the arithmetic is vectorised over all neighbours.
     centres, factors = new_array((dim, count), np.float64), new_array((dim, dim, count), np.float64)
     for k in range(count):
         log_peaks[k] = log_weights[k] + log_peak_densities[k]
@@ -80,7 +80,7 @@ def neighbour_tables(
             for j in range(i + 1):
                 for k in range(count):
                     pull[j, k] += factors[i, j, k] * total[k]
-        # W_c' x = pull, from the last row back: what is found takes the place of pull.
+        # Solve W_c' x = pull by back substitution, in place.
         for i in range(dim - 1, -1, -1):
             for j in range(i + 1, dim):
                 for k in range(count):
@@ -102,12 +102,12 @@ def neighbour_tables(
 
 @inner
 def _least_shares(delta2: Any, sigma2: Any, log_peaks: Any, heaviness: Any, powers: Any, c: Any, shares: Any) -> None:
-    """Write what share of the probability c has at least, up to each of some squared radii: by the bound of
-    `neighbour_tables` for every k, which rises with the radius. O(K) a radius."""
+    """Write lower bounds on the posterior probability of c up to each of some squared radii, from the bound of
+    `neighbour_tables` for every k, which rises with the radius. O(K) per radius."""
     count, one, half = len(delta2), np.float32(1), np.float32(0.5)
     deltas, sigmas = new_array(count, np.float32), new_array(count, np.float32)
     for k in range(count):
-        # sigma2 is still to be divided by delta2.
+        # sigma2 has not yet been divided by delta2.
         deltas[k] = 0.999 * np.sqrt(delta2[k])
         sigmas[k] = np.sqrt(sigma2[k] / max(delta2[k], 1e-300))
     square = 1.0
@@ -119,7 +119,7 @@ def _least_shares(delta2: Any, sigma2: Any, log_peaks: Any, heaviness: Any, powe
             far = min(gap * gap, np.float32(1e30))
             below = half * far if heaviness[k] == np.float32(0) else powers[k] * log_float32(one + heaviness[k] * far)
             log_ratio = log_peaks[k] - below - base
-            # Where another may be the more probable one, nothing is known.
+            # Where another cluster may be the more probable one, there is no bound.
             ratio = exp_float32(log_ratio) if log_ratio < np.float32(0) else np.float32(1e30)
             total += ratio if k != c else one
         shares[c, level] = np.float32(0.9999) / total
@@ -128,13 +128,13 @@ def _least_shares(delta2: Any, sigma2: Any, log_peaks: Any, heaviness: Any, powe
 
 @inner
 def fall(square: Any, heaviness: Any, power: Any) -> Any:
-    """By how much the log density at a squared distance is below that at the mean."""
+    """How far the log density at a squared distance is below that at the mean."""
     return 0.5 * square if heaviness == 0.0 else power * math.log1p(heaviness * square)
 
 
 @inner
 def _safe_radius2_with_tails(delta2: Any, sigma2: Any, needed: Any, heaviness: Any, powers: Any, c: Any, k: Any) -> Any:
-    """The same where one of the two clusters has tails: the further out, the less is k below c."""
+    """`_safe_radius2` if one of the two clusters has tails, by bisection: the further out, the less k is below c."""
     if fall(delta2, heaviness[k], powers[k]) <= needed:
         return 0.0
     delta, sigma = np.sqrt(delta2), np.sqrt(sigma2)
@@ -159,7 +159,7 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
     discriminant = delta2 + needed * (sigma2 - 1.0)
     if discriminant >= 0.0:
         radius = min(radius, (delta2 - needed) / (delta * sigma + np.sqrt(discriminant)))
-    # The distances that are compared with this are float32.
+    # The margin is for the distances compared with this radius, which are float32.
     return 0.998 * radius * radius
 
 
@@ -167,10 +167,8 @@ def _safe_radius2(delta2: Any, sigma2: Any, needed: Any) -> Any:
 def subcluster_tables(
     log_subweights: Any, means: Any, precision_factors: Any, log_peak_densities: Any, origins: Any
 ) -> Any:
-    """Precision factors, offsets W (m - origin) and log peaks of each cluster's two subclusters. O(K D^2).
-
-    Filled up with zeros as the clusters' are.
-    """
+    """Precision factors, offsets W (m - origin) and log peaks of each cluster's two subclusters, padded with zeros like
+    those of clusters. O(K D^2)."""
     count, dim = origins.shape
     factors = new_zeros((2 * count, padded(dim), padded(dim)), np.float32)
     offsets = new_zeros((2 * count, padded(dim)), np.float32)
@@ -190,7 +188,7 @@ def subcluster_tables(
 def kernel_tables(
     log_weights: Any, log_subweights: Any, drawn: Any, cutoff: float = CUTOFF, tails: Any = (NO_TAILS, NO_TAILS)
 ) -> Tables:
-    """The drawn parameters (`wishart.Gaussians`) as the kernels take them, with heaviness and powers of tails."""
+    """Convert drawn parameters (`wishart.Gaussians`) to the kernels' tables; `tails` are heaviness and powers."""
     clusters, origins, offsets, radii = neighbour_tables(
         log_weights, drawn.means, drawn.precision_factors, drawn.log_peak_densities, cutoff, *tails
     )
@@ -205,11 +203,11 @@ def reverse_proposal_log_prob(
     X: Any, weights: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, one: Any, other: Any, margin: Any,
     found: Any, scaled: Any,
 ) -> None:  # fmt: skip
-    """For each pair and each group of chunks, the log probability that the points of the two clusters got the one of
-    these two labels that they have.
+    """For each pair of clusters and each group of chunks, the log probability that their points draw the labels they
+    have when only these two labels are available.
 
-    By the sweep's own parameters and order. A sum that has surely fallen below -margin, whatever rounding and the other
-    groups do, is cut short, and is minus infinity. O(n D^2) a pair.
+    This uses the parameters and order of the sweep. A sum that is certain to end below -margin, whatever rounding and
+    the other groups contribute, is cut short and set to minus infinity. O(n D^2) per pair.
     """
     factors, log_peaks = tables.clusters.factors, tables.clusters.log_peaks
     origins, offsets = tables.neighbours.origins, tables.neighbours.offsets
@@ -219,7 +217,8 @@ def reverse_proposal_log_prob(
     block, flat = new_block(dim)
     lane_weights = np.empty(LANES, np.float64)
     logs = np.empty((2, LANES), np.float32)
-    # Of the two sides of a coin that `proposal_log_prob` knows, every point shows the one that is not its rival.
+    # `proposal_log_prob` takes log odds of two sides: here side 0 is the point's own cluster, which every point has
+    # drawn.
     shown = np.zeros(LANES, np.float32)
     for pair in range(len(one)):
         least = -margin[pair] - 1e-6 * (1.0 + abs(margin[pair]))
@@ -260,8 +259,8 @@ def reverse_proposal_log_prob(
 
 @inner
 def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
-    """A bound above on what `log_normaliser` has beside the determinant: the log gamma function is convex, so its D
-    values are bounded by the outer two."""
+    """An upper bound on the terms of `log_normaliser` other than the determinant. The log gamma function is convex, so
+    the outer two of its D values bound the rest."""
     outer = log_gamma(0.5 * freedom) + log_gamma(0.5 * (freedom - dim + 1))
     return 0.5 * dim * (outer - math.log(strength))
 
@@ -270,18 +269,19 @@ def log_gammas(freedom: Any, strength: Any, dim: Any) -> Any:
 def merge_ratios(
     candidates: Any, rule: Any, neg_log_uniform: Any, prior: Any, clusters: Any, posterior: Any, log_marginal: Any,
 ) -> Any:  # fmt: skip
-    """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much.
+    """Find the pairs of candidates whose log H + neg_log_uniform is positive; return them with that sum.
 
-    Pairs are counted row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
+    Pairs are numbered row by row: candidates 0 and 1, 0 and 2, ..., 1 and 2, ...
 
-    The merged scale is scale_1 + scatter_2 + w d d', d the second mean seen from the first's posterior. Its Cholesky
-    factor is made row by row. It exceeds both clusters' own scales, hence so does each of its pivots: what is found
-    so far plus what the own factors still have is a bound below on its determinant, and a pair is dropped as soon as
-    that is too large. Pairs that are far apart cost a row or two, others O(D^3).
+    The merged scale is scale_1 + scatter_2 + w d d', where d is the second mean minus the first's posterior mean. Its
+    Cholesky factor is computed row by row. The merged scale exceeds the scale of either cluster, and so does each of
+    its pivots. Hence the pivots computed so far and the remaining pivots of either cluster give a lower bound on the
+    determinant, and a pair is dropped as soon as this bound is too large. Distant pairs cost one or two rows, others
+    O(D^3).
 
-    All of log H but the determinant is a sum of what is each cluster's own and of a convex function of their number
-    of points. So it is at most the mean of what it would be for either cluster with its own double (`doubles`): no
-    gamma function for the pairs that two rows can tell apart.
+    Apart from the determinant, log H is a sum of terms of each cluster and of a convex function of the number of
+    points. It is therefore at most the mean of the values for each cluster merged with its own double (`doubles`), so
+    that pairs which two rows can reject need no gamma function.
     """
     counts, means, scatters = clusters.counts, clusters.means, clusters.scatters
     strengths, centres = posterior.strengths, posterior.means

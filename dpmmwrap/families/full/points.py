@@ -1,4 +1,4 @@
-"""Full covariances: a point's density by its distance in a cluster's own metric, O(D^2) a point and cluster."""
+"""Points under full covariances. A density is a distance in the cluster's metric: O(D^2) per point and cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import MergeRule
 
 GAPS_KEY = 1 << 56
-"""Added to a sweep's key for missing values."""
+"""Offset of the key for missing values from the sweep's key."""
 WEIGHTED_GAPS = "weights and missing values together need covariance_type='diag' or 'spherical'"
 
 
@@ -48,18 +48,18 @@ class FullPoints(FamilyPoints):
         self.given = X
         self.gaps: Gaps | None = None
         if has_missing(X):
-            # The chain draws missing values, in a copy.
+            # The chain overwrites missing values, so it works on a copy.
             self.gaps, X = find_gaps(X), np.array(X)
             if weights is not None:
                 raise ValueError(WEIGHTED_GAPS)
         self.filled = X
-        # Always read-only: the kernels are then compiled once, for arrays and memory maps alike.
+        # Always read-only, so that the kernels are compiled once for arrays and memory maps.
         self.X = X.view(np.ndarray)
         self.X.setflags(write=False)
         self.weights = NO_WEIGHTS if weights is None else weights
         self.cutoff = CUTOFF / min(float(self.weights.min(initial=1.0)), 1.0)
-        """A cluster whose log probability of a point is this far below that of the best is left out; farther for points
-        that weigh less than 1, whose clusters are less certain."""
+        """A cluster whose log probability is this far below the best is left out. Points of weight below 1 need a
+        larger distance, as their clusters are less certain."""
 
     @property
     def plain_points(self) -> Float32Array:
@@ -70,12 +70,12 @@ class FullPoints(FamilyPoints):
         return " ".join([rows_digest(self.given), *self.weights_digest()])
 
     def take(self, rows: IntArray) -> Float32Array:
-        """Some points as they came, with their gaps."""
+        """Some points as given, with their gaps."""
         points: Float32Array = self.given[rows]
         return points
 
     def begin(self, labels: IntArray) -> None:
-        """Missing values to begin with: their expectations, if labels are clusters."""
+        """Fill missing values with the means of their clusters."""
         if self.gaps is not None:
             missing = np.isnan(self.given)
             means, _ = start(self.given, labels, int(labels.max(initial=0)) + 1)
@@ -95,9 +95,10 @@ class FullPoints(FamilyPoints):
         self.filled[np.isnan(self.given)] = values
 
     def draw_missing(self, clusters: ClusterTables, neighbours: Neighbours, key: Any) -> None:
-        """Draw missing values given what is observed, and the drawn parameters of the clusters, whatever the labels.
+        """Draw missing values given the observed ones and the drawn parameters of the clusters, with labels integrated
+        out.
 
-        A label that is then drawn given the whole row has the probability that what is observed gives it.
+        A label drawn afterwards given the whole row then has its probability given the observed values only.
         """
         if self.gaps is None:
             return
@@ -118,7 +119,7 @@ class FullPoints(FamilyPoints):
         tables: tuple[ClusterTables, Neighbours],
         key: Any,
     ) -> None:
-        """With missing values that are drawn anew given where the row stays."""
+        """Missing values of the row are drawn again, given the cluster where it stays."""
         self.add_to_statistics(statistics, wanted, row, -1)
         if self.gaps is not None and row in self.gaps.rows:
             only, labels = find_gaps(self.given[row : row + 1]), np.array([stays], np.int32)
@@ -128,7 +129,7 @@ class FullPoints(FamilyPoints):
         self.add_to_statistics(statistics, stays, row, 1)
 
     def log_missing(self, posterior: NIW, labels: IntArray) -> float:
-        """log density of the missing values as they stand, given what is observed and the labels, about: with the
+        """Log density of the current missing values given the observed ones and the labels, approximated with the
         expected precisions of the clusters."""
         if self.gaps is None:
             return 0.0
@@ -151,8 +152,8 @@ class FullPoints(FamilyPoints):
         return Merges(one, other, margins, len(candidates) * (len(candidates) - 1) // 2)
 
     def draw_parameters(self, model: Model, weights: GibbsType, known: ClusterPosteriors, key: Any) -> tuple[Any, ...]:
-        """Weights and subweights from their Dirichlet distributions, Gaussians from their normal-inverse-Wishart
-        posteriors: O(K D^2) numbers."""
+        """Draw weights and subweights from their Dirichlet distributions and Gaussians from their
+        normal-inverse-Wishart posteriors: O(K D^2) numbers."""
         log_weights, log_subweights, gaussians = wishart.draw_parameters(
             key, weights, known.clusters.counts[model.outliers :], known.sides, known.posterior.batch
         )
@@ -235,7 +236,7 @@ class FullPoints(FamilyPoints):
         return reduce_groups(stretch.first_group, (found.T,))
 
     def origins_of(self, members: Sequence[IntArray]) -> Float32Array:
-        # Of nothing any origin will do.
+        # Without members any origin will do.
         first = self.X[0] if len(self.X) else np.zeros(self.X.shape[1], np.float32)
         return np.array([self.X[rows[0]] if len(rows) else first for rows in members])
 
@@ -256,7 +257,7 @@ class FullPoints(FamilyPoints):
         return statistics_from(total, origins)
 
     def packed(self, nodes: Nodes) -> Nodes:
-        """Of squares (..., D, D) the lower half, which is all that is summed."""
+        """Send only the lower triangle of the squares (..., D, D), which is all that is summed."""
         half = np.tril_indices(self.X.shape[1])
         return {node: (*sums[:2], sums[2][..., *half], *sums[3:]) for node, sums in nodes.items()}
 
@@ -286,7 +287,7 @@ class FullPoints(FamilyPoints):
         return bundle
 
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
-        """From the posteriors, less what the prior has put into them."""
+        """Remove the prior's contribution from the posteriors."""
         priors = [prior_fields(model)] * count
         if isinstance(model.outlier_prior, NIW):
             priors[0] = model.outlier_prior.fields
@@ -297,13 +298,13 @@ class FullPoints(FamilyPoints):
             n, strength, factor = found.counts[k], bundle.strengths[k], bundle.factors[k]
             gap = bundle.means[k] - prior.mean
             found.means[k] = prior.mean + (gap * strength / n if n > 0 else 0.0)
-            # The posterior mean is n / strength of the way from the prior's to the points' own.
+            # The posterior mean is n / strength of the way from the prior mean to the mean of the points.
             pull = prior.strength * strength / n if n > 0 else 0.0
             found.scatters[k] = factor @ factor.T - prior.scale - pull * np.outer(gap, gap)
         return found
 
     def outlier_log_marginal(self, model: Model, bundle: Any) -> float:
-        """From the factor: statistics would lose digits."""
+        """From the factor, as statistics would lose digits."""
         prior, dim = model.outlier_prior, self.X.shape[1]
         assert isinstance(prior, NIW)
         own = np.atleast_1d(bundle.freedoms[0]), np.atleast_1d(bundle.strengths[0])
@@ -331,7 +332,7 @@ def no_matrices(X: Float32Array) -> Float64Array:
 
 
 def new_sums(groups: int, clusters: int, sides: int, dim: int) -> tuple[Any, ...]:
-    """Zeros for counts, sums and squares."""
+    """Zero counts, sums and squares."""
     shape = (groups, clusters, sides)
     return np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, dim, dim))
 
@@ -340,7 +341,7 @@ def start_groups(
     X: Float32Array, weights: Float64Array, chunks: Chunks, sublabels: UInt8Array, members: IntArray,
     sides: UInt8Array, origin: Float32Array, begin: int, end: int,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Write the sublabels of a cluster; its sums in the groups from `begin` to `end`."""
+    """Write the sublabels of a cluster; return its sums in the groups from `begin` to `end`."""
     rows, sums = members.astype(chunks.row_type, copy=False), new_sums(end - begin, 1, 2, X.shape[1])
     bounds = np.searchsorted(rows, chunks.group_rows()[begin : end + 1])
     kernels.start_subclusters(
@@ -351,13 +352,13 @@ def start_groups(
 
 
 def statistics_from(total: tuple[Any, ...], origins: Float32Array) -> Statistics:
-    """From counts, sums and squares about the clusters' origins."""
+    """Statistics from counts, sums and squares about the clusters' origins."""
     statistics: Statistics = kernels.collect_statistics(*(array[None] for array in total), origins)
     return statistics
 
 
 def empty_clusters(prior: wishart.PriorFields, count: int) -> WhitenedClusters:
-    """`count` empty clusters with their parameters integrated out, and the prior as the last."""
+    """`count` empty clusters with integrated parameters, followed by the prior."""
     dim = len(prior.mean)
     factors, _ = wishart.factorise(prior.scale[None])
     return WhitenedClusters(

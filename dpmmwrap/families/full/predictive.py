@@ -1,4 +1,4 @@
-"""The predictive of a full-covariance Gaussian, a Student's t, and what it says of rows with missing values."""
+"""The Student-t predictive of a full-covariance Gaussian, also for rows with missing values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dpmmwrap.families.full.prior import NIW
 
 WHITENED = 1 << 20
-"""Values that are whitened at a time."""
+"""Number of values whitened at a time."""
 UNITS = 16
-"""Of rounding in single precision, more than the terms of a bound lose before they are summed, and after."""
+"""Units of single-precision rounding: more than the terms of a bound lose before they are summed, and after."""
 
 
 class Whitening(NamedTuple):
-    """Inverse Cholesky factors of the scales, and where they take the means from the middle of all of them: about
-    there, a difference of whitened points loses no more digits than one of points."""
+    """Inverse Cholesky factors of the scales, and their products with the means relative to the centre of all means.
+    Relative to this centre, a difference of whitened points loses no more digits than a difference of points."""
 
     centre: Float64Array
     factors: Float64Array
@@ -31,7 +31,8 @@ class Whitening(NamedTuple):
 
 
 class Student(NamedTuple):
-    """Of the predictives: log density = constant - power log(1 + square / width), square a distance to a mean."""
+    """Parameters of the predictives: log density = constant - power log(1 + square / width), square a distance to a
+    mean."""
 
     constants: Float64Array
     powers: Float64Array
@@ -39,7 +40,7 @@ class Student(NamedTuple):
 
 
 def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows that have the same gaps, and the columns that are observed in them."""
+    """Groups of rows with the same gaps, each with its observed columns."""
     rows = np.flatnonzero(gappy)
     _, first, which = np.unique(np.packbits(gaps[rows], axis=1), axis=0, return_index=True, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
@@ -49,7 +50,7 @@ def patterns(gaps: Any, gappy: Any) -> Iterator[tuple[IntArray, IntArray]]:
 
 
 def log_predictive(prior: NIW, X: FloatArray) -> Float64Array:
-    """log density of each distribution's predictive at each row, or at what is observed of it: (K, N)."""
+    """Log density of each distribution's predictive at the observed values of each row: (K, N)."""
     gaps = np.isnan(X)
     gappy = gaps.any(axis=1)
     if not gappy.any():
@@ -74,7 +75,7 @@ def student_of(prior: NIW) -> Student:
 
 
 def log_student(prior: NIW, X: FloatArray) -> Float64Array:
-    """log density of the predictive of each distribution at rows without gaps."""
+    """Log density of each predictive at rows without gaps."""
     constants, powers, widths = prior.student
     squares = np.empty((len(constants), len(X)))
     rows = np.asarray(X, dtype=np.float64) - prior.whitening.centre
@@ -87,7 +88,7 @@ def log_student(prior: NIW, X: FloatArray) -> Float64Array:
 
 
 def log_student_of(prior: NIW, X: FloatArray, k: int) -> Float64Array:
-    """log density of one predictive at rows without gaps."""
+    """Log density of one predictive at rows without gaps."""
     constants, powers, widths = prior.student
     centre, factors, means = prior.whitening
     whitened = (X - centre) @ factors[k].T - means[k]
@@ -96,11 +97,12 @@ def log_student_of(prior: NIW, X: FloatArray, k: int) -> Float64Array:
 
 
 def bounding_of(prior: NIW) -> Float32Array:
-    """Coefficients (features, K) of lower bounds of square / width: what the first half of the whitened values
-    contributes, a quadratic function of the first half of the columns, as inverse Cholesky factors are triangular.
+    """Coefficients (features, K) of lower bounds on square / width. The bound is the contribution of the first half of
+    the whitened values; as inverse Cholesky factors are triangular, it is a quadratic function of the first half of the
+    columns.
 
-    It is a sum of n products in single precision, wrong by at most n units of rounding times the sum of their absolute
-    values. That is below 2 (trace(A) x'x + m'm) for the square x'A x - 2 b'x + m'm of a vector F x - m.
+    The rounding error of a sum of n products in single precision is at most n units of rounding times the sum of their
+    absolute values. That sum is below 2 (trace(A) x'x + m'm) for the square x'A x - 2 b'x + m'm of a vector F x - m.
     """
     size = prior.dim // 2
     factors, means = prior.whitening.factors[:, :size, :size], prior.whitening.means[:, :size]
@@ -114,7 +116,7 @@ def bounding_of(prior: NIW) -> Float32Array:
 
 
 def upper_bounds(prior: NIW, X: FloatArray) -> Float32Array:
-    """At least the log density of each predictive at each row (N, K)."""
+    """Upper bounds on the log density of each predictive at each row (N, K)."""
     size, rounding = prior.dim // 2, UNITS * float(np.finfo(np.float32).eps)
     rows = np.asarray(X[:, :size] - prior.whitening.centre[:size], np.float32)
     i, j = np.tril_indices(size)
@@ -126,7 +128,7 @@ def upper_bounds(prior: NIW, X: FloatArray) -> Float32Array:
 
 
 def whitening_of(prior: NIW) -> Whitening:
-    """By which all distributions' distances are one product."""
+    """Whitening that turns the distances of all distributions into one product."""
     means = prior.mean.reshape(-1, prior.dim)
     factors: Any = np.linalg.inv(prior.cholesky)
     centre = means.mean(axis=0)
@@ -134,8 +136,8 @@ def whitening_of(prior: NIW) -> Whitening:
 
 
 def impute(prior: NIW, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
-    """Rows with their missing values expected, or drawn with a generator: given a part of a Student's t, the rest is
-    one, with a degree of freedom more for each value that is observed."""
+    """Fill missing values with their conditional expectations, or with draws if there is a generator. The conditional
+    distribution of a part of a Student's t is a Student's t with one more degree of freedom per observed value."""
     filled, gaps = np.array(X, np.float64), np.isnan(X)
     means, scales = prior.mean.reshape(-1, prior.dim), prior.scale.reshape(-1, prior.dim, prior.dim)
     strengths, freedoms = np.atleast_1d(prior.mean_strength), np.atleast_1d(prior.degrees_of_freedom) - prior.dim + 1

@@ -1,8 +1,7 @@
 """The normal-inverse-Wishart prior: posterior, marginal likelihood, predictive, draws.
 
-The home of the conjugate maths; its loops are in `wishart.py`. An `NIW` may stand for one distribution or for a batch
-of them (one per cluster): then every field has a leading axis. `scale` is the usual scatter matrix; the paper and the
-reference package write it as nu * Psi.
+The compiled loops are in `wishart.py`. An `NIW` is one distribution or a batch of them, one per cluster, whose fields
+all have a leading axis. `scale` is the usual scatter matrix; the paper and the reference package write it as nu * Psi.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class NIW(Prior):
     Parameters
     ----------
     mean : array, shape (D,)
-        Where clusters are expected.
+        Expected location of clusters.
     mean_strength : float
-        kappa: how sure of that the prior is, in points.
+        kappa: how many points the prior location counts as.
     scale : array, shape (D, D)
-        A positive definite matrix; over the degrees of freedom it is about the covariance that is expected.
+        A positive definite matrix; divided by the degrees of freedom it is roughly the expected covariance.
     degrees_of_freedom : float
-        nu, above D - 1: how sure of that the prior is.
+        nu, above D - 1: how certain the prior is of the covariance.
 
     Examples
     --------
@@ -105,13 +104,13 @@ class NIW(Prior):
 
     @cached_property
     def factors(self) -> tuple[Float64Array, Float64Array]:
-        """Lower Cholesky factors of the scale, the batch along the last axis, and their log determinants."""
+        """Lower Cholesky factors of the scale, with the batch along the last axis, and half their log determinants."""
         found: tuple[Float64Array, Float64Array] = wishart.factorise(self.scale.reshape(-1, self.dim, self.dim))
         return found
 
     @cached_property
     def cholesky(self) -> Float64Array:
-        """Lower Cholesky factors of the scale (K, D, D), for predictions, which do without numba; NaN where one
+        """Lower Cholesky factors of the scale (K, D, D), computed without numba for predictions; all NaN if any scale
         is not positive definite."""
         scales = self.scale.reshape(-1, self.dim, self.dim)
         try:
@@ -125,12 +124,12 @@ class NIW(Prior):
 
     @classmethod
     def reference(cls, dim: int) -> NIW:
-        """The default of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I.
+        """The default prior of DPMMSubClusters.jl: mean 0, kappa 1, nu D + 3, Psi I.
 
         Parameters
         ----------
         dim : int
-            Features of the data.
+            Number of features.
 
         Returns
         -------
@@ -141,15 +140,15 @@ class NIW(Prior):
 
     @classmethod
     def from_data(cls, X: FloatArray, prior_width: float | None = None) -> NIW:
-        """The prior with which a chain begins by default, fixed: the one that is most probable if k-means cells of the
-        data were clusters (see `families.defaults`). Each feature follows its own units.
+        """The initial prior of a chain by default, kept fixed: the most probable prior if k-means cells of the data
+        were clusters (see `families.learned.defaults`). It adapts to the units of each feature.
 
         Parameters
         ----------
         X : array, shape (N, D)
             The data.
         prior_width : float, default=None
-            How wide clusters are, as a share of each feature's variance; None is what the cells say.
+            Width of clusters as a share of each feature's variance; None takes it from the cells.
 
         Returns
         -------
@@ -167,7 +166,7 @@ class NIW(Prior):
 
     @staticmethod
     def is_costly(dim: int) -> bool:
-        """A point takes the square of its dimensions."""
+        """The cost per point is quadratic in the dimension."""
         return dim > MANY_DIMENSIONS
 
     @staticmethod
@@ -179,16 +178,16 @@ class NIW(Prior):
 
     @classmethod
     def of_cells(cls) -> Any:
-        """The class whose priors k-means cells of the data have."""
+        """The class of the priors computed from k-means cells."""
         return cls
 
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
-        """Scales of the features as this family has them."""
+        """Convert the features' scales to the form that this family uses."""
         return scales
 
     def posterior(self, statistics: Statistics) -> NIW:
-        """The posteriors given each cluster's statistics, as one batched NIW."""
+        """The posterior of each cluster given its statistics, as one batched NIW."""
         return NIW._unchecked(wishart.posteriors(self.fields, statistics)[0])
 
     def compute(self, statistics: Statistics) -> PosteriorBatch:
@@ -198,19 +197,19 @@ class NIW(Prior):
 
     @staticmethod
     def with_unions(subclusters: Statistics) -> Statistics:
-        """Statistics of K clusters, then of their 2K subclusters, from the latter."""
+        """Statistics of K clusters followed by those of their 2K subclusters, from the latter."""
         found: Statistics = wishart.with_unions(subclusters)
         return found
 
     def points(
         self, X: FloatArray, n_jobs: int, stretch: Any = None, missing: bool | None = None, weights: Any = None
     ) -> Any:
-        """The points of a fit with the loops over them; of some rows, `stretch` says which."""
+        """Wrap the points with the compiled loops. If X holds only some rows, `stretch` says which."""
         return loops.FullPoints(X, n_jobs, stretch, weights)
 
     @staticmethod
     def origin(X: FloatArray) -> Float64Array:
-        """About which plain sums lose few digits: the mean of a sample."""
+        """The mean of a sample, about which plain sums lose few digits."""
         return column_means(X[sample_rows(len(X), 0)])
 
     @staticmethod
@@ -224,13 +223,13 @@ class NIW(Prior):
 
     @cached_property
     def fields(self) -> PriorFields:
-        """Of one distribution, as the compiled loops take them."""
+        """The fields of a single distribution, as the compiled loops take them."""
         strength, freedom = float(self.mean_strength), float(self.degrees_of_freedom)
         return PriorFields(self.mean, strength, self.scale, freedom, float(self.log_normaliser[0]))
 
     @classmethod
     def _unchecked(cls, found: Posteriors) -> NIW:
-        """A batch whose fields need no more checks, from what `wishart.posteriors` found."""
+        """Build a batch from the result of `wishart.posteriors` without validation."""
         batch = object.__new__(cls)
         batch.__dict__.update(
             mean=found.means, mean_strength=found.strengths, scale=found.scales, degrees_of_freedom=found.freedoms,
@@ -240,65 +239,64 @@ class NIW(Prior):
 
     @cached_property
     def batch(self) -> Posteriors:
-        """Of a batch, as the compiled loops take it."""
+        """The fields of a batch, as the compiled loops take them."""
         strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
         return Posteriors(self.mean, strengths, self.scale, freedoms, *self.factors, self.log_normaliser)
 
     def log_marginal_likelihood(self, statistics: Statistics, posterior: NIW | None = None) -> Float64Array:
-        """log f(x; prior) of each cluster; pass the posterior if it is at hand."""
+        """log f(x; prior) of each cluster. Pass the posterior if it is already available."""
         posterior = self.posterior(statistics) if posterior is None else posterior
         constant = -0.5 * statistics.counts * self.dim * math.log(math.pi)
         return np.asarray(constant + posterior.log_normaliser - self.log_normaliser)
 
     @cached_property
     def log_normaliser(self) -> Float64Array:
-        """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2): all of the normaliser that the data can change."""
+        """Log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2), the part of the normaliser that depends on the data."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom, dtype=np.float64))
         strength = np.atleast_1d(np.asarray(self.mean_strength, dtype=np.float64))
         return np.asarray(wishart.log_normalisers(freedom, strength, self.half_log_determinant, self.dim))
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
-        """log density of the Student-t predictive of each distribution at each row, or at what is observed of it: (K,
-        N)."""
+        """Log density of each distribution's Student-t predictive at the observed values of each row: (K, N)."""
         return predictive.log_predictive(self, X)
 
     def log_predictive_complete(self, X: FloatArray) -> Float64Array:
-        """The same at rows without gaps."""
+        """`log_predictive` for rows without gaps."""
         return predictive.log_student(self, X)
 
     def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
-        """log density of the predictive of one distribution at rows without gaps."""
+        """Log density of one distribution's predictive at rows without gaps."""
         return predictive.log_student_of(self, X, k)
 
     def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
-        """log density of the predictive of one distribution at one row without gaps, pair by pair."""
+        """Log density at pairs of a row without gaps and a distribution."""
         found, order = np.empty(len(rows)), np.argsort(components, kind="stable")
         for own in np.split(order, np.flatnonzero(np.diff(components[order])) + 1) if len(rows) else ():
             found[own] = predictive.log_student_of(self, X[rows[own]], components[own[0]])
         return found
 
     def upper_bounds(self, X: FloatArray) -> Float32Array | None:
-        """At least the log density of each distribution's predictive at each row (N, K); None where it takes less time
-        to work them all out, and of rows with gaps."""
+        """Upper bounds on the log density of each predictive at each row (N, K). None if computing all densities is
+        faster, or if there are gaps."""
         return None if not self.is_costly(self.dim) or has_missing(X) else predictive.upper_bounds(self, X)
 
     @cached_property
     def student(self) -> Student:
-        """The predictives."""
+        """Parameters of the Student-t predictives."""
         return predictive.student_of(self)
 
     @cached_property
     def bounding(self) -> Float32Array:
-        """Coefficients of bounds."""
+        """Coefficients of the bounds on the predictives."""
         return predictive.bounding_of(self)
 
     @cached_property
     def whitening(self) -> Whitening:
-        """By which all distributions' distances are one product."""
+        """Whitening that turns the distances of all distributions into one product."""
         return predictive.whitening_of(self)
 
     def marginal(self, columns: IntArray) -> NIW:
-        """Of some columns alone: so are the means and the covariance, inverse Wishart with fewer degrees of freedom."""
+        """The distribution of some columns: its covariance is inverse Wishart with fewer degrees of freedom."""
         means = self.mean.reshape(-1, self.dim)[:, columns]
         scales = self.scale.reshape(-1, self.dim, self.dim)[:, columns[:, None], columns]
         strengths, freedoms = np.atleast_1d(self.mean_strength, self.degrees_of_freedom)
@@ -309,11 +307,11 @@ class NIW(Prior):
         return made
 
     def draw(self, rng: Generator) -> Gaussians:
-        """One draw of (mu, Sigma) from each distribution, by Bartlett's decomposition.
+        """Draw (mu, Sigma) once from each distribution, by Bartlett's decomposition.
 
-        With T lower triangular, T'T ~ Wishart(nu, I) when its squared diagonal is chi-square with
-        nu - D + 1, ..., nu degrees of freedom and the rest below it is standard normal. Then W = T L^-1, with
-        L L' = scale, is again lower triangular and W'W a draw of the precision: no matrix is inverted.
+        For lower triangular T, T'T ~ Wishart(nu, I) if the squared diagonal is chi-square with nu - D + 1, ..., nu
+        degrees of freedom and the entries below it are standard normal. Then W = T L^-1 with L L' = scale is lower
+        triangular, too, and W'W is a draw of the precision, so no matrix is inverted.
         """
         centres = self.mean.reshape(-1, self.dim)
         count, dim = centres.shape
@@ -323,19 +321,19 @@ class NIW(Prior):
         return Gaussians(*wishart.bartlett(centres, strengths, self.factors[0], gammas, normals))
 
     def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
-        """Means (K, D) and covariances (K, D, D) drawn from each distribution of the batch."""
+        """Means (K, D) and covariances (K, D, D), one draw from each distribution of the batch."""
         drawn = self.draw(rng)
         return drawn.means, covariances_of(drawn)
 
     def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
-        """Of a draw of (mu, Sigma) from each distribution."""
+        """Moments of one draw of (mu, Sigma) from each distribution."""
         means, factors, _ = self.draw(rng)
         precisions = np.einsum("kij,kil->kjl", factors, factors)
         halves = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
         return moments_of(means - origin, precisions, -2.0 * float(halves))
 
     def expected_moments(self, origin: Float64Array) -> Moments:
-        """Expectations of what `drawn_moments` draws."""
+        """Expectations of `drawn_moments`."""
         means, strengths, scales, freedoms, _, halves, _ = self.batch
         precisions = freedoms[:, None, None] * np.linalg.inv(scales)
         digammas = digamma((freedoms[:, None] - np.arange(self.dim)) / 2).sum() + len(means) * self.dim * math.log(2)
@@ -343,7 +341,7 @@ class NIW(Prior):
         return found._replace(square=found.square + self.dim * float((1 / strengths).sum()))
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A new point from the Student-t predictive of each of these distributions."""
+        """Draw one point from the Student-t predictive of each of these distributions."""
         freedom = np.atleast_1d(self.degrees_of_freedom) - self.dim + 1
         strength = np.atleast_1d(self.mean_strength)
         spread = np.sqrt((strength + 1) / (strength * freedom))[:, None, None] * self.cholesky
@@ -353,20 +351,19 @@ class NIW(Prior):
         return np.asarray(self.mean.reshape(-1, self.dim)[components] + steps)
 
     def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
-        """Rows with their missing values expected, or drawn with a generator, given what is observed, each under the
-        predictive of one distribution: given a part of a Student's t, the rest is one, with a degree of freedom more
-        for each value that is observed."""
+        """Fill the missing values of each row with their expectations, or with draws if there is a generator, given the
+        observed values, under the predictive of one distribution per row."""
         return predictive.impute(self, X, components, rng)
 
     def mean_covariance(self) -> Float64Array:
-        """The expected covariance of each distribution (the scale over nu where the mean does not exist)."""
+        """The expected covariance of each distribution, or scale / nu if the expectation does not exist."""
         freedom = np.atleast_1d(np.asarray(self.degrees_of_freedom)) - self.dim - 1
         divisor = np.where(freedom > 0, freedom, freedom + self.dim + 1)
         return np.asarray(self.scale.reshape(-1, self.dim, self.dim) / divisor[:, None, None])
 
     def replaced(self, rows: IntArray, other: NIW) -> NIW:
-        """This batch with other distributions in some rows; what has been computed for the rest is kept."""
-        # Of the factors the batch is the last axis: the first, as of the rest, while rows are written.
+        """This batch with some rows replaced by other distributions, keeping cached results of the rest."""
+        # Factors have the batch along their last axis: move it to the front while rows are written.
         own, others = (some.batch._replace(factors=np.moveaxis(some.factors[0], 2, 0)) for some in (self, other))
         found = Posteriors(*(put_rows(mine, rows, theirs) for mine, theirs in zip(own, others, strict=True)))
         return NIW._unchecked(found._replace(factors=np.ascontiguousarray(np.moveaxis(found.factors, 0, 2))))
@@ -379,7 +376,7 @@ class NIW(Prior):
     def statistics(
         X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> Statistics:
-        """Where values are missing, expectations (`full.expected`)."""
+        """With missing values, these are expected statistics (`full.expected`)."""
         if has_missing(X):
             own, count = grouped(labels, len(X), n_clusters)
             return expected_statistics(X, own, count)
@@ -389,11 +386,11 @@ class NIW(Prior):
         return draw_given_labels(X, labels, self, seed) if has_missing(X) else (X, 0.0)
 
     def embedder(self, X: FloatArray) -> Embedder:
-        """Each feature by its deviation over the data."""
+        """Divide each feature by its standard deviation."""
         return standardiser(X[sample_rows(len(X), 0)])
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> NIW:
-        """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
+        """Twice as wide as the data and as certain as all of the data, so that no outliers can change it much."""
         whole = self.statistics(X)
         covariance = whole.scatters[0] / len(X) + np.diag(np.diagonal(self.scale)) * 1e-6
         strength = float(n_rows or len(X))

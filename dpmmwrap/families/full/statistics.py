@@ -1,4 +1,4 @@
-"""Gaussians with full covariances: statistics of clusters, and the fields that compiled loops take."""
+"""Statistics of Gaussian clusters with full covariances, and the tuples that compiled loops take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Statistics(NamedTuple):
     scatters: Any
 
     def scaled(self, factor: float) -> Statistics:
-        """As if every row had this weight."""
+        """Statistics as if every row had this weight."""
         return Statistics(factor * self.counts, self.means, factor * self.scatters)
 
 
@@ -40,7 +40,7 @@ class PriorFields(NamedTuple):
 
 
 class Posteriors(NamedTuple):
-    """A normal-inverse-Wishart distribution for each cluster, and what belongs to its scale."""
+    """A normal-inverse-Wishart distribution per cluster, with factors and determinants of its scale."""
 
     means: Any
     strengths: Any
@@ -54,18 +54,18 @@ class Posteriors(NamedTuple):
 
 
 class Gaussians(NamedTuple):
-    """Gaussians by mean and lower triangular precision factor W, with W'W the precision."""
+    """Gaussians: mean and lower triangular precision factor W, with W'W the precision."""
 
     means: Any
     precision_factors: Any
     log_peak_densities: Any
-    """log of (2 pi)^(-D/2) |W|, the density's value at the mean."""
+    """Log of (2 pi)^(-D/2) |W|, the density at the mean."""
 
 
 def statistics_of(
     X: FloatArray, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
 ) -> Statistics:
-    """The statistics of rows grouped by label (negative labels are left out); one cluster without labels."""
+    """Statistics of the rows grouped by label, or of one cluster without labels. Negative labels are left out."""
     rows, dim = X.shape
     if labels is None:
         labels, n_clusters = np.zeros(rows, dtype=np.int8), 1
@@ -78,7 +78,7 @@ def statistics_of(
 def plain_sums(
     X: FloatArray, labels: IntArray, n_clusters: int, shift: FloatArray, weights: Any = None
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """How many rows each label has, and their sums of x - shift and of (x - shift)(x - shift)', all by weight."""
+    """The weighted number of rows with each label, and their weighted sums of x - shift and (x - shift)(x - shift)'."""
     rows, dim = X.shape
     counts = counts_of(labels, n_clusters, weights)
     sums = np.zeros((n_clusters, dim))
@@ -100,20 +100,20 @@ def plain_sums(
 def statistics_from_sums(
     counts: Float64Array, sums: Float64Array, squares: Float64Array, shift: FloatArray
 ) -> Statistics:
-    """From plain sums of x - shift and of (x - shift)(x - shift)'."""
+    """Statistics from plain sums of x - shift and of (x - shift)(x - shift)'."""
     means = sums / np.where(counts > 0, counts, 1.0)[:, None]
     scatters = squares - sums[:, :, None] * means[:, None, :]
     return Statistics(counts, means + shift, scatters)
 
 
 def union(left: Statistics, right: Statistics) -> Statistics:
-    """The statistics of the unions, pair by pair."""
+    """Statistics of the unions of pairs of clusters."""
     in_turn = (np.stack(pair, axis=1).reshape(-1, *pair[0].shape[1:]) for pair in zip(left, right, strict=True))
     return take(Statistics(*wishart.with_unions(Statistics(*in_turn))), slice(0, len(left.counts)))
 
 
 def gaussians_of(means: Float64Array, precision_factors: Float64Array) -> Gaussians:
-    """Gaussians by mean and lower triangular precision factor."""
+    """Gaussians from means and lower triangular precision factors."""
     halves = np.log(np.diagonal(precision_factors, axis1=1, axis2=2)).sum(axis=1)
     return Gaussians(means, precision_factors, halves - 0.5 * means.shape[1] * LOG_2_PI)
 

@@ -1,8 +1,8 @@
-"""The loops of the normal-inverse-Wishart, compiled by numba: many small matrices at a time.
+"""Compiled loops of the normal-inverse-Wishart distribution, over many small matrices at a time.
 
-`gaussian.py` says what it means. Everything is float64. Factors have the batch along their last axis, (D, D, K), so
-that one step of a factorisation is one vectorised loop over all clusters: at D = 20 that is four times as fast as one
-small matrix after the other.
+`prior.py` has the mathematics. Everything is float64. Factors have the batch along their last axis, (D, D, K), so that
+each step of a factorisation is one vectorised loop over all clusters: at D = 20 this is four times as fast as one small
+matrix after the other.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import derived_key, standard_gammas, standard_normals
 from dpmmwrap.partitions.gibbs_type import fill_weight_shapes, log_weights_of
 
-# What the loops take and give is theirs, too, but it is there without numba.
+# Re-exported from `statistics`, where they are available without numba.
 __all__ = ["Gaussians", "Posteriors", "PriorFields", "Statistics"]
 
 
 @inner
 def log_normaliser(freedom: Any, strength: Any, half: Any, dim: Any) -> Any:
-    """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2), less a constant power of pi: what the data can change."""
+    """Log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2) up to a constant power of pi: the part that depends on data."""
     total = -freedom * half - 0.5 * dim * math.log(strength)
     for j in range(dim):
         total += log_gamma(0.5 * (freedom - j))
@@ -42,7 +42,7 @@ def log_normalisers(freedoms: Any, strengths: Any, halves: Any, dim: Any) -> Any
 
 @compiled
 def factorise(matrices: Any) -> Any:
-    """Lower Cholesky factors (D, D, K) and half the log determinants, not a number where there is none. O(K D^3)."""
+    """Lower Cholesky factors (D, D, K) and half their log determinants, NaN where there is no factor. O(K D^3)."""
     count, dim = matrices.shape[0], matrices.shape[1]
     factors, halves, rest = (
         new_zeros((dim, dim, count), np.float64),
@@ -97,10 +97,10 @@ def posteriors(prior: Any, statistics: Any) -> Any:
 
 @compiled
 def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: Any) -> Any:
-    """Means (K, D), precision factors W = T L^-1 (K, D, D) (see `NIW.draw`), and the log densities at the means.
+    """Means (K, D), precision factors W = T L^-1 (K, D, D) (see `NIW.draw`), and log densities at the means.
 
-    Half the squared diagonal of T is in `gammas` (D, K); `normals` (D (D + 1) / 2, K) holds what is below it, row by
-    row, and then the steps from the centres. O(K D^3).
+    `gammas` (D, K) holds half the squared diagonal of T. `normals` (D (D + 1) / 2, K) holds the entries below it, row
+    by row, and then the steps from the centres. O(K D^3).
     """
     count, dim = centres.shape
     log_peak_densities, rest = new_zeros(count, np.float64), new_array(count, np.float64)
@@ -115,7 +115,7 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
             for k in range(count):
                 rows[j, k] = normals[place + j, k]
         place += i
-        # From the last column back, taking each found entry off the ones before it.
+        # Back substitution: from the last column, subtract each solved entry from the ones before it.
         for j in range(i, -1, -1):
             for k in range(count):
                 rows[j, k] /= factors[j, j, k]
@@ -136,8 +136,8 @@ def bartlett(centres: Any, strengths: Any, factors: Any, gammas: Any, normals: A
 
 @compiled
 def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -> Any:
-    """Shapes of all gamma variables that a draw of the parameters takes, in the order in which `draw_parameters` reads
-    them: of the weights, then the halved chi-squares of `bartlett`, feature by feature."""
+    """Shapes of all gamma variables for a draw of the parameters, in the order in which `draw_parameters` reads them:
+    the weights, then the halved chi-squares of `bartlett`, feature by feature."""
     shapes = new_array(len(counts) + 1 + 2 * len(sides) + dim * len(freedoms), np.float64)
     first = fill_weight_shapes(shapes, prior, counts, sides)
     for i in range(dim):
@@ -147,11 +147,11 @@ def gamma_shapes(prior: Any, counts: Any, sides: Any, freedoms: Any, dim: Any) -
 
 
 def draw_parameters(key: Any, prior: Any, counts: Any, sides: Any, posterior: Any) -> Any:
-    """Draws of log weights and (K, 2) log subweights from their Dirichlet distributions, and of the Gaussians of K
-    clusters and their 2K subclusters."""
+    """Draw log weights and (K, 2) log subweights from their Dirichlet distributions, and the Gaussians of K clusters
+    and their 2K subclusters."""
     count, dim = posterior.means.shape
     gammas = standard_gammas(key, gamma_shapes(prior, counts, sides, posterior.freedoms, dim))
-    # Another key, by a number that no place comes near to.
+    # The offset gives a different key, far from any place in the stream.
     normals = standard_normals(derived_key(key, 1 << 40), dim * (dim + 1) // 2 * count)
     masses = len(gammas) - dim * count
     log_weights, log_subweights = log_weights_of(gammas[:masses], len(sides))
@@ -165,7 +165,7 @@ def draw_parameters(key: Any, prior: Any, counts: Any, sides: Any, posterior: An
 
 @compiled
 def with_unions(halves: Any) -> Any:
-    """Statistics of K clusters, then of their 2K subclusters, from the latter (Chan, Golub and LeVeque's update)."""
+    """Statistics of K clusters followed by those of their 2K subclusters, from the latter (Chan, Golub and LeVeque)."""
     counts, means, scatters = halves.counts, halves.means, halves.scatters
     pairs, dim = len(counts) // 2, means.shape[1]
     every = Statistics(

@@ -1,1 +1,1 @@
-"""Gaussian clusters: full, diagonal or spherical covariances, each a folder or file beside this one."""
+"""Gaussian clusters with full, diagonal or spherical covariances, which are implemented in `full` and `diagonal`."""

@@ -1,4 +1,4 @@
-"""Points and priors of Gaussian clusters, for runs that only compile."""
+"""Points and priors of Gaussian clusters, for fits that only compile the loops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
-    """What a fit with a kind of priors, or with "auto", needs at most."""
+    """The kinds of loops that a fit with this kind of prior, or with "auto", may need."""
     diagonal = "gaps" if missing else "diag"
     if kind == "auto":
         return ("full", diagonal) if points.shape[1] > 1 else ("full",)
@@ -29,7 +29,7 @@ def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
 
 
 def sweep() -> None:
-    """The longest of all loops, on its own: over no points."""
+    """Compile the longest loop by itself, with a call over zero points."""
     from dpmmwrap.families.full import kernels, pairs
     from dpmmwrap.families.full.kernels import ClusterTables, Neighbours, SubclusterTables, Sums, Tables
     from dpmmwrap.numerics.labels import LabelOrder

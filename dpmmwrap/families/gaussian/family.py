@@ -1,4 +1,4 @@
-"""What the rest of the program may know of Gaussian clusters."""
+"""The declaration of the Gaussian family."""
 
 from __future__ import annotations
 
