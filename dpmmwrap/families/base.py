@@ -97,7 +97,8 @@ class Family:
 
 
 class Prior(ABC):
-    """A conjugate prior, or a batch of posteriors, one per cluster. Methods that are not abstract suit most families."""
+    """A conjugate prior, or a batch of posteriors, one per cluster. Non-abstract methods have defaults for most
+    families."""
 
     family: ClassVar[str]
     """The name of this kind of prior in files."""

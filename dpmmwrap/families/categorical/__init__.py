@@ -1,1 +1,1 @@
-"""Categorical columns: Dirichlet priors."""
+"""Categorical columns with Dirichlet priors."""

@@ -1,4 +1,4 @@
-"""Categories with their proportions integrated out: how often each level occurs."""
+"""Categorical columns with integrated proportions: counts of levels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dpmmwrap.families.multinomial.collapsed import log_rising
 
 
 class CodeClusters(NamedTuple):
-    """Categories: how often each level occurs (C, F), the prior's concentration, and each level's column."""
+    """Clusters of categorical columns: counts of levels (C, F), the prior's concentration, and the edges of columns."""
 
     counts: Any
     sums: Any
     concentration: Any
     edges: Any
     logs: Any
-    """log probability of each level (C, F), where prepared."""
+    """Log probability of each level (C, F), valid after `prepare`."""
 
 
 def prepare(clusters: Any, k: int) -> None:

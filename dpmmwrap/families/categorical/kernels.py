@@ -1,5 +1,5 @@
-"""Categories, compiled by numba: a point's log density is a sum of log proportions, of which a table is (levels,
-clusters)."""
+"""Compiled loops over categorical columns: a point's log density is a sum of entries of a table (levels, clusters) of
+log proportions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dpmmwrap.numerics.special import compiled
 
 @compiled
 def add_scores(codes: Any, table: Any, scores: Any) -> None:
-    """Add each row's log proportions of its categories; codes (n, C) number the levels of all columns, -1 where a value
-    is missing. O(n C K)."""
+    """Add the log proportions of each row's levels. Codes (n, C) number the levels of all columns; -1 is missing. O(n C
+    K)."""
     for i in range(len(codes)):
         own = scores[i]
         for column in range(codes.shape[1]):
@@ -41,7 +41,7 @@ def add_pair_scores(codes: Any, rows: Any, starts: Any, first: Any, second: Any,
 
 @compiled
 def add_statistics(codes: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
-    """Count the levels of the rows starts[g] to starts[g + 1] in sums[g], by weight if there are weights. O(n C)."""
+    """Count the levels of the rows starts[g] to starts[g + 1] in sums[g], by weight if any. O(n C)."""
     for group in range(len(starts) - 1):
         total = sums[group]
         for at in range(starts[group], starts[group + 1]):

@@ -1,4 +1,4 @@
-"""The loops of the priors of categorical columns, compiled by numba."""
+"""Compiled loops of the priors of categorical columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["draw_log_proportions", "log_marginals"]
 
 @compiled
 def log_marginals(prior: Any, edges: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's levels, column by column. O(K F)."""
+    """Log marginal likelihood of each cluster's levels, column by column. O(K F)."""
     found = np.empty(len(sums))
     for k in range(len(sums)):
         total = 0.0

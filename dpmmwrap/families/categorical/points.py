@@ -14,7 +14,7 @@ from dpmmwrap.numerics.digests import rows_digest
 
 
 class CodePart(Part):
-    """Categorical columns, as codes over all columns' levels."""
+    """Categorical columns, as codes that number the levels of all columns."""
 
     exact = True
 

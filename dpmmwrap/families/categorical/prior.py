@@ -1,4 +1,4 @@
-"""Categorical columns: each column has proportions of its levels, with a Dirichlet prior."""
+"""Categorical columns: proportions of the levels of each column, with a Dirichlet prior."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ loops = Loops("dpmmwrap.families.categorical.points")
 
 @dataclass(frozen=True)
 class CategoricalDirichlet(LinearPrior):
-    """For each column proportions ~ Dir(concentration of its levels).
+    """For each column, proportions ~ Dir(concentration of its levels).
 
-    `levels` says how many levels each column has; concentrations of all columns' levels follow one another. Points are
-    codes (N, columns): the number of the level among all columns' levels, -1 where a value is missing.
+    `levels` is the number of levels of each column; the concentrations of all columns' levels are concatenated. Points
+    are codes (N, columns): the index of the level among the levels of all columns, or -1 where a value is missing.
     """
 
     levels: IntArray
@@ -48,13 +48,13 @@ class CategoricalDirichlet(LinearPrior):
 
     @cached_property
     def edges(self) -> IntArray:
-        """Where each column's levels begin, and where the last one's end."""
+        """The index of each column's first level, and the total number of levels."""
         return np.concatenate([[0], np.cumsum(self.levels)])
 
     @classmethod
     def from_levels(cls, levels: IntArray) -> CategoricalDirichlet:
-        """The default prior: a uniform distribution over the proportions' simplex for two levels, and as sure as that
-        for more."""
+        """The default prior: uniform over the simplex for two levels, and with the same total concentration for
+        more."""
         levels = np.asarray(levels, dtype=np.int64)
         return cls(levels, np.repeat(np.minimum(1.0, 2.0 / np.maximum(levels, 1)), levels))
 
@@ -74,31 +74,32 @@ class CategoricalDirichlet(LinearPrior):
         return [loops.CodePart(codes, int(self.levels.sum()))]
 
     def draw_tables(self, key: Any) -> Any:
-        """log proportions (K, F) drawn from each distribution of the batch."""
+        """Log proportions (K, F) drawn from each distribution of the batch."""
         return level_loops.draw_log_proportions(key, self.edges, self.concentration)
 
     @cached_property
     def log_shares(self) -> Float64Array:
-        """log expected proportions of all levels (F + 1, K); the last one is of what is missing, and certain."""
+        """Log expected proportions of all levels (F + 1, K). The last row is for missing values, with probability
+        one."""
         batch = np.atleast_2d(self.concentration)
         totals = np.add.reduceat(batch, self.edges[:-1], axis=1) if self.dim else batch[:, :0]
         shares = np.log(batch / np.repeat(totals, self.levels, axis=1))
         return np.concatenate([shares, np.zeros((len(batch), 1))], axis=1).T
 
     def log_predictive(self, codes: IntArray) -> Float64Array:
-        """log probability of each row's levels under each distribution (K, N)."""
+        """Log probability of each row's levels under each distribution (K, N)."""
         return np.stack([self.log_predictive_of(codes, k) for k in range(self.log_shares.shape[1])])
 
     def log_predictive_of(self, codes: IntArray, k: int) -> Float64Array:
-        """log probability of each row's levels under one distribution."""
+        """Log probability of each row's levels under one distribution."""
         return np.asarray(self.log_shares[:, k][codes].sum(axis=1))
 
     def log_predictive_at(self, codes: IntArray, rows: IntArray, components: IntArray) -> Float64Array:
-        """log probability of one row's levels under one distribution, pair by pair."""
+        """Log probabilities at pairs of a row and a distribution."""
         return np.asarray(self.log_shares[codes[rows], components[:, None]].sum(axis=1))
 
     def sample(self, components: IntArray, rng: Generator) -> IntArray:
-        """Codes from the predictive of each of these distributions."""
+        """Draw codes from the predictive of each of these distributions."""
         batch = np.atleast_2d(self.concentration)
         codes = np.empty((len(components), self.dim), np.int32)
         for column, (begin, end) in enumerate(zip(self.edges[:-1], self.edges[1:], strict=True)):
@@ -124,6 +125,6 @@ class CategoricalDirichlet(LinearPrior):
         return made
 
     def outliers(self, codes: IntArray, n_rows: int | None = None) -> CategoricalDirichlet:
-        """The proportions of all data, as sure of it as of the data."""
+        """The proportions of all data, as certain as all of the data."""
         share = len(codes) / (n_rows or len(codes))
         return CategoricalDirichlet(self.levels, self.concentration + self.statistics(codes).sums[0] / share)

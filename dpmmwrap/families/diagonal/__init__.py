@@ -1,1 +1,1 @@
-"""Gaussians with a variance per feature, or one for all: normal-inverse-gamma priors."""
+"""Gaussians with one variance per feature, or one for all, and normal-inverse-gamma priors."""

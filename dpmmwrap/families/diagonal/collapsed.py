@@ -1,4 +1,4 @@
-"""Numeric columns with a variance each, or one for all, with their parameters integrated out: Student's t by sums."""
+"""Numeric columns with one variance each, or one for all, with integrated parameters: Student's t from sums."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ LARGE = 1e150
 
 
 class NumericClusters(NamedTuple):
-    """Numeric columns with a variance each, or one for all: sums of x, x^2 and observed values, and the prior."""
+    """Clusters of numeric columns with one variance each, or one for all: sums of x and x^2, counts of observed values,
+    and the prior."""
 
     counts: Any
     sums: Any
     prior: Any
-    """An `inverse_gamma.Posteriors` of one distribution."""
+    """A single distribution as `inverse_gamma.Posteriors`."""
     tied: Any
     tables: Any
-    """What the predictive of each feature needs (C, 4, D), where prepared: the mean; what a squared distance from it
-    is multiplied with; the power, less than zero, of one plus that; the log density at the mean."""
+    """Terms of each feature's predictive (C, 4, D), valid after `prepare`: the mean; the factor of the squared distance
+    from it; the (negative) power of one plus that product; the log density at the mean."""
     pooled: Any
-    """With one variance for all features, their degrees of freedom and scale (C, 2), where prepared."""
+    """If all features share one variance, their degrees of freedom and scale (C, 2), valid after `prepare`."""
 
 
 @inner
 def _feature(clusters: Any, k: int, j: int) -> Any:
-    """Observed values of a feature, their posterior mean and strength, and what they add to the scale."""
+    """Number of observed values of a feature, posterior mean and strength, and their contribution to the scale."""
     prior, sums = clusters.prior, clusters.sums[k]
     dim = len(prior.means)
     n = sums[2 * dim + j]
@@ -45,7 +46,7 @@ def _feature(clusters: Any, k: int, j: int) -> Any:
 
 
 def prepare(clusters: Any, k: int) -> None:
-    """O(D); gamma functions only where the number of observed values changes."""
+    """O(D). Gamma functions are evaluated only where the number of observed values changes."""
     prior, tied, table = clusters.prior, clusters.tied, clusters.tables[k]
     last, terms, values, pooled = -1.0, 0.0, 0.0, 0.0
     for j in range(len(prior.means)):
@@ -70,7 +71,7 @@ def prepare(clusters: Any, k: int) -> None:
 
 @inner
 def _log_ratio_of_copies(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """log ratio of the marginal likelihoods with and without `weight` copies of a row. O(D), with gamma functions."""
+    """Log ratio of the marginal likelihoods with and without `weight` copies of a row. O(D), with gamma functions."""
     prior, tied = clusters.prior, clusters.tied
     total, square, seen, values, pooled = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(len(prior.means)):
@@ -96,9 +97,9 @@ def _log_ratio_of_copies(clusters: Any, k: int, X: Any, row: int, weight: Any) -
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Student's t, feature by feature, or one t for all features that share a variance. O(D).
+    """Student's t feature by feature, or one multivariate t if all features share a variance. O(D).
 
-    Features of the same power are multiplied before one logarithm is taken.
+    Factors with the same power are multiplied before the logarithm is taken.
     """
     if weight != 1.0:
         return _log_ratio_of_copies(clusters, k, X, row, weight)

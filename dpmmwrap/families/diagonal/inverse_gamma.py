@@ -1,7 +1,7 @@
-"""The loops of the normal-inverse-gamma, compiled by numba: a variance per feature, or one that all features share.
+"""Compiled loops of the normal-inverse-gamma distribution, with one variance per feature or one for all.
 
-`diagonal.py` and `spherical.py` say what it means. Sums of features are x, then x^2, then (where values are missing)
-how many were observed.
+`prior.py` and `spherical.py` have the mathematics. The sums of a cluster are those of x, then of x^2, then (if values
+are missing) the numbers of observed values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpmmwrap.numerics.special import inner_float64 as inner
 from dpmmwrap.numerics.special import log_gamma, new_array, new_zeros
 from dpmmwrap.numerics.variates import key_from, standard_gammas, standard_normals
 
-# What the loops take and give is theirs, too, but it is there without numba.
+# Re-exported from `prior`, where they are available without numba.
 __all__ = ["NumericTables", "Posteriors"]
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
@@ -25,9 +25,10 @@ HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 @inner
 def fill_posterior(prior: Any, n_all: Any, sums: Any, tied: Any, means: Any, strengths: Any, scales: Any) -> Any:
-    """Write one cluster's posterior means, strengths and scales; its log marginal likelihood and the number of values.
+    """Write one cluster's posterior means, strengths and scales; return its log marginal likelihood and number of
+    values.
 
-    The scatter about the prior's mean: the one about the sample's, and what the two means are apart. O(D).
+    The scatter about the prior mean is the scatter about the sample mean plus a term for the distance of the two. O(D).
     """
     dim = len(prior.means)
     counted = len(sums) == 3 * dim
@@ -42,7 +43,7 @@ def fill_posterior(prior: Any, n_all: Any, sums: Any, tied: Any, means: Any, str
         if counted or j == 0:
             strengths[j] = strength_n
         values += n
-        # The terms of n alone are the same for most features: gamma functions only where it changes.
+        # Most features have the same n: evaluate gamma functions only where it changes.
         if n != last:
             last = n
             last_terms = 0.5 * (math.log(prior.strengths[0]) - math.log(strength_n)) - 0.5 * n * math.log(math.pi)
@@ -82,7 +83,7 @@ def posteriors(prior: Any, tied: Any, counts: Any, sums: Any) -> Any:
 
 @compiled
 def union_log_marginals(prior: Any, tied: Any, counts: Any, sums: Any, one: Any, other: Any) -> Any:
-    """log marginal likelihoods of the unions of pairs of clusters. O(D) a pair."""
+    """Log marginal likelihoods of the unions of pairs of clusters. O(D) per pair."""
     dim = len(prior.means)
     total, found = new_array(sums.shape[1], np.float64), new_array(len(one), np.float64)
     means, strengths, scales = new_array(dim, np.float64), new_array(dim, np.float64), new_array(dim, np.float64)
@@ -96,8 +97,9 @@ def union_log_marginals(prior: Any, tied: Any, counts: Any, sums: Any, one: Any,
 
 @compiled
 def draw(key: Any, posterior: Any) -> Any:
-    """A precision and a mean for every cluster and feature: factors (the precision's roots), offsets (mean times
-    factor) and the terms log factor - log(2 pi) / 2, all (K, D) in float32, and the terms' sums in float64."""
+    """Draw a precision and a mean for every cluster and feature. Return factors (roots of the precisions), offsets
+    (mean times factor) and the terms log factor - log(2 pi) / 2, all (K, D) in float32, and the terms' sums in
+    float64."""
     count, dim = posterior.means.shape
     shared, one_strength = posterior.scales.shape[1] == 1, posterior.strengths.shape[1] == 1
     one_freedom = posterior.freedoms.shape[1] == 1

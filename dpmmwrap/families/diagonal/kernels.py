@@ -1,7 +1,7 @@
-"""Numeric columns with a variance each, compiled by numba: O(D) a point and cluster, features along the vector lanes.
+"""Compiled loops over numeric columns with one variance each: O(D) per point and cluster, vectorised over features.
 
-A point's log density is its cluster's log peak less half the sum of (w x - offset)^2: taken so, and not as a sum of
-x^2 and x times something, it keeps its digits however narrow a cluster is and wherever it lies.
+The log density of a point is the log peak of its cluster minus half the sum of (w x - offset)^2. This form keeps its
+precision however narrow a cluster is and wherever it lies, unlike a sum of terms in x^2 and x.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ HALF = np.float32(0.5)
 
 @compiled
 def add_scores(X: Any, factors: Any, offsets: Any, missing: Any, scores: Any) -> None:
-    """Take half the squared distance from every cluster off every row's scores (n, K). Two multiply-adds a feature.
+    """Subtract half the squared distance of every row to every cluster from the scores (n, K). Two multiply-adds per
+    feature.
 
-    Four rows by two clusters at a time, so that eight loads serve sixteen multiply-adds.
+    Rows and clusters are processed in tiles of four by two, so that eight loads serve sixteen multiply-adds.
     """
     rows, dim = X.shape
     count = scores.shape[1]
@@ -77,11 +78,11 @@ def _square(x: Any, factor: Any, offset: Any) -> Any:
 
 @inner
 def _loss_with_gaps(x: Any, factor: Any, offset: Any, terms: Any) -> Any:
-    """Half the squared distance over what is observed, and the terms of what is not."""
+    """Half the squared distance over the observed values, plus the terms of the missing ones."""
     total = np.float32(0)
     for j in range(len(x)):
         t = x[j] * factor[j] - offset[j]
-        # Not a number is not equal to itself.
+        # NaN is not equal to itself.
         total += HALF * t * t if x[j] == x[j] else terms[j]
     return total
 
@@ -97,7 +98,7 @@ def _add_scores_with_gaps(X: Any, factors: Any, offsets: Any, missing: Any, scor
 def add_pair_scores(
     X: Any, rows: Any, starts: Any, first: Any, second: Any, factors: Any, offsets: Any, missing: Any, logs: Any
 ) -> None:
-    """Take half the squared distances from two clusters, first[g] and second[g], off the log densities (n, 2) of the
+    """Subtract half the squared distances to the clusters first[g] and second[g] from the log densities (n, 2) of the
     rows starts[g] to starts[g + 1]. O(n D)."""
     for group in range(len(first)):
         w, p, v, q = factors[first[group]], offsets[first[group]], factors[second[group]], offsets[second[group]]
@@ -119,9 +120,9 @@ def add_pair_scores(
 
 @compiled
 def add_statistics(X: Any, rows: Any, starts: Any, counted: Any, weights: Any, sums: Any) -> None:
-    """Add x, x^2 and, if it is counted, whether x was observed, of the rows starts[g] to starts[g + 1] to sums[g], in
-    float64, times their weights if there are any. O(n D). Four rows at a time, so that a sum is read and written once
-    for four products."""
+    """Add x, x^2 and, with `counted`, the indicator of an observed x for the rows starts[g] to starts[g + 1] to
+    sums[g], in float64 and by weight. O(n D). Four rows at a time, so that a sum is read and written once for four
+    products."""
     dim = X.shape[1]
     for group in range(len(starts) - 1):
         begin, end = starts[group], starts[group + 1]

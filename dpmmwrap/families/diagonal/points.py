@@ -1,4 +1,4 @@
-"""Numeric columns with a variance each, or one for all, as a part of a linear family's points."""
+"""Numeric columns with one variance each, or one for all, as a part of a linear family's points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpmmwrap.numerics.digests import rows_digest
 
 
 class NumericPart(Part):
-    """Numeric columns with a variance each, or one for all; NaN stands for a missing value."""
+    """Numeric columns with one variance each, or one for all. Missing values are NaN."""
 
     exact = True
 
@@ -25,7 +25,7 @@ class NumericPart(Part):
         self.expect(has_missing(X))
 
     def expect(self, missing: bool) -> None:
-        """Whether values are missing: then those that are observed are counted."""
+        """Set whether values are missing; if so, observed values are counted."""
         self.missing = missing
         self.width = (3 if missing else 2) * self.X.shape[1]
 
@@ -38,7 +38,7 @@ class NumericPart(Part):
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:
         if not self.missing:
-            # The loops count observed values feature by feature.
+            # The compiled loops expect counts of observed values for each feature.
             sums = np.concatenate([sums, np.repeat(counts[:, None], self.X.shape[1], axis=1)], axis=1)
         tables, pooled = np.empty((len(counts), 4, self.X.shape[1])), np.empty((len(counts), 2))
         return NumericClusters(counts, sums, prior.fields, prior.tied, tables, pooled)

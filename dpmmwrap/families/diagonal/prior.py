@@ -1,4 +1,4 @@
-"""The diagonal Gaussian: every feature has its mean and variance, with a normal-inverse-gamma prior."""
+"""The diagonal Gaussian: a mean and a variance per feature, with a normal-inverse-gamma prior."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ inverse_gamma = Loops("dpmmwrap.families.diagonal.inverse_gamma")
 loops = Loops("dpmmwrap.families.diagonal.points")
 CHUNK_ROWS = 1 << 14
 LEAST_TOUCHING = 1e-6
-"""Below it the differences of a bound's coefficients lose their digits."""
+"""Below this value the differences between a bound's coefficients lose their digits."""
 MOST_TRIED, WORTH = 32, 1.5
-"""Points by which bounds are compared; how many exact densities of a row take the time that quick bounds save."""
+"""Number of points on which the bounds are compared; number of exact densities per row that take as long as quick
+bounds save."""
 CALM, ABOUT_CALM = 5.0, 5.001
-"""Widths from the middle of all distributions within which quick bounds hold; and what that is after rounding."""
+"""Widths from the centre of all distributions within which quick bounds hold, without and with rounding."""
 
 
 class Posteriors(NamedTuple):
-    """A distribution of mean and variance for each cluster and feature; (K, D), and (K, 1) where features share it."""
+    """A distribution of mean and variance per cluster and feature: (K, D), or (K, 1) where features share a value."""
 
     means: Any
     strengths: Any
@@ -41,27 +42,28 @@ class Posteriors(NamedTuple):
 
 
 class NumericTables(NamedTuple):
-    """Drawn Gaussians as the kernels take them: a point is (w x - offset) deviations from the mean."""
+    """Drawn Gaussians in the kernels' layout: (w x - offset) is the distance from the mean in standard deviations."""
 
     factors: Any
     offsets: Any
     missing: Any
-    """What the log density has for a feature beside half the squared distance, for missing values; None without."""
+    """The part of a feature's log density other than half the squared distance, for missing values; None without
+    any."""
 
 
 class Student(NamedTuple):
-    """Student's t for each distribution and feature: constants - powers log(1 + precisions (x - means)^2)."""
+    """Student's t per distribution and feature: constants - powers log(1 + precisions (x - means)^2)."""
 
     means: Float64Array
     precisions: Float64Array
     powers: Float64Array
     constants: Float64Array
     totals: Float64Array
-    """The constants of all features."""
+    """Sums of the constants over features."""
 
 
 class Frame(NamedTuple):
-    """Units in which values are about 1, so that their powers are, too."""
+    """Units in which values, and so their powers, are about 1."""
 
     centre: Float64Array
     widths: Float64Array
@@ -72,19 +74,19 @@ class Frame(NamedTuple):
 class NIG(LinearPrior):
     """Normal-inverse-gamma, feature by feature: the prior of clusters with diagonal covariances.
 
-    variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~ N(mean, variance / mean_strength). For one
-    feature it is the `NIW` of the same fields.
+    variance ~ IG(degrees_of_freedom / 2, scale / 2), mean | variance ~ N(mean, variance / mean_strength). With a single
+    feature it equals the `NIW` with the same fields.
 
     Parameters
     ----------
     mean : array, shape (D,)
-        Where clusters are expected.
+        Expected location of clusters.
     mean_strength : float
-        kappa: how sure of that the prior is, in points.
+        kappa: how many points the prior location counts as.
     scale : array, shape (D,)
-        Over the degrees of freedom it is about the variance that is expected of each feature.
+        Divided by the degrees of freedom it is roughly the expected variance of each feature.
     degrees_of_freedom : float
-        nu, above 0: how sure of that the prior is.
+        nu, above 0: how certain the prior is of the variances.
 
     Examples
     --------
@@ -129,7 +131,7 @@ class NIG(LinearPrior):
 
     @cached_property
     def batch(self) -> Posteriors:
-        """As the compiled loops take it, with a leading axis even for one distribution."""
+        """The distributions as the compiled loops take them, with a leading axis even for a single one."""
         if self.mean.ndim > 1:
             return Posteriors(self.mean, self.mean_strength, self.scale, self.degrees_of_freedom)
         rows = (np.reshape(np.asarray(value, dtype=np.float64), (1, -1)) for value in self._values())
@@ -140,7 +142,7 @@ class NIG(LinearPrior):
 
     @cached_property
     def fields(self) -> Posteriors:
-        """One distribution, as the compiled loops take it."""
+        """A single distribution as the compiled loops take it."""
         return Posteriors(*(rows[0] for rows in self.batch))
 
     @classmethod
@@ -153,7 +155,7 @@ class NIG(LinearPrior):
         return made
 
     def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
-        """Posterior and log marginal likelihood of each cluster."""
+        """The posterior and the log marginal likelihood of each cluster."""
         batch, log_marginal = inverse_gamma.posteriors(self.fields, self.tied, statistics.counts, statistics.sums)
         return PosteriorBatch(self._unchecked(Posteriors(*batch)), log_marginal)
 
@@ -168,39 +170,40 @@ class NIG(LinearPrior):
         return [loops.NumericPart(X)]
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        """log marginal likelihoods of the unions of pairs of clusters."""
+        """Log marginal likelihoods of the unions of pairs of clusters."""
         found: Float64Array = inverse_gamma.union_log_marginals(
             self.fields, self.tied, statistics.counts, statistics.sums, one, other
         )
         return found
 
     def draw_tables(self, key: Any, missing: bool) -> tuple[NumericTables, Float64Array]:
-        """A draw of each distribution of the batch as the kernels take it, and the log densities at the means."""
+        """Draw from each distribution of the batch, in the kernels' layout; return the log densities at the means,
+        too."""
         factors, offsets, terms, totals = inverse_gamma.draw(key, self.batch)
         return NumericTables(factors, offsets, terms if missing else None), totals
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
-        """log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
+        """Log density of each distribution's predictive at each row (K, N): Student's t, feature by feature."""
         return np.stack([self.log_predictive_of(X, k) for k in range(len(self.batch.means))])
 
     def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
-        """log density of the predictive of one distribution at each row."""
+        """Log density of one distribution's predictive at each row."""
         return in_blocks(self._log_student, X, self.dim, None, k)
 
     def log_predictive_at(self, X: FloatArray, rows: IntArray, components: IntArray) -> Float64Array:
-        """log density of the predictive of one distribution at one row, pair by pair."""
+        """Log density at pairs of a row and a distribution."""
         return in_blocks(self._log_student, X, self.dim, rows, components)
 
     @cached_property
     def student(self) -> Student:
-        """The predictives."""
+        """Parameters of the Student-t predictives."""
         means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
         spread = scales * (strengths + 1) / strengths
         constants = gammaln((freedoms + 1) / 2) - gammaln(freedoms / 2) - 0.5 * np.log(math.pi * spread)
         return Student(means, 1 / spread, 0.5 * (freedoms + 1), constants, constants.sum(axis=1))
 
     def _log_student(self, rows: FloatArray, k: Any) -> Float64Array:
-        """log densities at rows: each under its distribution, or all under one."""
+        """Log densities at rows, each under its own distribution or all under the same one."""
         student = self.student
         logs = rows - student.means[k]
         logs *= logs
@@ -214,7 +217,7 @@ class NIG(LinearPrior):
 
     @cached_property
     def frame(self) -> Frame:
-        """The middle of all distributions, how far values are from it, and the means from there."""
+        """The centre of all distributions, the typical distance of values from it, and the means in these units."""
         means, _, scales, freedoms = self.batch
         centre = means.mean(axis=0)
         widths = np.sqrt((scales / freedoms).mean(axis=0) + means.var(axis=0))
@@ -222,11 +225,11 @@ class NIG(LinearPrior):
 
     @cached_property
     def bounding(self) -> Float32Array:
-        """Coefficients of upper bounds of the log predictives: polynomials of degree 4.
+        """Coefficients of upper bounds on the log predictives: polynomials of degree 4.
 
-        a u - b u^2 is below log(1 + u) everywhere if it touches it at 0 and at some u0: the difference is
-        f'''(v) / 6 u (u - u0)^2 for some v, and the third derivative of log(1 + u) is positive. u0 is what u is on
-        the average over all clusters.
+        a u - b u^2 is below log(1 + u) everywhere if it touches it at 0 and at some u0: the difference is f'''(v) / 6 u
+        (u - u0)^2 for some v, and the third derivative of log(1 + u) is positive. u0 is the average of u over all
+        clusters.
         """
         student, (_, widths, means) = self.student, self.frame
         precisions = student.precisions * widths**2
@@ -240,15 +243,14 @@ class NIG(LinearPrior):
         return bounding_table(coefficients, student.totals + (square * means**2 + fourth * means**4).sum(axis=1))
 
     def close_bounds(self, X: FloatArray) -> Float32Array:
-        """At least the log density of each distribution's predictive at each row (N, K); NaN where a value is
-        missing."""
+        """Upper bounds on the log density of each predictive at each row (N, K); NaN where a value is missing."""
         return powers((X - self.frame.centre) / self.frame.widths, 4) @ self.bounding
 
     @cached_property
     def quick_bounding(self) -> Float32Array:
         """Coefficients of upper bounds for CALM values: polynomials of degree 2, which take half the time.
 
-        log(1 + u) is concave: up to the largest u that such values can have, it is above its chord.
+        log(1 + u) is concave, so it lies above its chord up to the largest u that such values can have.
         """
         student, (_, widths, means) = self.student, self.frame
         precisions = student.precisions * widths**2
@@ -257,7 +259,7 @@ class NIG(LinearPrior):
         return bounding_table(np.stack([-2 * square * means, square]), student.totals + (square * means**2).sum(axis=1))
 
     def quick_bounds(self, X: FloatArray) -> Float32Array:
-        """The same, further above; close ones for rows with values far out."""
+        """Looser upper bounds that take less time; close ones for rows with values far out."""
         values = powers((X - self.frame.centre) / self.frame.widths, 2)
         found = np.asarray(values @ self.quick_bounding)
         if len(far := np.flatnonzero(~(values[:, self.dim : 2 * self.dim].max(axis=1, initial=0.0) <= CALM**2))):
@@ -266,8 +268,8 @@ class NIG(LinearPrior):
 
     @cached_property
     def quick_are_close(self) -> bool:
-        """Whether quick bounds leave hardly more distributions than close ones, of some points drawn from them; with
-        few degrees of freedom they leave many more."""
+        """Whether quick bounds exclude about as many distributions as close ones, for points drawn from the batch. With
+        few degrees of freedom they exclude far fewer."""
         some = evenly_spaced(len(self.batch.means), MOST_TRIED)
         with np.errstate(over="ignore", invalid="ignore"):
             X = self.sample(some, np.random.default_rng(0))
@@ -276,34 +278,34 @@ class NIG(LinearPrior):
         return bool(quick <= close + WORTH * len(some))
 
     def upper_bounds(self, X: FloatArray) -> Float32Array:
-        """The bounds that take less time in the end."""
+        """The bounds that are faster overall."""
         return self.quick_bounds(X) if self.quick_are_close else self.close_bounds(X)
 
     def drawn_moments(self, origin: Float64Array, rng: Generator) -> Moments:
-        """Of a draw of (mean, variance) from each distribution."""
+        """Moments of one draw of (mean, variance) from each distribution."""
         means, variances = self.draw_gaussians(rng)
         return moments_of(means - origin, 1 / variances, np.log(variances))
 
     def expected_moments(self, origin: Float64Array) -> Moments:
-        """Expectations of what `drawn_moments` draws."""
+        """Expectations of `drawn_moments`."""
         means, strengths, scales, freedoms = self.batch
         found = moments_of(means - origin, freedoms / scales, np.log(scales / 2) - digamma(freedoms / 2))
         return found._replace(square=found.square + float(np.broadcast_to(1 / strengths, means.shape).sum()))
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A new point from the predictive of each of these distributions."""
+        """Draw one point from the predictive of each of these distributions."""
         means, strengths, scales, freedoms = (np.broadcast_to(v, self.batch.means.shape) for v in self.batch)
         spread = np.sqrt(scales * (strengths + 1) / (strengths * freedoms))
         return np.asarray(means[components] + spread[components] * rng.standard_t(freedoms[components]))
 
     def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
-        """Rows with their missing values expected, or drawn with a generator, each under the predictive of one
-        distribution: what is observed says nothing about the rest."""
+        """Fill the missing values of each row with their expectations, or with draws if there is a generator, under the
+        predictive of one distribution per row. Features are independent, so the observed values do not matter."""
         rest = self.batch.means[components] if rng is None else self.sample(components, rng)
         return np.where(np.isnan(X), rest, X)
 
     def draw_gaussians(self, rng: Generator) -> tuple[Float64Array, Float64Array]:
-        """Means and variances (K, D) drawn from each distribution of the batch."""
+        """Means and variances (K, D), one draw from each distribution of the batch."""
         means, strengths, scales, freedoms = self.batch
         variances = scales / (2 * rng.standard_gamma(np.broadcast_to(freedoms / 2, scales.shape)))
         steps = np.sqrt(variances / strengths) * rng.standard_normal(means.shape)
@@ -329,17 +331,17 @@ class NIG(LinearPrior):
         return type(self)(self.mean - offset, self.mean_strength, self.scale, self.degrees_of_freedom)
 
     def mean_covariance(self) -> Float64Array:
-        """The expected variances of each distribution (K, D) (the scale over nu where the mean does not exist)."""
+        """The expected variances of each distribution (K, D), or scale / nu if the expectation does not exist."""
         _, _, scales, freedoms = self.batch
         divisor = np.where(freedoms > 2, freedoms - 2, freedoms)
         return np.array(np.broadcast_to(scales / divisor, self.batch.means.shape))
 
     def embedder(self, X: FloatArray) -> Embedder:
-        """Each feature by its deviation over the data."""
+        """Divide each feature by its standard deviation."""
         return standardiser(X[sample_rows(len(X), 0)])
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> Any:
-        """Twice as wide as the data, and as sure of it as of the data, so that it stays so whatever it collects."""
+        """Twice as wide as the data and as certain as all of the data, so that no outliers can change it much."""
         whole = numeric_statistics(X, None, 1, missing=True)
         n, total, squares = (whole.sums[0, i * self.dim : (i + 1) * self.dim] for i in (2, 0, 1))
         means = total / np.maximum(n, 1)
@@ -349,12 +351,12 @@ class NIG(LinearPrior):
 
     @classmethod
     def of_cells(cls) -> Any:
-        """The class whose priors k-means cells of the data have."""
+        """The class of the priors computed from k-means cells."""
         return cls
 
     @staticmethod
     def pooled(scales: Float64Array) -> Float64Array:
-        """Scales of the features as this family has them."""
+        """Convert the features' scales to the form that this family uses."""
         return scales
 
 
@@ -369,11 +371,11 @@ def moments_of(means: Float64Array, precisions: Float64Array, log_variances: Flo
 def numeric_statistics(
     X: FloatArray, labels: IntArray | None, n_clusters: int | None, missing: bool, weights: Any = None
 ) -> LinearStatistics:
-    """Sums of x, of x^2 and, where values are missing, of observed values, by label."""
+    """Sums by label of x, of x^2 and, if values are missing, of the indicators of observed values."""
     rows, dim = X.shape
     labels, count = grouped(labels, rows, n_clusters)
     sums = np.zeros((count, (3 if missing else 2) * dim))
-    # Of wide data fewer rows at a time.
+    # Fewer rows at a time if the data are wide.
     step = min(CHUNK_ROWS, 64 * CHUNK_ROWS // max(dim, 1))
     for begin in range(0, rows, step):
         part = np.asarray(X[begin : begin + step], dtype=np.float64)

@@ -19,18 +19,18 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class SphericalNIG(NIG):
-    """Normal-inverse-gamma with one variance for all features: the prior of clusters that are balls.
+    """Normal-inverse-gamma with one variance for all features: the prior of spherical clusters.
 
     Parameters
     ----------
     mean : array, shape (D,)
-        Where clusters are expected.
+        Expected location of clusters.
     mean_strength : float
-        kappa: how sure of that the prior is, in points.
+        kappa: how many points the prior location counts as.
     scale : array, shape (1,)
-        One number; over the degrees of freedom it is about the variance that is expected.
+        One number; divided by the degrees of freedom it is roughly the expected variance.
     degrees_of_freedom : float
-        nu, above 0: how sure of that the prior is.
+        nu, above 0: how certain the prior is of the variance.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class SphericalNIG(NIG):
 
     @cached_property
     def student(self) -> Student:
-        """The predictives, where no value is missing: one multivariate t, with one power."""
+        """The predictives of rows without missing values: a multivariate t with a single power."""
         means, strengths, scales, freedoms = self.batch
         spread = (np.broadcast_to(strengths, means.shape) + 1) / strengths
         constants = gammaln((freedoms + self.dim) / 2) - gammaln(freedoms / 2)
@@ -82,7 +82,7 @@ class SphericalNIG(NIG):
         return np.asarray(found)
 
     def _log_student_of_rest(self, squares: Float64Array, k: IntArray) -> Float64Array:
-        """A multivariate t over what is observed, of squared differences from these distributions' means."""
+        """The multivariate t over the observed values, given squared differences from the distributions' means."""
         freedoms, precisions = self.batch.freedoms[k, 0], self.student.precisions[k]
         observed = ~np.isnan(squares)
         values = observed.sum(axis=1)
@@ -93,24 +93,23 @@ class SphericalNIG(NIG):
 
     @cached_property
     def bounding(self) -> Float32Array:
-        """Coefficients of upper bounds of the negative squared distances: polynomials of degree 2."""
+        """Coefficients of upper bounds on the negative squared distances: polynomials of degree 2."""
         _, widths, means = self.frame
         precisions = self.student.precisions * widths**2
         coefficients = np.stack([2 * precisions * means, -precisions])
         return bounding_table(coefficients, -(precisions * means**2).sum(axis=1))
 
     def upper_bounds(self, X: FloatArray) -> Float32Array:
-        """At least the log density of each distribution's predictive at each row (N, K); NaN where a value is
-        missing."""
+        """Upper bounds on the log density of each predictive at each row (N, K); NaN where a value is missing."""
         found = powers((X - self.frame.centre) / self.frame.widths, 2) @ self.bounding
-        # NaN stays what it is.
+        # NaN is preserved.
         np.log1p(np.maximum(-found, 0, out=found), out=found)
         found *= (-(1 - ROUNDING) * self.student.powers[:, 0]).astype(np.float32)
         found += (self.student.totals + ROUNDING * np.abs(self.student.totals)).astype(np.float32)
         return found
 
     def impute(self, X: FloatArray, components: IntArray, rng: np.random.Generator | None) -> Float64Array:
-        """The same; what is observed says how wide the rest is."""
+        """As in `NIG`, but the observed values determine the spread of the missing ones."""
         means, strengths, scales, freedoms = (values[components] for values in self.batch)
         spread, observed = (np.broadcast_to(strengths, means.shape) + 1) / strengths, ~np.isnan(X)
         if rng is None:
@@ -120,7 +119,7 @@ class SphericalNIG(NIG):
         return np.where(observed, X, means + np.sqrt(wide * spread) * rng.standard_normal(means.shape))
 
     def sample(self, components: IntArray, rng: np.random.Generator) -> Float64Array:
-        """A new point from the multivariate t of each of these distributions."""
+        """Draw one point from the multivariate t of each of these distributions."""
         means, strengths, scales, freedoms = self.batch
         spread = np.sqrt(scales / freedoms * (np.broadcast_to(strengths, means.shape) + 1) / strengths)
         chosen = freedoms[components]

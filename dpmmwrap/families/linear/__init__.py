@@ -1,1 +1,1 @@
-"""What families share whose statistics are sums of features."""
+"""Code shared by families whose statistics are sums of features."""

@@ -1,5 +1,5 @@
-"""Dense rows whose log density is a product with a table (clusters, features), compiled by numba: features lie along
-the vector lanes."""
+"""Compiled loops over dense rows whose log density is a product with a table (clusters, features), vectorised over
+features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpmmwrap.numerics.special import compiled
 
 @compiled
 def add_scores(X: Any, table: Any, scores: Any) -> None:
-    """Add X (n, V) times the table (K, V) to the scores (n, K). Four rows by two clusters at a time. O(n V K)."""
+    """Add X (n, V) times the table (K, V) to the scores (n, K), in tiles of four rows by two clusters. O(n V K)."""
     rows, dim = X.shape
     count = scores.shape[1]
     whole, pairs = rows // 4 * 4, count // 2 * 2
@@ -59,7 +59,7 @@ def _dot(x: Any, line: Any) -> Any:
 
 @compiled
 def add_pair_scores(X: Any, rows: Any, starts: Any, first: Any, second: Any, table: Any, logs: Any) -> None:
-    """Add the log densities of two clusters, first[g] and second[g], for rows starts[g] to starts[g + 1]. O(n V)."""
+    """Add the log densities of clusters first[g] and second[g] for the rows starts[g] to starts[g + 1]. O(n V)."""
     for group in range(len(first)):
         one, two = table[first[group]], table[second[group]]
         for at in range(starts[group], starts[group + 1]):
@@ -74,7 +74,7 @@ def add_pair_scores(X: Any, rows: Any, starts: Any, first: Any, second: Any, tab
 
 @compiled
 def add_statistics(X: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
-    """Add the rows starts[g] to starts[g + 1] to sums[g], in float64, times their weights if there are any. O(n V)."""
+    """Add the rows starts[g] to starts[g + 1] to sums[g], in float64 and by weight. O(n V)."""
     dim = X.shape[1]
     for group in range(len(starts) - 1):
         begin, end = starts[group], starts[group + 1]
@@ -97,7 +97,7 @@ def add_statistics(X: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> N
 
 
 class DensePart(Part):
-    """Dense rows; whoever builds on it says what the tables (`LogTables`) are."""
+    """Dense rows. Subclasses define the tables (`LogTables`)."""
 
     def __init__(self, X: Float32Array) -> None:
         self.X = read_only(X)

@@ -1,5 +1,5 @@
-"""Labels and sublabels from log probabilities, whatever the family, compiled by numba: rows of points, clusters along
-the vector lanes."""
+"""Compiled draws of labels and sublabels from log probabilities, common to all linear families and vectorised over
+clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from dpmmwrap.numerics.variates import random_bits, uniform
 
 @compiled
 def draw_labels(scores: Any, key: Any, greedy: Any, labels: Any) -> None:
-    """A label for each row, in proportion to exp of its scores (n, K), which are overwritten. O(n K)."""
+    """Draw a label for each row with probability proportional to exp of its scores (n, K), which are overwritten. O(n
+    K)."""
     rows, count = scores.shape
     for row in range(rows):
         own = scores[row]
@@ -33,7 +34,7 @@ def draw_labels(scores: Any, key: Any, greedy: Any, labels: Any) -> None:
                 at += 1
         else:
             left = uniform(random_bits(key, row) >> np.uint64(40)) * total
-            # The last cluster takes what rounding leaves.
+            # Rounding may leave a remainder, which goes to the last cluster.
             while at < count - 1 and left >= own[at]:
                 left -= own[at]
                 at += 1
@@ -45,10 +46,10 @@ def draw_sublabels(
     logs: Any, rows: Any, starts: Any, log_peaks: Any, weights: Any, key: Any, greedy: Any, sublabels: Any,
     log_probs: Any,
 ) -> None:  # fmt: skip
-    """A sublabel for each row, in order of labels, from the log densities (n, 2) of its two subclusters, times its
-    weight if there are weights.
+    """Draw a sublabel for each row, ordered by label, from the log densities (n, 2) of its two subclusters, multiplied
+    by its weight if any.
 
-    The log probability with which each cluster's sublabels came up is added to its entry of log_probs. O(n).
+    The log probability with which each cluster's sublabels were drawn is added to its entry of log_probs. O(n).
     """
     for c in range(len(starts) - 1):
         odds = np.float64(log_peaks[2 * c + 1]) - np.float64(log_peaks[2 * c])
@@ -67,8 +68,8 @@ def draw_sublabels(
 
 @compiled
 def pair_log_prob(logs: Any, weights: Any, first: Any, odds: Any) -> Any:
-    """log probability that rows got the first of two labels, those up to `first`, or the second, the others; from
-    their log densities (n, 2), the log odds of the second's weight, and the rows' weights if there are any. O(n)."""
+    """Log probability that the rows before `first` draw the first of two labels and the others the second, given their
+    log densities (n, 2), the log odds of the second label's weight, and the rows' weights, if any. O(n)."""
     total = 0.0
     for i in range(len(logs)):
         t = np.float64(logs[i, 1]) - np.float64(logs[i, 0]) + odds
@@ -80,8 +81,8 @@ def pair_log_prob(logs: Any, weights: Any, first: Any, odds: Any) -> Any:
 
 @compiled
 def sort_by_side(labels: Any, sublabels: Any, rows_by_label: Any, starts: Any, rows: Any, side_starts: Any) -> None:
-    """Rows in order of label and sublabel, from rows in order of label; side_starts[2 k] is where cluster k's left
-    begins. O(n + K)."""
+    """Sort rows that are ordered by label further by sublabel; side_starts[2 k] is where the left subcluster of cluster
+    k begins. O(n + K)."""
     for c in range(len(starts) - 1):
         right = 0
         for i in range(starts[c], starts[c + 1]):

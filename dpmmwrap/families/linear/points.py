@@ -1,7 +1,7 @@
-"""Linear families: a cluster's log density at a point is a sum over columns, O(D) a point and cluster.
+"""Linear families: a cluster's log density at a point is a sum over columns, O(D) per point and cluster.
 
-A part is a kind of columns: numeric ones, counts (dense or sparse), categories. Each part has loops that
-add to the log densities of a chunk's points and to the statistics; drawing labels is the same for all.
+A part is one kind of columns: numeric, counts (dense or sparse), or categorical. Each part has loops that add to the
+log densities of a chunk's points and to the statistics. Drawing labels is common to all.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from dpmmwrap.partitions.gibbs_type import GibbsType, draw_weights
 from dpmmwrap.partitions.hastings import MergeRule, merge_ratios
 
 PAIRS_PER_CLUSTER = 8
-"""With many clusters only this many of the nearest ones of each are tried for a merge."""
+"""With many clusters, merges are proposed only with this many nearest neighbours of each."""
 ALL_PAIRS = 40
-"""With this many clusters or fewer, all pairs are."""
+"""Up to this many clusters, merges of all pairs are proposed."""
 MOST_FEATURES = 1024
 ROWS_AT_ONCE = 1 << 12
 WEIGHTS_KEY = 1 << 48
@@ -41,15 +41,15 @@ class Tables(NamedTuple):
     """Drawn parameters of a sweep."""
 
     log_peaks: Float32Array
-    """log weight and log density at the mode, of the clusters (K,)."""
+    """Log weight plus log density at the mode of each cluster (K,)."""
     subcluster_log_peaks: Float32Array
-    """The same of the subclusters (2K,)."""
+    """The same for the subclusters (2K,)."""
     parts: tuple[Any, ...]
-    """Each part's own tables."""
+    """The tables of each part."""
 
 
 class LinearPoints(FamilyPoints):
-    """Points of a linear family: one part, or several side by side."""
+    """Points of a linear family, with one or several parts."""
 
     def __init__(
         self, X: Points, parts: list[Part], n_jobs: int, stretch: Stretch | None = None, weights: Any = None
@@ -65,7 +65,7 @@ class LinearPoints(FamilyPoints):
         self.exact = all(part.exact for part in self.parts)
         self.sum_type = np.result_type(*(part.sum_type for part in parts))
         self.any_order = self.sum_type == np.float32 and self.chunks.pool is None
-        """Whether sums of features are exact, so that one array will do for all groups."""
+        """Whether sums of features are exact in any order, so that all groups can share one array."""
 
     def digest(self) -> str:
         return " ".join([*(part.digest() for part in self.parts), *self.weights_digest()])
@@ -75,7 +75,7 @@ class LinearPoints(FamilyPoints):
         return joined_rows([part.points for part in self.parts])
 
     def zeros(self, groups: int, clusters: int) -> FloatArray:
-        """Where sums of features are written."""
+        """Zero sums of features."""
         return np.zeros((groups, clusters, self.width), self.sum_type)
 
     def likely_merges(
@@ -228,8 +228,9 @@ class LinearPoints(FamilyPoints):
     def _pair_log_probs(
         self, members: list[IntArray], tables: Tables, one: int, other: int, margin: float
     ) -> Float64Array:
-        """For each group, the log probability that its points of two clusters got the one of these two labels that they
-        have; once it is surely below -margin it is minus infinity, and no more is looked at."""
+        """For each group, the log probability that its points of two clusters draw the labels they have when only these
+        two are available. Once the sum is certain to end below -margin it is set to minus infinity and the rest is
+        skipped."""
         edges = self.chunks.group_rows()
         found, least, before = np.zeros(len(edges) - 1), -margin - 1e-6 * (1.0 + abs(margin)), 0.0
         odds = float(tables.log_peaks[other]) - float(tables.log_peaks[one])
@@ -300,7 +301,7 @@ class LinearPoints(FamilyPoints):
 
 
 class Workspace(NamedTuple):
-    """Arrays that are written anew for every chunk."""
+    """Arrays that are overwritten for every chunk."""
 
     scores: Float32Array
     logs: Float32Array
@@ -317,10 +318,10 @@ class Workspace(NamedTuple):
 
 
 def sizes_of(starts: Any, rows: Any, weights: Float64Array) -> Any:
-    """How many rows each group has, or how much they weigh; group g has the rows starts[g] to starts[g + 1]."""
+    """Number, or total weight, of the rows in each group; group g has the rows starts[g] to starts[g + 1]."""
     if not len(weights):
         return np.diff(starts)
-    # Weights are such that their sums are exact, whatever the order (`numerics.weights`).
+    # Weights are rounded so that their sums are exact in any order (`numerics.weights`).
     return np.diff(np.append(0.0, np.cumsum(weights[rows[: starts[-1]]]))[starts])
 
 
@@ -330,7 +331,8 @@ def prior_of(model: Model) -> LinearPrior:
 
 
 def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntArray, IntArray]:
-    """The pairs of clusters that a merge is proposed for: all of a few, the nearest ones of many."""
+    """The pairs of clusters for which merges are proposed: all pairs, or pairs of near neighbours if there are many
+    clusters."""
     if len(candidates) < 2:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     if len(candidates) <= ALL_PAIRS:
@@ -339,7 +341,7 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     every: Any = clusters.sums
     columns: Any = slice(None)
     if every.shape[1] > MOST_FEATURES:
-        # Of many thousand words the common ones tell who is near.
+        # With thousands of words the most common ones suffice to find the nearest clusters.
         totals = sum((np.abs(every[k]) for k in candidates), np.zeros(every.shape[1]))
         columns = np.argpartition(-totals, MOST_FEATURES)[:MOST_FEATURES]
     sums = every[:, columns][candidates].astype(np.float64)
@@ -348,7 +350,7 @@ def pairs_to_try(clusters: LinearStatistics, candidates: IntArray) -> tuple[IntA
     scale = means.std(axis=0)
     means = (means / np.where(scale > 0, scale, 1.0)).astype(np.float32)
     squares = (means * means).sum(axis=1)
-    # More threads than idle cores wait for each other.
+    # With more threads than idle cores, threads wait for each other.
     with thread_pools().limit(limits=1):
         distances = squares[:, None] + squares - 2 * means @ means.T
     np.fill_diagonal(distances, np.inf)

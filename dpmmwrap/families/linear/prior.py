@@ -1,4 +1,4 @@
-"""What the priors of all linear families have in common."""
+"""Base class of the priors of linear families."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LinearPrior(Prior):
 
     @abstractmethod
     def make_parts(self, X: Points) -> list[Any]:
-        """The kinds of columns of points, with their loops (`linear.parts.Part`)."""
+        """Split points into kinds of columns with their loops (`linear.parts.Part`)."""
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -37,7 +37,7 @@ class LinearPrior(Prior):
             if missing is not None:
                 part.expect(missing)
             if not (stretch is None and missing is None and weights is None):
-                # Of some of the rows, or with weights, it is not known which type is exact.
+                # With weights, or for a part of the rows, the type in which sums are exact is unknown.
                 part.sum_type = np.float64
         return loops.LinearPoints(X, parts, n_jobs, stretch, weights)
 
@@ -48,7 +48,7 @@ class LinearPrior(Prior):
         return self.compute(statistics).log_marginal
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
-        """log marginal likelihoods of the unions of pairs of clusters."""
+        """Log marginal likelihoods of the unions of pairs of clusters."""
         pairs = (LinearStatistics(statistics.counts[rows], statistics.sums[rows]) for rows in (one, other))
         return self.log_marginal_likelihood(union(*pairs))
 
@@ -57,12 +57,12 @@ class LinearPrior(Prior):
         return with_unions(subclusters)
 
     def shifted(self, offset: FloatArray) -> Any:
-        """Only numbers are shifted."""
+        """Only numeric columns are shifted."""
         return self
 
     @staticmethod
     def origin(X: Points) -> Any:
-        """Sums are taken as they are."""
+        """Sums need no origin."""
         return None
 
     def plain_sums(self, X: Points, labels: IntArray, n_clusters: int, origin: Any) -> Any:

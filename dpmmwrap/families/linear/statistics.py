@@ -1,8 +1,9 @@
-"""Families whose log density is linear in features of a point: their statistics are a count and sums of features.
+"""Families whose log density is linear in features of a point. Their statistics are a count and sums of features.
 
-Everything but the full-covariance Gaussian is one. The features of a numeric column are x and x^2, of counts the counts
-themselves, of a categorical column one indicator per level; a product of such families is one again. With a further
-indicator of what was observed, a missing value contributes nothing, which is exact when values are missing at random.
+This covers all families with conjugate priors except the full-covariance Gaussian. The features of a numeric column are
+x and x^2, those of counts are the counts, and those of a categorical column are one indicator per level. A product of
+such families is such a family. With a further indicator of observed values, a missing value contributes nothing, which
+is exact if values are missing at random.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ class LinearStatistics(NamedTuple):
     sums: Any
 
     def scaled(self, factor: float) -> LinearStatistics:
-        """As if every row had this weight."""
+        """Statistics as if every row had this weight."""
         return LinearStatistics(factor * self.counts, factor * self.sums)
 
 
 def union(left: LinearStatistics, right: LinearStatistics) -> LinearStatistics:
-    """The statistics of the unions, pair by pair."""
+    """Statistics of the unions of pairs of clusters."""
     return LinearStatistics(left.counts + right.counts, left.sums + right.sums)
 
 
 def with_unions(subclusters: LinearStatistics) -> LinearStatistics:
-    """Statistics of K clusters, then of their 2K subclusters, from the latter."""
+    """Statistics of K clusters followed by those of their 2K subclusters, from the latter."""
     counts, sums = subclusters
     clusters = len(counts) // 2
-    # Written in place: of wide data each array is large.
+    # In place, since each array is large if the data are wide.
     every = np.empty((3 * clusters, sums.shape[1]))
     np.add(sums[0::2], sums[1::2], out=every[:clusters])
     every[clusters:] = sums
