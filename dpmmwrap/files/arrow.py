@@ -19,7 +19,7 @@ KINDS = {".parquet": "a Parquet", ".feather": "a Feather"}
 
 
 def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *, truth: bool = False) -> Piece:
-    """The columns: numbers or words. Booleans are words, too, or 0 and 1 with `truth`."""
+    """The columns as numbers or words. Booleans are words, or 0 and 1 with `truth`."""
     names = arrow_names(path)
     chosen = wanted.of(names, path)
     as_words = find_columns(words, names, path)
@@ -35,7 +35,8 @@ def read_arrow(path: Path, words: Sequence[str] = (), wanted: Selection = ALL, *
 
 
 def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Column:
-    pyarrow, kinds = pyarrow_for(path)
+    pyarrow = pyarrow_for(path)
+    kinds = pyarrow.types
     column, kind = table.column(name), table.schema.field(name).type
     if kinds.is_dictionary(kind):
         kind = kind.value_type
@@ -58,7 +59,7 @@ def column_of(table: Any, name: str, path: Path, words: bool, truth: bool) -> Co
 
 
 def as_text(column: Any) -> Column:
-    """Values as words; empty if one is missing."""
+    """Values as words, empty where one is missing."""
     return np.array(["" if value is None else str(value) for value in column.to_pylist()], dtype=str)
 
 
@@ -71,7 +72,7 @@ def arrow_text(path: Path) -> dict[str, Column]:
 
 def arrow_names(path: Path) -> Names:
     """The names of the columns, without the index that pandas keeps among them."""
-    pyarrow, _ = pyarrow_for(path)
+    pyarrow = pyarrow_for(path)
     with arrow_problems(path):
         if path.suffix.lower() == ".parquet":
             names = pyarrow.parquet.read_schema(path).names
@@ -81,26 +82,25 @@ def arrow_names(path: Path) -> Names:
 
 
 def open_table(path: Path, names: Sequence[str]) -> Any:
-    pyarrow, _ = pyarrow_for(path)
+    pyarrow = pyarrow_for(path)
     reader = pyarrow.parquet if path.suffix.lower() == ".parquet" else pyarrow.feather
     with arrow_problems(path):
         table = reader.read_table(path, columns=list(names))
-        # These files have no checksums: check all offsets and all text now.
+        # These files have no checksums, so check all offsets and all text.
         table.validate(full=True)
         return table
 
 
 @contextlib.contextmanager
 def arrow_problems(path: Path) -> Iterator[None]:
-    pyarrow, _ = pyarrow_for(path)
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow_for(path).ArrowException, OSError) as error:
         kind = KINDS[path.suffix.lower()]
         raise InputError(f"{path} should be {kind} file, but it is damaged or something else") from error
 
 
-def pyarrow_for(path: Path) -> tuple[Any, Any]:
+def pyarrow_for(path: Path) -> Any:
     try:
         import pyarrow
         import pyarrow.feather
@@ -109,22 +109,23 @@ def pyarrow_for(path: Path) -> tuple[Any, Any]:
     except ImportError as error:
         message = f"{path} is read by pyarrow, which is not installed (pip install 'dpmmwrap[files]')"
         raise InputError(message) from error
-    return pyarrow, pyarrow.types
+    return pyarrow
 
 
 class RowGroups(NamedTuple):
-    """The pieces in which a Parquet file can be read."""
+    """The pieces of a Parquet file."""
 
     names: Names
     rows: tuple[int, ...]
-    """Of each piece."""
+    """The number of rows of each piece."""
     narrow: bool
     """Whether single precision holds all columns."""
 
 
 def numeric_row_groups(path: Path) -> RowGroups:
-    """From the end of a Parquet file alone: its pieces, if all columns hold numbers."""
-    pyarrow, kinds = pyarrow_for(path)
+    """The pieces of a Parquet file of numbers, from its metadata alone."""
+    pyarrow = pyarrow_for(path)
+    kinds = pyarrow.types
     names = arrow_names(path)
     with arrow_problems(path):
         metadata, schema = pyarrow.parquet.read_metadata(path), pyarrow.parquet.read_schema(path)
@@ -137,8 +138,8 @@ def numeric_row_groups(path: Path) -> RowGroups:
 
 
 def read_row_group(path: str, number: int, names: Sequence[str], kind: Any) -> Any:
-    """One piece of a Parquet file as an array; what is missing is NaN."""
-    pyarrow, _ = pyarrow_for(Path(path))
+    """One piece of a Parquet file as an array, NaN where a value is missing."""
+    pyarrow = pyarrow_for(Path(path))
     with arrow_problems(Path(path)):
         table = pyarrow.parquet.ParquetFile(path).read_row_group(number, columns=list(names))
     wide = [table.column(name).cast(pyarrow.float64(), safe=False).to_numpy() for name in names]

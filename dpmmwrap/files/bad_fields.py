@@ -1,4 +1,4 @@
-"""Which field of a text file is not the number that it should be, and why."""
+"""Which field of a text file should be a number and is not, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from dpmmwrap.files.problems import (
     as_option,
     decimal_commas,
     gap_advice,
-    may_be_gap,
 )
 from dpmmwrap.files.tables import LOOKED_AT, Layout, called
 from dpmmwrap.files.text import open_text, rows_of
@@ -28,7 +27,7 @@ def blame_line(
 ) -> NoReturn:
     """Find the line that numpy could not parse: numpy counts rows of numbers, people count lines.
 
-    Columns have the names that they would have in a table with words; `places` are the columns to read.
+    Columns have the names that they would have in a table with words.
     """
     width = seen = 0
     known_gaps = GAPS.union(UNKNOWN, layout.format.missing)
@@ -44,8 +43,8 @@ def blame_line(
                     rest = [fields, *(row for _, row in islice(rows_of(file, layout.delimiter), LOOKED_AT))]
                     blame_field(Field(path, number, column, field), as_table, columns, seen, rest, error)
             if len(fields) != width:
-                message = f"{path} should hold {width} numbers per line, but line {number} holds {len(fields)}"
-                raise InputError(message) from error
+                held = f"line {number} holds {len(fields)}"
+                raise InputError(f"{path} should hold {width} numbers per line, but {held}") from error
             seen += 1
     raise InputError(f"{path} should be a table of numbers: {error}") from error
 
@@ -73,15 +72,14 @@ def blame_field(
     """
     path, line, column, text = field
     where = called(column - layout.start, layout.names, layout.start)
+    message = f"{path} should hold numbers, but line {line}, {where} holds {repr(text) if text else 'nothing'}"
     if text in GAPS.union(UNKNOWN, layout.format.missing):
-        came = repr(text) if text else "nothing"
-        raise MissingValues(f"{path} should hold numbers, but line {line}, {where} holds {came}") from error
+        raise MissingValues(message) from error
     if has_decimal_comma(text) and layout.decimal == ".":
-        raise decimal_commas(f"{path} should hold numbers, but line {line}, {where} holds {text!r}") from error
+        raise decimal_commas(message) from error
     below = {at: [row[at] for row in rows if at < len(row)] for at in columns}
     if not holds_words(below[column], numbers_above, layout.decimal):
-        advice = f"; {gap_advice(text)}" if may_be_gap(text) else ""
-        raise InputError(f"{path} should hold numbers, but line {line}, {where} holds {text!r}{advice}") from error
+        raise InputError(f"{message}{gap_advice(text, '; ')}") from error
     for at in columns if layout.decimal == "." else ():
         # Check commas first: decimal commas make columns of numbers look like words.
         held = among_numbers(below[at])
@@ -110,7 +108,7 @@ def holds_words(fields: Sequence[str], more_numbers: int = 0, decimal: str = "."
 
 
 def dates_in(path: PathLike, name: str, fields: Sequence[str]) -> InputError:
-    """A column holds dates, which are neither numbers nor categories."""
+    """The error for a column of dates, which are neither numbers nor categories."""
     came, column = next(filter(is_date, fields)), as_option([name])
     return InputError(
         f"{path} should hold numbers or categories, but its column {name!r} holds dates, such as {came!r}; use "

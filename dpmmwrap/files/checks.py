@@ -22,17 +22,9 @@ CHECKED_AT_ONCE = 1 << 21
 
 
 def check_points(
-    X: AnyArray,
-    source: str,
-    *,
-    at_least: int = 2,
-    gaps: bool = False,
-    names: Names | None = None,
+    X: AnyArray, source: str, *, at_least: int = 2, gaps: bool = False, names: Names | None = None
 ) -> FloatArray:
-    """X as real, finite numbers in rows of points, or an InputError that says what it is instead.
-
-    With `gaps`, NaN is a missing value.
-    """
+    """X as real, finite numbers in rows of points; otherwise an InputError. With `gaps`, NaN is a missing value."""
     if X.ndim != 2:
         raise InputError(
             f"{source} should have two dimensions (points, features), but it has {X.ndim}: its shape is {X.shape}"
@@ -45,7 +37,11 @@ def check_points(
     check_size(n, at_least, source)
     if X.dtype.kind != "f" or X.dtype.itemsize == 2:
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    check_finite(X, source, gaps, names)
+    for rows in chunks(X):
+        refuse(overflows(X[rows]), X[rows], rows.start, source, names)
+    if not gaps:
+        # Empty rows and columns are left out later, and need no values.
+        check_whole_rows(X, source, names, wanted=~empty_columns(X))
     return X
 
 
@@ -55,7 +51,7 @@ def check_size(n: int, at_least: int, source: str) -> None:
 
 
 def overflows(values: AnyArray) -> BoolArray:
-    """Which numbers are infinite in single precision, in which the samplers work."""
+    """Which numbers are infinite in single precision, which the samplers use."""
     with np.errstate(over="ignore"):
         return np.isinf(values.astype(np.float32, copy=False))
 
@@ -67,25 +63,15 @@ def chunks(X: AnyArray) -> Iterator[slice]:
         yield slice(first, first + rows)
 
 
-def check_finite(X: FloatArray, source: str, gaps: bool = False, names: Names | None = None) -> None:
-    """Refuse infinite and, unless gaps are allowed, missing values. Empty rows and columns are left out later, and need
-    no values."""
-    for rows in chunks(X):
-        refuse(overflows(X[rows]), X[rows], rows.start, source, names)
-    if not gaps:
-        check_whole_rows(X, source, names, wanted=~empty_columns(X))
-
-
-def check_whole_rows(X: FloatArray, source: str, names: Names | None, wanted: BoolArray | None = None) -> None:
-    """Refuse rows in which some of the wanted columns have values and others have none."""
-    wanted = np.ones(X.shape[1], bool) if wanted is None else wanted
+def check_whole_rows(X: FloatArray, source: str, names: Names | None, wanted: BoolArray) -> None:
+    """Refuse rows in which only some of the wanted columns have values."""
     for rows in chunks(X):
         missing = np.isnan(X[rows])
         refuse(missing & wanted & ~missing[:, wanted].all(axis=1, keepdims=True), X[rows], rows.start, source, names)
 
 
 def refuse(wrong: BoolArray, chunk: FloatArray, begin: int, source: str, names: Names | None) -> None:
-    """Name the first number that is not what it should be, if there is one."""
+    """Raise an error about the first wrong number, if there is one."""
     if not wrong.any():
         return
     row, column = (int(where) for where in np.argwhere(wrong)[0])
@@ -106,7 +92,7 @@ def empty_columns(X: FloatArray) -> BoolArray:
 
 
 def check_counts(X: FloatArray, source: str, names: Names | None) -> None:
-    """Refuse numbers that are no counts: below 0, or not whole."""
+    """Refuse numbers that are not counts: below 0, or not whole."""
     for rows in chunks(X):
         chunk = X[rows]
         wrong = (chunk < 0) | ((chunk != np.round(chunk)) & ~np.isnan(chunk))
@@ -141,7 +127,7 @@ def class_names(y: AnyArray) -> tuple[str, ...]:
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
-    """What an array holds that does not hold real numbers."""
+    """What an array holds instead of real numbers."""
     if dtype.hasobject:
         return "Python objects, which are never loaded"
     if dtype.names:
@@ -151,7 +137,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def check_classes(labels: IntArray, source: str) -> None:
-    """Refuse true labels that are all different: they are names of points, not classes."""
+    """Refuse true labels that are all different: those are names of points, not classes."""
     if len(labels) > 1 and len(np.unique(labels)) == len(labels):
-        message = f"{source} should hold the classes of the points, but each of the {len(labels)} points has its own"
+        message = f"{source} should hold the classes of the points, but all {len(labels)} points have different ones"
         raise InputError(f"{message}: that is an id, not a class")

@@ -1,4 +1,4 @@
-"""Tables of numbers and words with gaps: columns by name, of text files and of sheets."""
+"""Columns of numbers or words, with gaps, of text files and sheets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpmmwrap.files.bad_fields import dates_in
-from dpmmwrap.files.checks import check_size, overflows
-from dpmmwrap.files.format import PLAIN, Format
+from dpmmwrap.files.checks import overflows
 from dpmmwrap.files.looks import FEW_ROWS, common_unit, holds_dates, names_rows
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, has_decimal_comma, is_number, marks_note
 from dpmmwrap.files.problems import (
@@ -20,7 +19,6 @@ from dpmmwrap.files.problems import (
     WordsInstead,
     decimal_commas,
     gap_advice,
-    may_be_gap,
     name_of,
 )
 from dpmmwrap.files.selection import ALL, Selection, find_columns
@@ -28,19 +26,19 @@ from dpmmwrap.files.tables import (
     Layout,
     Piece,
     Row,
-    RowInfo,
-    as_classes,
     counted_rows,
     layout_of,
     other_lines_notes,
+    row_info,
     unnamed_note,
 )
+from dpmmwrap.files.text import PLAIN, Format
 
 LONGEST_WORD = 1000
-"""The largest length of a word: longer texts are no categories, and would fill the memory."""
+"""The largest length of a word. Longer texts are not categories, and would fill the memory."""
 
 ID = re.compile(r"(?i:(^|[\W_])(u|uu|gu)?id$)|[a-z]I[dD]$")
-"""How names of columns end that hold ids."""
+"""How the names of id columns end."""
 
 Column = np.ndarray[Any, Any]
 
@@ -48,14 +46,14 @@ Column = np.ndarray[Any, Any]
 def read_columns(path: Path, delimiters: str, words: Sequence[str] = (), wanted: Selection = ALL) -> Piece:
     """The columns of a text file: numbers if all fields are numbers or gaps, else words.
 
-    The columns named or numbered in `words` are words whatever they hold.
+    The columns in `words`, given by name or number, are always words.
     """
     layout = layout_of(path, delimiters, words=True, format=wanted.format)
     return columns_of(path, layout, counted_rows(path, layout), words, wanted)
 
 
 def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Sequence[str], wanted: Selection) -> Piece:
-    """The columns that are wanted of rows of text."""
+    """The wanted columns of rows of text."""
     chosen = wanted.of(layout.known, path)
     as_words = find_columns(words, layout.known, path)
     id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
@@ -63,10 +61,10 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
     used = [id_at, labels, *(layout.start + index for index in chosen.features)]
     fields: dict[int, list[str]] = {index: [] for index in used if index is not None}
     lines = []
-    for row in rows:
-        lines.append(row.line)
+    for line, row in rows:
+        lines.append(line)
         for index, column in fields.items():
-            column.append(row.fields[index])
+            column.append(row[index])
     columns, notes = dict[str, Column](), [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     readers, slips = dict[str, Reader](), list[Slip]()
     for index in chosen.features:
@@ -83,21 +81,17 @@ def columns_of(path: PathLike, layout: Layout, rows: Iterable[Row], words: Seque
             if common_unit(column) is not None:
                 notes.append(
                     f"the column {name!r} is read as words, because its numbers have a unit "
-                    f"({common_unit(column)!r}): without the unit it would be one of numbers"
+                    f"({common_unit(column)!r}): without the unit they would be read as numbers"
                 )
         else:
             readers[name] = reader
     notes += [*slip_notes(slips), *marks_note(readers, path, wanted.format, layout.delimiter)]
     names = None if layout.names is None else tuple(columns)
-    ids = None if id_at is None else np.array(fields[id_at], dtype=str)
-    return Piece(columns, names, RowInfo(ids, None if labels is None else as_classes(fields[labels])), tuple(notes))
+    return Piece(columns, names, row_info(fields, id_at, labels), tuple(notes))
 
 
-def column_of(
-    fields: Sequence[str], name: str, path: PathLike, reader: Reader | None = None, format: Format = PLAIN
-) -> Column:
-    """A column of numbers if all fields are numbers or gaps, else one of words."""
-    reader = reader or Reader(format)
+def column_of(fields: Sequence[str], name: str, path: PathLike, reader: Reader, format: Format) -> Column:
+    """A column of numbers if all fields are numbers or gaps, else of words."""
     try:
         return np.array([reader(field) for field in fields], dtype=np.float64)
     except ValueError:
@@ -124,18 +118,17 @@ def word_column(fields: Sequence[str], name: str, path: PathLike, format: Format
 
 
 class Slip(NamedTuple):
-    """Where a column that is mostly numbers holds a word."""
+    """A word in a column of words that are mostly numbers."""
 
     column: str
     line: int
     word: str
     alone: bool
-    """Whether it holds no other word."""
+    """Whether the column has no other word."""
 
 
 def slip_in(fields: Sequence[str], lines: Sequence[int], name: str, decimal: str) -> list[Slip]:
-    """The first word of a column of words that are mostly numbers: a typing error, or it means that a value is
-    missing."""
+    """The first word of a column that is mostly numbers: a typing error, or a mark for a missing value."""
     held = [field for field in fields if field not in GAPS]
     strange = [index for index, field in enumerate(fields) if not is_number(field, decimal) and field not in GAPS]
     if 2 * len(strange) >= len(held):
@@ -153,9 +146,9 @@ def slip_notes(slips: Sequence[Slip]) -> list[str]:
         if slip is not same[0]:
             continue
         which = f"the column {slip.column!r} is" if len(same) == 1 else f"{len(same)} columns are"
-        where = f"line {slip.line}" if len(same) == 1 else f"line {slip.line} of {slip.column!r}, for one,"
+        where = f"line {slip.line}" if len(same) == 1 else f"line {slip.line} of {slip.column!r}, for example,"
         note = f"{which} read as words because {where} holds {slip.word!r}, not a number"
-        notes.append(f"{note}: {gap_advice(slip.word)}" if slip.alone and may_be_gap(slip.word) else note)
+        notes.append(note + (gap_advice(slip.word, ": ") if slip.alone else ""))
     return notes
 
 
@@ -165,15 +158,14 @@ def as_numbers(table: Piece, path: Path) -> Piece:
     if words:
         column = table.X[words[0]].tolist()
         came = next((word for word in column if word), "")
-        where = table.source or path
-        message = f"{where} should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
         distinct = [name for name in words if names_rows(table.X[name].tolist())]
-        raise WordsInstead(message, words, distinct)
+        message = f"should hold numbers, but its column {words[0]!r} holds words, such as {came!r}"
+        raise WordsInstead(f"{table.source or path} {message}", words, distinct)
     return table._replace(X=np.column_stack([*table.X.values()]))
 
 
 def numbers_rows(name: str, column: Column) -> bool:
-    """Whether a column counts the rows, or is called an id and has another whole number in each."""
+    """Whether a column counts the rows, or has the name of an id and a different whole number in each row."""
     if len(column) < FEW_ROWS or column.dtype.kind not in "fiu":
         return False
     if all(bool((np.diff(part) == 1).all()) for part in (column[:FEW_ROWS], column)):
@@ -181,12 +173,10 @@ def numbers_rows(name: str, column: Column) -> bool:
     return bool(ID.search(name) and (column == np.round(column)).all() and len(np.unique(column)) == len(column))
 
 
-def check_columns(columns: dict[str, Column], source: str, *, at_least: int) -> None:
-    """Refuse a table without rows or columns, and numbers that are infinite."""
-    rows = len(next(iter(columns.values()))) if columns else 0
-    if not rows:
+def check_columns(columns: dict[str, Column], source: str) -> None:
+    """Refuse a table without rows or columns, and infinite numbers."""
+    if not columns or not len(next(iter(columns.values()))):
         raise InputError(f"{source} should hold points, but it has no rows")
-    check_size(rows, at_least, source)
     for name, column in columns.items():
         if column.dtype.kind == "U":
             continue

@@ -8,21 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpmmwrap.files.columns import columns_of
-from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.numbers import has_decimal_comma
 from dpmmwrap.files.problems import InputError
 from dpmmwrap.files.selection import ALL, Names, Selection, has_column, listed
-from dpmmwrap.files.tables import (
-    LOOKED_AT,
-    Layout,
-    Piece,
-    Row,
-    arranged,
-    has_units,
-    names_columns,
-    title_lines,
-    title_of,
-)
+from dpmmwrap.files.tables import LOOKED_AT, Layout, Piece, Row, layout_of_rows
+from dpmmwrap.files.text import PLAIN, Format
 
 
 class Sheet(NamedTuple):
@@ -30,7 +20,7 @@ class Sheet(NamedTuple):
 
     rows: list[Row]
     source: str
-    """The file, and the sheet if nobody chose one of several."""
+    """The file; with its sheet, if there are several and none was chosen."""
     notes: tuple[str, ...] = ()
 
 
@@ -49,18 +39,11 @@ def sheet_names(path: Path, format: Format = PLAIN) -> Names | None:
 def layout_of(path: Path, sheet: Sheet) -> Layout:
     if not sheet.rows:
         raise InputError(f"{sheet.source} should hold points, but it is empty")
-    rows = [row.fields for row in sheet.rows[: LOOKED_AT + 1]]
-    title = title_lines(rows, ".")
-    first, *following = rows[title:]
-    named = names_columns(first, following)
-    units = named and has_units(following, ".")
-    shown = tuple(unit for unit in following[0] if unit) if units else ()
-    skipped = title + int(named) + int(units)
-    return arranged(first, named, path)._replace(skipped=skipped, units=shown, title=title_of(rows[:title]))
+    return layout_of_rows([fields for _, fields in sheet.rows[: LOOKED_AT + 1]], path)
 
 
 def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
-    """Cells of numbers are read as such; the decimal mark is about numbers that are kept as text."""
+    """Read a sheet. The decimal mark applies to numbers that are kept as text."""
     openpyxl = openpyxl_for(path)
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -68,18 +51,20 @@ def open_sheet(path: Path, format: Format = PLAIN) -> Sheet:
             names = [sheet.title for sheet in book.worksheets]
             number = sheet_number(names, format.sheet, path)
             sheet = book.worksheets[number]
-            # What the file says of its extent may be wrong.
+            # The extent that the file states may be wrong.
             sheet.reset_dimensions()
             cells = [[text_of(cell, format.decimal) for cell in row] for row in sheet.iter_rows(values_only=True)]
         finally:
             book.close()
     except InputError:
         raise
-    # Whatever zipfile, the XML parser and openpyxl make of a damaged file.
+    # zipfile, the XML parser and openpyxl raise many kinds of errors for a damaged file.
     except Exception as error:
         raise InputError(f"{path} should be an Excel file (.xlsx), but it is damaged or something else") from error
     width = max((index + 1 for row in cells for index, cell in enumerate(row) if cell), default=0)
-    rows = [Row(number, padded(row, width)) for number, row in enumerate(cells, start=1) if any(row)]
+    rows = [
+        (number, [*row[:width], *[""] * (width - len(row))]) for number, row in enumerate(cells, start=1) if any(row)
+    ]
     if len(names) == 1 or format.sheet is not None:
         return Sheet(rows, str(path))
     note = f"{path} has {len(names)} sheets, and the first, {names[0]!r}, is read; --sheet reads another"
@@ -93,10 +78,6 @@ def sheet_number(names: Sequence[str], asked: str | None, path: Path) -> int:
     if not has_column(asked, names):
         raise InputError(f"{path} should have a sheet {asked!r}, but it has {listed(names)}")
     return list(names).index(asked) if asked in names else int(asked) - 1
-
-
-def padded(row: list[str], width: int) -> list[str]:
-    return [*row[:width], *[""] * (width - len(row))]
 
 
 def text_of(cell: Any, decimal: str) -> str:

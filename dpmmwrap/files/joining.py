@@ -15,18 +15,17 @@ AnyArray = np.ndarray[Any, Any]
 
 
 def same_names(names: Sequence[Names | None], widths: Sequence[int], files: Sequence[Path]) -> None:
-    """Refuse files that do not have the same columns, in whatever order."""
+    """Refuse files that do not have the same columns, in any order."""
     first = names[0]
     for path, theirs, width in zip(files[1:], names[1:], widths[1:], strict=True):
         if first is None or theirs is None:
             if width != widths[0]:
-                message = f"{path} should have {widths[0]} columns like {files[0]}, but it has {width}"
-                raise InputError(message)
+                raise InputError(f"{path} should have {widths[0]} columns like {files[0]}, but it has {width}")
             continue
         lacking = [name for name in first if name not in theirs]
         if lacking:
-            came = f"it has the columns {listed(theirs)}"
-            raise InputError(f"{path} should have a column {lacking[0]!r} like {files[0]}, but {came}")
+            message = f"{path} should have a column {lacking[0]!r} like {files[0]}"
+            raise InputError(f"{message}, but it has the columns {listed(theirs)}")
         more = [name for name in theirs if name not in first]
         if more:
             raise InputError(f"{path} has a column {more[0]!r}, which {files[0]} does not have")
@@ -56,7 +55,7 @@ def in_order(table: Any, names: Names | None, theirs: Names | None) -> Any:
 
 
 def join_rows(parts: Sequence[AnyArray | None], files: Sequence[Path]) -> AnyArray | None:
-    """Names or labels of the rows; all files have them, or none."""
+    """The names or labels of all rows. Either all files have them or none."""
     known = [part for part in parts if part is not None]
     if not known:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,20 +16,13 @@ from dpmmwrap.numerics.arrays import IntArray
 LABEL_FILES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".csv.gz", ".txt.gz")
 
 
-class Classes(NamedTuple):
-    """A label per point, as numbers from 0, and their names."""
-
-    labels: IntArray
-    names: tuple[str, ...]
-
-
 def read_labels(path: PathLike, n: int) -> IntArray:
-    """A label per point, as numbers from 0: of a .npy, .npz (`y`), or .csv, .tsv, .txt, one in each line."""
-    return read_classes(path, n).labels
+    """A label per point, as numbers from 0, from a .npy, a .npz (`y`), or a text with one in each line."""
+    return read_classes(path, n)[0]
 
 
-def read_classes(path: PathLike, n: int) -> Classes:
-    """The labels, with their names in the file."""
+def read_classes(path: PathLike, n: int) -> tuple[IntArray, tuple[str, ...]]:
+    """The labels as numbers from 0, and their names."""
     path = Path(path)
     with explained(path):
         suffix = known_suffix(path, LABEL_FILES)
@@ -41,6 +33,6 @@ def read_classes(path: PathLike, n: int) -> Classes:
         else:
             with open_text(path) as file:
                 words = [line.strip() for line in file.read().split("\n") if line.strip()]
-            # One additional line is the column's name; labels may be words, so there is no other sign of it.
+            # One additional line is the column's name. As labels may be words, nothing else tells.
             y = np.array(words[1:] if len(words) == n + 1 else words, dtype=str)
-    return Classes(check_labels(y, n, str(path)), class_names(y))
+    return check_labels(y, n, str(path)), class_names(y)

@@ -14,9 +14,9 @@ from dpmmwrap.numerics.arrays import evenly_spaced
 FEW_ROWS = 10
 """With fewer rows, a column may seem to name or count them by chance."""
 LOOKED_AT = 1000
-"""The number of values that are checked for dates."""
+"""The values that are checked for dates."""
 MOST_ROWS, MOST_NUMBERS = 20_000, 4_000_000
-"""The number of rows, and of values in them, that show the distribution of a column."""
+"""The rows, and the values in them, that show the distribution of a column."""
 MONTH = (
     "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|"
     r"dec(ember)?)\.?"
@@ -33,7 +33,7 @@ WITH_UNIT = re.compile(r"([-+]?\d[\d.,]*)\s*([^\W\d_°µ][^\d]{0,14}|[°µ][^\d]
 MOST_WHOLE = 10
 """The largest number of different whole numbers that count as categories."""
 ROWS_PER_LEVEL = 5
-"""With fewer rows per value, there are few values only because there are few rows."""
+"""With fewer rows per value, values may be few because rows are."""
 SKEWED, STRAIGHT, GAIN = 1.5, 0.5, 0.3
 """The least skewness for a logarithm, the largest skewness after it, and the least gain in nats per row."""
 
@@ -42,11 +42,11 @@ class ColumnHints(NamedTuple):
     """Columns of numbers that may need attention, by name."""
 
     coded: dict[str, float]
-    """With the number that may stand for a missing value."""
+    """The number that may stand for a missing value."""
     skewed: list[str]
-    """Those whose logarithm would be better."""
+    """Columns whose logarithm would be better."""
     dated: list[str]
-    """Those that hold dates as numbers, such as 20240131."""
+    """Columns of dates written as numbers, such as 20240131."""
 
 
 def strange_columns(columns: Iterable[tuple[str, np.ndarray[Any, Any]]]) -> ColumnHints:
@@ -67,6 +67,11 @@ def some_rows(rows: int, columns: int) -> np.ndarray[Any, Any]:
     return evenly_spaced(rows, max(100, min(MOST_ROWS, MOST_NUMBERS // max(1, columns))))
 
 
+def known(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values of a column of numbers that are not missing."""
+    return column[~np.isnan(column)] if column.dtype.kind == "f" else column
+
+
 def common_unit(fields: Sequence[str]) -> str | None:
     """The unit after every number, such as kg; None if there is none."""
     held = [field for field in fields if field not in GAPS][:LOOKED_AT]
@@ -76,7 +81,7 @@ def common_unit(fields: Sequence[str]) -> str | None:
 
 
 def holds_dates(fields: Sequence[str]) -> bool:
-    """Whether most of the words that are there are dates or times of day."""
+    """Whether most of the words are dates or times of day."""
     held = [field for field in fields if field not in GAPS][:LOOKED_AT]
     return 2 * sum(map(is_date, held)) > len(held)
 
@@ -86,8 +91,8 @@ def is_date(field: str) -> bool:
 
 
 def holds_date_numbers(column: np.ndarray[Any, Any]) -> bool:
-    """Whether all numbers are days of a calendar written in eight digits, as 20240131 is."""
-    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    """Whether all numbers are dates in eight digits, such as 20240131."""
+    held = known(column)
     if len(held) < FEW_ROWS or held.min() < 1900_01_01 or held.max() > 2100_12_31:
         return False
     months, days = held // 100 % 100, held % 100
@@ -95,16 +100,16 @@ def holds_date_numbers(column: np.ndarray[Any, Any]) -> bool:
 
 
 def names_rows(fields: Sequence[Any]) -> bool:
-    """Whether words are an id or free text, different in most rows. With few rows, that may be chance."""
+    """Whether words are ids or free text, different in most rows. With few rows, that may be chance."""
     held = [field for field in fields if field is not None and field not in GAPS]
     return len(held) >= FEW_ROWS and 2 * len(set(held)) > len(held)
 
 
 def few_whole_numbers(column: np.ndarray[Any, Any]) -> bool:
-    """Whether a column of numbers has two to ten values, whole ones, as codes of categories have."""
+    """Whether a column has two to ten different values, all whole numbers, as codes of categories have."""
     if column.dtype.kind not in "fiu":
         return False
-    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    held = known(column)
     # A few values are enough for most columns.
     if len(np.unique(held[:LOOKED_AT])) > MOST_WHOLE:
         return False
@@ -114,8 +119,8 @@ def few_whole_numbers(column: np.ndarray[Any, Any]) -> bool:
 
 
 def missing_code(column: np.ndarray[Any, Any]) -> float | None:
-    """A number such as -999 that stands apart from all others, more than once, as codes for missing values do."""
-    held = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    """A number such as -999 that is repeated and far from all others, as codes for missing values are."""
+    held = known(column)
     if len(held) < FEW_ROWS:
         return None
     for code in (held.min(), held.max()):
@@ -134,7 +139,7 @@ def is_code(value: float) -> bool:
 
 def wants_logarithm(column: np.ndarray[Any, Any]) -> bool:
     """Whether a positive column is so skewed that one Gaussian makes its logarithm far more probable."""
-    held = np.asarray(column[~np.isnan(column)] if column.dtype.kind == "f" else column, dtype=np.float64)
+    held = np.asarray(known(column), dtype=np.float64)
     if len(held) < 3 * FEW_ROWS or held.min() <= 0 or held.max() == held.min():
         return False
     logarithms = np.log(held)

@@ -35,28 +35,26 @@ def read_arrays(path: PathLike, *, required: Sequence[str], optional: Sequence[s
         members = {member.removesuffix(".npy"): member for member in archive.namelist()}
         missing = [name for name in required if name not in members]
         if missing:
-            came = ", ".join(members) if members else "nothing"
+            came = ", ".join(members) or "nothing"
             raise InputError(f"{path} should hold an array named {missing[0]}, but it holds {came}")
         for name in (*required, *(name for name in optional if name in members)):
             with archive.open(members[name]) as file:
                 check_header(file, f"{name} in {path}")
             with archive.open(members[name]) as file:
                 arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-                # Past the last byte the archive compares its checksum.
+                # Reading past the last byte makes the archive compare its checksum.
                 file.read(1)
     return arrays
 
 
 def check_header(file: IO[bytes], source: str) -> None:
-    """Refuse what is not an array of plain values, before anything of it is loaded."""
+    """Refuse anything but an array of plain values, before loading it."""
     prefix = file.read(6)
     if prefix != b"\x93NUMPY":
         raise InputError(f"{source} should be a NumPy array, but it {looks_like(prefix)}")
     version = tuple(file.read(2))
-    if version == (1, 0):
-        _, _, dtype = np.lib.format.read_array_header_1_0(file)
-    else:
-        _, _, dtype = np.lib.format.read_array_header_2_0(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    _, _, dtype = read_header(file)
     if dtype.hasobject:
         raise InputError(f"{source} should hold numbers, but it holds {kind_of(dtype)}")
 

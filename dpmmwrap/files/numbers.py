@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.problems import InputError
+from dpmmwrap.files.text import PLAIN, Format
 
 GAPS = frozenset(("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NAN", "null", "NULL"))
 """Fields of a text file that mean a missing value."""
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
     """A currency, or %."""
     thousands: bool = False
     doubtful: bool = False
-    """Whether the mark between thousands may also be one before decimals."""
+    """Whether the mark between thousands may also be a decimal mark."""
 
 
 def has_decimal_comma(text: str) -> bool:
@@ -46,7 +46,7 @@ def has_decimal_comma(text: str) -> bool:
 
 
 def among_numbers(fields: Iterable[str]) -> list[str]:
-    """Those fields of a column that would not be missing values if it held numbers."""
+    """The fields of a column without those that would be missing values in a column of numbers."""
     return [field for field in fields if field not in GAPS and field not in UNKNOWN]
 
 
@@ -59,8 +59,8 @@ def is_number(field: str, decimal: str = ".") -> bool:
 
 
 def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
-    """A number, and how it was written if not plainly; a ValueError if it is not a number."""
-    # Python accepts 1_000, which people do not write; with a decimal comma, points separate thousands.
+    """A number, and how it was written if not plainly; ValueError if it is not a number."""
+    # Python accepts 1_000, which people do not write. With a decimal comma, points separate thousands.
     field = field.replace("−", "-")
     if "_" not in field and not (decimal == "," and "." in field):
         try:
@@ -72,7 +72,7 @@ def read_number(field: str, decimal: str = ".") -> tuple[float, Mark | None]:
 
 
 def marked(field: str, decimal: str) -> Mark:
-    """A number with a sign beside it, in groups of digits, or in brackets, as accountants write what is below 0."""
+    """A number with a sign beside it, in groups of digits, or in brackets, as accountants write negative numbers."""
     text = field.strip()
     if text[:1] == "(" and text[-1:] == ")" and text[1:2] not in ("-", "+", "("):
         value, mark = read_number(text[1:-1], decimal)
@@ -82,9 +82,8 @@ def marked(field: str, decimal: str) -> Mark:
         raise ValueError(f"{field} is not a number")
     digits, sign = match[1] + match[3], match[2] or match[4]
     grouped = GROUPED["," if decimal == "." else r"\."].fullmatch(digits) is not None
-    plain = (
-        re.sub(r"[,'’ \u00a0\u202f]" if decimal == "." else r"[.'’ \u00a0\u202f]", "", digits) if grouped else digits
-    )
+    separators = rf"[{',' if decimal == '.' else '.'}'’ \u00a0\u202f]"
+    plain = re.sub(separators, "", digits) if grouped else digits
     if not grouped and decimal == "," and "." in plain:
         raise ValueError(f"{field} is not a number")
     doubtful = decimal == "." and not sign and ONE_COMMA.fullmatch(digits) is not None
@@ -98,11 +97,11 @@ class Reader:
         self.decimal = format.decimal
         self.gaps = GAPS.union(format.missing)
         self.marks: dict[tuple[str, bool, bool], Mark] = {}
-        """The first number that was written in some way."""
+        """The first number that was written in each way."""
         self.plain = False
         """Whether some number had no sign."""
         self.unknown: set[str] = set()
-        """Marks that were read as missing values; a note names them."""
+        """Marks that were read as missing values."""
 
     def __call__(self, field: str) -> float:
         field = field.strip()
@@ -128,9 +127,9 @@ def marks_note(readers: Mapping[str, Reader], source: Any, format: Format, separ
     for name, reader in readers.items():
         several = reader.signs + ([] if "%" not in reader.signs or not reader.plain else ["nothing"])
         if len(several) > 1:
-            beside = " and ".join(several)
+            signs = " and ".join(several)
             raise InputError(
-                f"{source} should have numbers of one kind in its column {name!r}, but beside them stands {beside}"
+                f"{source} should have numbers of one kind in its column {name!r}, but they are marked with {signs}"
             )
     marks = [mark for reader in readers.values() for mark in reader.marks.values()]
     check_doubtful(marks, source, format, separator)
@@ -151,12 +150,12 @@ def unknown_notes(readers: Mapping[str, Reader]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """As Python shows it, but with narrow and non-breaking blanks as plain ones."""
+    """The text in quotation marks, with plain blanks."""
     return repr(text.replace("\u202f", " ").replace("\u00a0", " "))
 
 
 def check_doubtful(marks: Iterable[Mark], source: Any, format: Format, separator: str) -> None:
-    """Refuse 3,750 if it may be 3750 or 3.75. If commas also separate fields, it is 3750."""
+    """Refuse 3,750 if it may be 3750 or 3.75; if commas also separate fields, it is 3750."""
     grouped = [mark for mark in marks if mark.thousands]
     doubtful = next((mark for mark in grouped if mark.doubtful), None)
     if doubtful is None or format.thousands is not None or separator == "," or not all(m.doubtful for m in grouped):

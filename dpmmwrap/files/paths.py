@@ -1,4 +1,4 @@
-"""Which files are meant, and of what kind they are."""
+"""Which files to read, and of which kind they are."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def source_of(files: Sequence[Path]) -> str:
-    """One file by its name, several by the first one's."""
+    """One file by its name, several by the name of the first."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
 def known_suffix(path: Path, known: Sequence[str]) -> str:
-    """The ending of a file's name, if it is a file and of a kind that can be read."""
+    """The ending of a file's name; an InputError if it is not a file or not of a known kind."""
     if path.is_dir():
         raise InputError(f"{path} should be a file, but it is a folder")
     if not path.exists():
@@ -50,6 +50,6 @@ def known_suffix(path: Path, known: Sequence[str]) -> str:
 
 
 def ending(path: Path) -> str:
-    """In small letters; of a packed file with the one before."""
+    """The ending in lower case; of a packed file with the one before it."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() + suffix if suffix == ".gz" else suffix

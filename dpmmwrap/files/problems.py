@@ -19,11 +19,11 @@ PathLike = str | os.PathLike[str]
 
 
 class InputError(ValueError):
-    """A file cannot be read or written, for a reason that the user can mend."""
+    """A file cannot be read or written, for a reason that the user can fix."""
 
 
 class MissingValues(InputError):
-    """Values are missing where none may be. The caller may add advice."""
+    """Values are missing where none may be; the caller may add advice."""
 
 
 class WordsInstead(InputError):
@@ -34,24 +34,22 @@ class WordsInstead(InputError):
         self.columns = tuple(columns)
         """Their names, or their numbers (from 1) if they have none."""
         self.distinct = tuple(distinct)
-        """Those among them whose words are mostly different: they name rows, and are not categories."""
+        """Those whose words are mostly different: they name rows, and are not categories."""
 
 
 class SparseInstead(InputError):
     """A file holds a sparse matrix where points or a table should be."""
 
 
-def may_be_gap(word: str) -> bool:
-    """Whether a word among numbers may mean a missing value; with digits in it, it is rather a typing error."""
-    return not any(letter.isdigit() for letter in word)
-
-
-def gap_advice(word: str) -> str:
-    return f"if that stands for a missing value, use --missing {shlex.quote(word)}"
+def gap_advice(word: str, before: str) -> str:
+    """Advice about a word among numbers, after `before`; empty if it has digits, as typing errors do."""
+    if any(letter.isdigit() for letter in word):
+        return ""
+    return f"{before}if that stands for a missing value, use --missing {shlex.quote(word)}"
 
 
 def as_option(columns: Sequence[str]) -> str:
-    """Columns as options take them; a name that contains a comma has to be given by number."""
+    """Columns as options take them. A name that contains a comma must be given by number."""
     return shlex.quote(",".join("NUMBER" if "," in name else name for name in columns))
 
 
@@ -61,7 +59,7 @@ def decimal_commas(message: str) -> InputError:
 
 
 def wrong_encoding(path: PathLike, named: str | None = None, byte: int | None = None) -> InputError:
-    """A text is not in UTF-8, or not in the encoding that was named."""
+    """A text is not in UTF-8, or not in the given encoding."""
     likely, where = likely_encoding(path), "" if byte is None else f" (byte {byte})"
     came = f"but it is not{where}; it looks like {likely}; use --encoding {likely}"
     return InputError(f"{path} should be text in {named or 'UTF-8'}, {came}")
@@ -71,7 +69,7 @@ DAMAGE = (
     *(ValueError, TypeError, LookupError, EOFError, ArithmeticError, SyntaxError, RuntimeError, AssertionError),
     *(csv.Error, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
-"""What csv, zipfile, zlib and numpy raise for damaged or strange content; numpy parses a header as Python."""
+"""What csv, zipfile, zlib, scipy and numpy raise for damaged content; numpy parses a header as Python."""
 
 
 @contextlib.contextmanager
@@ -85,21 +83,21 @@ def explained(path: PathLike) -> Iterator[None]:
         named = None if error.encoding.startswith("utf-8") else error.encoding
         raise wrong_encoding(path, named, error.start) from error
     except UnicodeError as error:
-        # UTF-16 without its first two bytes, for one.
+        # For example UTF-16 without its first two bytes.
         raise wrong_encoding(path) from error
     except MemoryError as error:
-        message = f"{path} does not fit into memory; saved as .npy it would be read piece by piece"
-        raise InputError(message) from error
+        raise InputError(f"{path} does not fit into memory; saved as .npy it would be read piece by piece") from error
     except FileNotFoundError as error:
         raise InputError(f"{path} should be a file, but it does not exist") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {reason(error)}") from error
     except DAMAGE as error:
-        raise InputError(f"{path} is damaged or not what its name says: {first_sentence(error)}") from error
+        sentence = str(error).split("\n")[0].split(". ")[0].rstrip(".") or type(error).__name__
+        raise InputError(f"{path} is damaged or not what its name says: {sentence}") from error
 
 
 def likely_encoding(path: PathLike) -> str:
-    """What a text is written in, by how its first bytes look."""
+    """The likely encoding of a text, by its first bytes."""
     name = os.fspath(path)
     with (
         contextlib.suppress(OSError, EOFError, zlib.error),
@@ -113,10 +111,6 @@ def likely_encoding(path: PathLike) -> str:
         # Windows has quotation marks and the euro sign where latin-1 has nothing.
         return "cp1252" if any(0x80 <= byte < 0xA0 for byte in begin) else "latin-1"
     return "latin-1"
-
-
-def first_sentence(error: Exception) -> str:
-    return str(error).split("\n")[0].split(". ")[0].rstrip(".") or type(error).__name__
 
 
 def reason(error: OSError) -> str:
@@ -135,7 +129,7 @@ def reason(error: OSError) -> str:
 
 
 def name_of(value: float) -> str:
-    """What is wrong with a number."""
+    """A number that is refused, in words."""
     if math.isnan(value):
         return "not a number (NaN)"
     if math.isinf(value):

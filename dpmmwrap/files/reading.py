@@ -20,15 +20,8 @@ from dpmmwrap.files.checks import (
     class_names,
     empty_columns,
 )
-from dpmmwrap.files.columns import (
-    as_numbers,
-    check_columns,
-    gaps_in,
-    numbers_rows,
-    read_columns,
-)
+from dpmmwrap.files.columns import as_numbers, check_columns, gaps_in, numbers_rows, read_columns
 from dpmmwrap.files.excel import read_sheet, sheet_names
-from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.joining import join_columns, join_rows, same_names
 from dpmmwrap.files.npy import names_in, read_arrays, read_npy
 from dpmmwrap.files.paths import ARRAYS, ARROW, EXCEL, TEXT, files_of, known_suffix, source_of
@@ -36,6 +29,7 @@ from dpmmwrap.files.problems import InputError, PathLike, SparseInstead, explain
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
 from dpmmwrap.files.sparse import is_sparse_archive, parts_of, sparse_counts
 from dpmmwrap.files.tables import Piece, RowInfo, layout_of, read_table
+from dpmmwrap.files.text import PLAIN, Format
 from dpmmwrap.numerics.arrays import IntArray
 
 AnyArray = np.ndarray[Any, Any]
@@ -49,9 +43,9 @@ class Data:
     """The rows of a file, and their labels if the file has them."""
 
     X: Any
-    """Points or counts (N, D), a CSR matrix of counts, or a column by each name."""
+    """Points or counts (N, D), a CSR matrix of counts, or columns by name."""
     y: IntArray | None = None
-    """-1 if a label is missing."""
+    """-1 where a label is missing."""
     names: tuple[str, ...] | None = None
     """The columns' names, if the file has them."""
     notes: tuple[str, ...] = ()
@@ -72,11 +66,11 @@ class Data:
         return len(self.X) if isinstance(self.X, dict) else int(self.X.shape[1])
 
     def rows(self, chosen: Any) -> Any:
-        """Some rows (a slice, numbers or a mask), as X is."""
+        """Some rows of X, given by a slice, numbers or a mask."""
         return {name: column[chosen] for name, column in self.X.items()} if isinstance(self.X, dict) else self.X[chosen]
 
     def only(self, chosen: Any) -> Data:
-        """These data without the other rows."""
+        """The data of these rows alone."""
         y, ids = (None if one is None else one[chosen] for one in (self.y, self.ids))
         return replace(self, X=self.rows(chosen), y=y, ids=ids)
 
@@ -90,11 +84,11 @@ class Data:
         return empty
 
     def complete(self) -> AnyArray:
-        """Which rows have no gaps, and a label if others have one."""
+        """Which rows have no gaps, and a label if the data have labels."""
         labelled = np.ones(len(self), dtype=bool) if self.y is None else self.y >= 0
         if hasattr(self.X, "indptr"):
             return labelled
-        # An empty column is left out, and needs no values.
+        # An empty column is left out later, and needs no values.
         if isinstance(self.X, dict):
             gaps = [gaps_in(column) for column in self.X.values()]
             return np.asarray(labelled & ~np.any([missing for missing in gaps if not missing.all()] or gaps, axis=0))
@@ -123,15 +117,15 @@ def read_data(
     words: Sequence[str] = (),
     wanted: Selection = ALL,
 ) -> Data:
-    """The rows of a file, or of several one after the other: .npy (memory-mapped if it is the only one), .npz (`X`,
-    `y`, or a sparse matrix), .csv, .tsv, .csv.gz, .tsv.gz, .parquet, .feather or .xlsx, checked.
+    """The checked rows of a file, or of several files one after the other.
 
-    With `gaps`, NaN in points or counts is a missing value. In a table it always is, and the columns named in `words`
-    are words even if all of them are numbers. A path may be a pattern, such as `*.csv`.
+    Files are .npy (memory-mapped if it is the only one), .npz (`X`, `y`, or a sparse matrix), text, .parquet, .feather
+    or .xlsx; a path may be a pattern, such as `*.csv`. With `gaps`, NaN in points or counts is a missing value. In a
+    table it always is, and the columns in `words` are words even if all of them are numbers.
     """
     files = files_of(paths)
     what = ReadingOptions(kind, gaps, tuple(words), wanted)
-    pieces = [read_piece(path, what, at_least if len(files) == 1 else 1) for path in files]
+    pieces = [read_piece(path, what) for path in files]
     piece = pieces[0] if len(pieces) == 1 else join(pieces, files, what)
     source = source_of(files)
     data = Data(piece.X, names=piece.names, notes=piece.notes, ids=piece.rows.ids)
@@ -142,13 +136,11 @@ def read_data(
 
 
 def coded(labels: AnyArray, n: int, column: str | None, source: str) -> IntArray:
-    """Labels as numbers from 0, -1 if one is missing."""
+    """Labels as numbers from 0, -1 where one is missing."""
     where = f"y in {source}" if column is None else f"the column {column!r} of {source}"
     codes = check_labels(labels, n, where)
-    if labels.dtype.kind != "U" or not (labels == "").any():
-        return codes
     # The empty word comes first in order.
-    return codes - np.int32(1)
+    return codes - np.int32(labels.dtype.kind == "U" and bool((labels == "").any()))
 
 
 def counting_columns(data: Data) -> tuple[str, ...]:
@@ -161,7 +153,7 @@ def counting_columns(data: Data) -> tuple[str, ...]:
     return tuple(name for index, name in enumerate(names) if numbers_rows(name, data.X[:, index]))
 
 
-def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
+def read_piece(path: Path, wanted: ReadingOptions) -> Piece:
     """Read and check one file."""
     kind = wanted.kind
     with explained(path):
@@ -169,17 +161,15 @@ def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
         check_format(path, suffix, wanted.selection.format)
         members = names_in(path) if suffix == ".npz" else ()
         if is_sparse_archive(members):
-            return read_sparse(path, members, wanted, at_least)
+            return read_sparse(path, members, wanted)
         if kind == "table" and suffix not in ARRAYS:
             table = columns_in(path, suffix, wanted)
             columns = {name: without_codes(column, wanted.selection.format) for name, column in table.X.items()}
-            check_columns(columns, str(path), at_least=at_least)
+            check_columns(columns, str(path))
             return table._replace(X=columns)
         numbers = array_in(path, suffix, wanted) if suffix in ARRAYS else numbers_in(path, suffix, wanted)
-    gaps = wanted.gaps or kind == "table"
-    points = check_points(
-        without_codes(numbers.X, wanted.selection.format), str(path), at_least=at_least, gaps=gaps, names=numbers.names
-    )
+    gaps, X = wanted.gaps or kind == "table", without_codes(numbers.X, wanted.selection.format)
+    points = check_points(X, str(path), at_least=1, gaps=gaps, names=numbers.names)
     if numbers.rows.labels is not None:
         check_labels(numbers.rows.labels, len(points), f"y in {path}")
     if kind == "counts":
@@ -190,15 +180,15 @@ def read_piece(path: Path, wanted: ReadingOptions, at_least: int) -> Piece:
 
 
 def check_format(path: Path, suffix: str, format: Format) -> None:
-    """Refuse options about the format that do not apply to this kind of file."""
+    """Refuse options that do not apply to this kind of file."""
     if format.sheet is not None and suffix not in EXCEL:
         raise InputError(f"{path} has no sheets: --sheet is for Excel files")
     if (format.separator or format.encoding) and suffix not in TEXT:
-        raise InputError(f"{path} is no text file: --sep and --encoding are for those")
+        raise InputError(f"{path} is not a text file: --sep and --encoding are for those")
 
 
 def without_codes(X: AnyArray, format: Format) -> AnyArray:
-    """Numbers with NaN in place of codes for missing values, such as -999."""
+    """Numbers, with NaN in place of codes for missing values such as -999."""
     codes = format.missing_numbers
     if not codes or X.dtype.kind not in "fiu":
         return X
@@ -209,18 +199,26 @@ def without_codes(X: AnyArray, format: Format) -> AnyArray:
 def array_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     """The points of a .npy or .npz file; its columns have numbers instead of names."""
     arrays = read_arrays(path, required=("X",), optional=("y",)) if suffix == ".npz" else {"X": read_npy(path)}
-    X, y, selection = arrays["X"], arrays.get("y"), wanted.selection
-    if not selection.narrows or X.ndim != 2:
+    return narrowed(arrays["X"], arrays.get("y"), wanted.selection, path)
+
+
+def narrowed(X: Any, y: AnyArray | None, wanted: Selection, path: Path) -> Piece:
+    """The wanted columns of an array or a sparse matrix, the names of its rows, and their labels."""
+    if not wanted.narrows or X.ndim != 2:
         return Piece(X, rows=RowInfo(labels=y))
-    chosen = selection.of(numbered(X.shape[1]), path)
-    ids = None if chosen.id is None else np.array([plain(value) for value in X[:, chosen.id].tolist()], dtype=str)
-    labels = y if chosen.labels is None else np.array(X[:, chosen.labels])
-    return Piece(X[:, list(chosen.features)], rows=RowInfo(ids, labels))
+    chosen = wanted.of(numbered(X.shape[1]), path)
+    ids, labels = (
+        None if index is None else X[:, [index]].toarray()[:, 0] if hasattr(X, "indptr") else np.array(X[:, index])
+        for index in (chosen.id, chosen.labels)
+    )
+    rows = RowInfo(None if ids is None else row_names(ids), y if labels is None else labels)
+    return Piece(X[:, list(chosen.features)], rows=rows)
 
 
-def plain(value: Any) -> str:
-    """A number that names a row: 7.0 is 7."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def row_names(column: AnyArray) -> AnyArray:
+    """Numbers as the names of rows: 7.0 is 7."""
+    values = (int(value) if isinstance(value, float) and value.is_integer() else value for value in column.tolist())
+    return np.array([str(value) for value in values], dtype=str)
 
 
 def numbers_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
@@ -240,55 +238,36 @@ def columns_in(path: Path, suffix: str, wanted: ReadingOptions) -> Piece:
     return reader(path, wanted.words, wanted.selection)
 
 
-def read_sparse(path: Path, members: Sequence[str], wanted: ReadingOptions, at_least: int) -> Piece:
-    """A sparse matrix of counts; refused if the family takes no counts."""
+def read_sparse(path: Path, members: Sequence[str], wanted: ReadingOptions) -> Piece:
+    """A sparse matrix, which only families of counts take."""
     if wanted.kind != "counts":
         expected = "a table" if wanted.kind == "table" else "points"
         raise SparseInstead(f"{path} should hold {expected}, but it holds a sparse matrix")
     arrays = read_arrays(path, required=parts_of(members), optional=("y",))
-    X = sparse_counts(arrays, path, at_least=at_least)
-    selection, labels = wanted.selection, arrays.get("y")
+    X, labels = sparse_counts(arrays, path), arrays.get("y")
     if labels is not None:
         check_labels(labels, X.shape[0], f"y in {path}")
-    if not selection.narrows:
-        return Piece(X, None, RowInfo(labels=labels))
-    chosen = selection.of(numbered(X.shape[1]), path)
-    ids, classes = (None if one is None else X[:, [one]].toarray()[:, 0] for one in (chosen.id, chosen.labels))
-    rows = RowInfo(
-        None if ids is None else np.array([plain(value) for value in ids.tolist()]),
-        labels if classes is None else classes,
-    )
-    return Piece(X[:, list(chosen.features)], None, rows)
+    return narrowed(X, labels, wanted.selection, path)
 
 
 def join(pieces: list[Piece], files: Sequence[Path], wanted: ReadingOptions) -> Piece:
     """The rows of several files, one after the other."""
-    same_names([piece.names for piece in pieces], [width_of(piece) for piece in pieces], files)
+    names = [piece.names for piece in pieces]
+    same_names(names, [len(piece.X) if isinstance(piece.X, dict) else piece.X.shape[1] for piece in pieces], files)
     if wanted.kind == "table":
-        words = tuple(words_in(pieces))
-        if any(piece.X[name].dtype.kind != "U" for piece in pieces for name in words):
+        kinds = {name: {piece.X[name].dtype.kind for piece in pieces} for name in pieces[0].X}
+        words = [name for name, some in kinds.items() if "U" in some]
+        if any(len(kinds[name]) > 1 for name in words):
             # A column that holds words in one file is read as words in the others, too.
             again = wanted._replace(words=tuple(dict.fromkeys((*wanted.words, *words))))
-            pieces = [read_piece(path, again, 1) for path in files]
+            pieces = [read_piece(path, again) for path in files]
     rows = RowInfo(*(join_rows(parts, files) for parts in zip(*(piece.rows for piece in pieces), strict=True)))
     notes = tuple(dict.fromkeys(note for piece in pieces for note in piece.notes))
-    return Piece(
-        join_columns([piece.X for piece in pieces], [piece.names for piece in pieces]), pieces[0].names, rows, notes
-    )
-
-
-def width_of(piece: Piece) -> int:
-    return len(piece.X) if isinstance(piece.X, dict) else int(piece.X.shape[1])
-
-
-def words_in(pieces: Sequence[Piece]) -> list[str]:
-    """The columns that hold words in some of the tables."""
-    names = pieces[0].X
-    return [name for name in names if any(piece.X[name].dtype.kind == "U" for piece in pieces)]
+    return Piece(join_columns([piece.X for piece in pieces], names), pieces[0].names, rows, notes)
 
 
 def read_as_text(paths: PathLike | Sequence[PathLike], format: Format = PLAIN) -> dict[str, AnyArray]:
-    """All columns of files by name or number, as text; empty if a value is missing."""
+    """All columns of files by name or number, as text; empty where a value is missing."""
     files = files_of(paths)
     tables = [columns_as_text(path, format) for path in files]
     same_names([tuple(columns) for columns in tables], [len(columns) for columns in tables], files)
@@ -300,14 +279,13 @@ def columns_as_text(path: Path, format: Format) -> dict[str, AnyArray]:
         suffix = known_suffix(path, (*ARRAYS, *TEXT, *ARROW, *EXCEL))
         if suffix in ARROW:
             return arrow_text(path)
-        columns: dict[str, AnyArray]
         if suffix in ARRAYS:
             X = array_in(path, suffix, ReadingOptions("numbers", True, (), ALL)).X
-            names = numbered(X.shape[1])
-            columns = {name: np.array([plain(value) for value in X[:, at].tolist()]) for at, name in enumerate(names)}
-        else:
-            words = read_names(path, format) or ()
-            columns = columns_in(path, suffix, ReadingOptions("table", True, words, Selection(format=format))).X
+            return {name: row_names(X[:, index]) for index, name in enumerate(numbered(X.shape[1]))}
+        words = read_names(path, format) or ()
+        columns: dict[str, AnyArray] = columns_in(
+            path, suffix, ReadingOptions("table", True, words, Selection(format=format))
+        ).X
         return columns
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a file are features, which one names the rows, and which one has their true labels."""
+"""Which columns of a file are features, row names and true labels."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dpmmwrap.files.format import PLAIN, Format
 from dpmmwrap.files.problems import InputError
+from dpmmwrap.files.text import PLAIN, Format
 
 Names = tuple[str, ...]
 
@@ -22,7 +22,7 @@ class ColumnIndices(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """What is wanted of a file's columns, each by name or by number (from 1); and how the file is written."""
+    """The wanted columns of a file, each by name or by number (from 1), and the file's format."""
 
     columns: Names | None = None
     """The features, in this order; None for all but the following."""
@@ -35,11 +35,11 @@ class Selection:
 
     @property
     def narrows(self) -> bool:
-        """Whether some columns are no features."""
+        """Whether some columns are not features."""
         return self.columns is not None or bool(self.drop) or self.id is not None or self.labels is not None
 
     def of(self, names: Sequence[str], source: Any) -> ColumnIndices:
-        """The indices of what is wanted among the columns of a file."""
+        """The indices of the wanted columns."""
         index = {name: number for number, name in enumerate(names)}
         id_name, labels = (
             None if one is None else find_columns([one], names, source)[0] for one in (self.id, self.labels)
@@ -58,7 +58,7 @@ ALL = Selection()
 
 
 def numbered(count: int) -> Names:
-    """What columns without names go by."""
+    """The names of columns that have none: their numbers."""
     return tuple(str(number) for number in range(1, count + 1))
 
 
@@ -79,6 +79,6 @@ def has_column(word: str, names: Sequence[str]) -> bool:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Names with commas between them; the first of very many."""
+    """Names separated by commas; of very many, only the first."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,33 +1,43 @@
-"""Text files: how they are laid out, and tables of numbers in them (.csv, .tsv, each also with .gz)."""
+"""How tables of text are laid out, and tables of numbers in text files."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
 from dpmmwrap.files.numbers import GAPS, Reader, among_numbers, is_number, marks_note
 from dpmmwrap.files.problems import InputError, decimal_commas
 from dpmmwrap.files.selection import ALL, Names, Selection, numbered
-from dpmmwrap.files.text import first_line, is_packed, mark_of, open_text, rows_of, said_lines
+from dpmmwrap.files.text import (
+    BLANKS,
+    PLAIN,
+    UTF_8,
+    Format,
+    first_line,
+    is_packed,
+    mark_of,
+    open_text,
+    rows_of,
+    said_lines,
+)
 
 NO_NAMES = ("", "na", "n/a", "null", "none", "missing")
-"""What is no name of a column."""
+"""Fields that are not names of columns."""
 LOOKED_AT = 1000
-"""Rows that show whether the first line of a table names its columns."""
+"""The rows that decide whether the first line of a table names its columns."""
 COUNTED = 20
-"""The number of lines that determine the separator."""
+"""The lines that determine the separator."""
 LONGEST_UNIT = 15
 """The greatest length of a unit, such as kg or mm/s."""
 
 
 class RowInfo(NamedTuple):
-    """The names and labels of the rows of a file, as words; None if it has none."""
+    """The names and labels of a file's rows, as words; None if it has none."""
 
     ids: np.ndarray[Any, Any] | None = None
     labels: np.ndarray[Any, Any] | None = None
@@ -37,33 +47,33 @@ class Piece(NamedTuple):
     """The contents of one file."""
 
     X: Any
-    """An array (N, D), a sparse matrix of counts, or columns by name (or by number from 1): numbers, with NaN for
-    missing values, or words, the empty one for missing values."""
+    """An array (N, D), a sparse matrix of counts, or columns by name (or by number from 1). Missing numbers are NaN, and
+    missing words empty."""
     names: Names | None = None
     """The columns' names, if the file has them."""
     rows: RowInfo = RowInfo()
     notes: tuple[str, ...] = ()
     source: str = ""
-    """Where in the file they are, for messages, if not in all of it."""
+    """The part of the file that was read, for messages, if not all of it."""
 
 
 class Layout(NamedTuple):
-    """How a text file is laid out."""
+    """How a table of text is laid out."""
 
     delimiter: str
     skipped: int
-    """Lines before the first row of values."""
+    """Lines before the first row of values; for a sheet, rows."""
     width: int
     """Fields in a line."""
     start: int
     """1 if the first column names the rows, else 0."""
     names: Names | None
-    """Of the columns from `start` on."""
+    """The names of the columns from `start` on."""
     format: Format = PLAIN
     units: tuple[str, ...] = ()
-    """The line of units under the names, if there is one."""
+    """The line of units below the names."""
     title: str = ""
-    """The text of the lines above the names, if there are any."""
+    """The text above the names."""
 
     @property
     def decimal(self) -> str:
@@ -86,14 +96,14 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     whole = len(usecols) == layout.width and not wanted.narrows
     notes = [*unnamed_note(layout, wanted), *other_lines_notes(layout)]
     try:
-        X = load_plain(path, layout, None if whole else usecols)
+        X = load(path, layout, None if whole else usecols)
     except UnicodeError:
         raise
     except ValueError:
         # Slower: Python parses every field.
         readers = {index: Reader(wanted.format) for index in usecols}
         try:
-            X = load_by(readers, path, layout, None if whole else usecols)
+            X = load(path, layout, None if whole else usecols, readers)
             refuse_gaps(X, gaps)
         except ValueError as error:
             as_table = layout_of(path, delimiters, words=True, format=wanted.format)
@@ -105,9 +115,8 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
     names = None if layout.names is None else tuple(layout.names[index] for index in chosen.features)
     if whole:
         if X.size and X.shape[1] != layout.width:
-            commas = layout.width == 1 and layout.delimiter == ","
             message = f"{path} should hold {layout.width} fields per line, one for each name, but it holds {X.shape[1]}"
-            raise decimal_commas(message) if commas else InputError(message)
+            raise decimal_commas(message) if (layout.width, layout.delimiter) == (1, ",") else InputError(message)
         return Piece(X, names, notes=tuple(notes))
     # numpy does not count the fields of a line if it reads only some of them.
     id_at = layout.start + chosen.id if chosen.id is not None else 0 if layout.start else None
@@ -116,8 +125,8 @@ def read_table(path: Path, delimiters: str, *, gaps: bool = False, wanted: Selec
 
 
 def refuse_gaps(X: np.ndarray[Any, Any], allowed: bool) -> None:
-    """Raise an error that names the line of a missing value. Empty rows and columns are left out, and are no gaps; if
-    there are any, other gaps are found later."""
+    """Raise an error if a value is missing. If there are empty rows or columns, which are left out, gaps are found
+    later."""
     missing = np.isnan(X)
     if not allowed and missing.any() and not (missing.all(axis=0).any() or missing.all(axis=1).any()):
         raise ValueError("a value is missing")
@@ -138,14 +147,17 @@ def unnamed_note(layout: Layout, wanted: Selection) -> tuple[str, ...]:
 
 
 def read_rows(path: Path, layout: Layout, id_at: int | None, labels: int | None) -> RowInfo:
-    """The columns that name and label the rows, given by their positions in a line."""
-    ids, classes = [], []
-    for row in counted_rows(path, layout):
-        if id_at is not None:
-            ids.append(row.fields[id_at])
-        if labels is not None:
-            classes.append(row.fields[labels])
-    return RowInfo(None if id_at is None else np.array(ids, dtype=str), None if labels is None else as_classes(classes))
+    """The names and labels of the rows, given by their positions in a line."""
+    columns: dict[int, list[str]] = {index: [] for index in (id_at, labels) if index is not None}
+    for _, fields in counted_rows(path, layout):
+        for index, column in columns.items():
+            column.append(fields[index])
+    return row_info(columns, id_at, labels)
+
+
+def row_info(columns: Mapping[int, Sequence[str]], id_at: int | None, labels: int | None) -> RowInfo:
+    ids = None if id_at is None else np.array(columns[id_at], dtype=str)
+    return RowInfo(ids, None if labels is None else as_classes(columns[labels]))
 
 
 def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -153,15 +165,12 @@ def as_classes(fields: Sequence[str]) -> np.ndarray[Any, Any]:
     return np.array(["" if field in GAPS else field for field in fields], dtype=str)
 
 
-class Row(NamedTuple):
-    """A row of a table as text."""
-
-    line: int
-    fields: list[str]
+Row = tuple[int, list[str]]
+"""A row of text: its line, counted from 1, and its fields."""
 
 
 def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
-    """The rows of values, each with as many fields as the first line."""
+    """The rows of values; all must have as many fields as the first line."""
     with open_text(path, layout.format) as file:
         for number, row in rows_of(file, layout.delimiter):
             if number <= layout.skipped:
@@ -169,42 +178,30 @@ def counted_rows(path: Path, layout: Layout) -> Iterator[Row]:
             if len(row) != layout.width:
                 message = f"{path} should hold {layout.width} fields per line, but line {number} holds {len(row)}"
                 raise InputError(message)
-            yield Row(number, row)
+            yield number, row
 
 
-def load_plain(path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
-    """Numbers as computers write them, by numpy."""
-    if layout.format.decimal != "." or len(layout.format.missing) > len(layout.format.missing_numbers):
-        raise ValueError("every field has to be parsed")
-    if is_packed(path) or layout.delimiter == BLANKS:
-        with open_text(path, layout.format) as file:
-            return loaded(said_lines(file, layout.delimiter), layout, usecols)
-    # By its name it is read in large pieces, which is faster.
-    return loaded(path, layout, usecols)
-
-
-def load_by(readers: dict[int, Reader], path: Path, layout: Layout, usecols: list[int] | None) -> np.ndarray[Any, Any]:
-    """Numbers as people write them, with NaN for missing values."""
-    with open_text(path, layout.format) as file:
-        return loaded(said_lines(file, layout.delimiter), layout, usecols, readers)
-
-
-def loaded(
-    source: Any, layout: Layout, usecols: list[int] | None, readers: dict[int, Reader] | None = None
+def load(
+    path: Path, layout: Layout, usecols: list[int] | None, readers: dict[int, Reader] | None = None
 ) -> np.ndarray[Any, Any]:
-    converters: Any = readers
-    with warnings.catch_warnings():
+    """The numbers of a file, by numpy; with `readers`, numbers as people write them, and NaN for missing values."""
+    format, converters = layout.format, cast(Any, readers)
+    if readers is None and (format.decimal != "." or len(format.missing) > len(format.missing_numbers)):
+        raise ValueError("every field has to be parsed")
+    # Given a path, numpy reads in large pieces, which is faster.
+    by_name = not (readers or is_packed(path) or layout.delimiter == BLANKS)
+    with open_text(path, format) as file, warnings.catch_warnings():
         # A table with names and no rows is reported as empty later on.
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         table: np.ndarray[Any, Any] = np.loadtxt(
-            source,
+            path if by_name else said_lines(file, layout.delimiter),
             comments=None,
             delimiter=mark_of(layout.delimiter),
             skiprows=layout.skipped,
             usecols=usecols,
             ndmin=2,
             quotechar='"',
-            encoding=layout.format.encoding or UTF_8,
+            encoding=format.encoding or UTF_8,
             converters=converters,
         )
     return table
@@ -221,38 +218,44 @@ def layout_of(path: Path, delimiters: str, *, words: bool = False, format: Forma
         # Commas do not separate fields then.
         delimiters = delimiters.replace(",", "")
     delimiter = format.separator or delimiter_of(lines[:COUNTED], delimiters)
-    numbered_rows = [*rows_of(lines if words else lines[:COUNTED], delimiter)]
-    ends, rows = [before + number for number, _ in numbered_rows], [row for _, row in numbered_rows]
-    title = title_lines(rows, format.decimal)
+    rows = [*rows_of(lines if words else lines[:COUNTED], delimiter)]
+    layout = layout_of_rows([row for _, row in rows] or [[""]], path, words=words, decimal=format.decimal)
+    skipped = before + rows[layout.skipped - 1][0] if layout.skipped else before
+    return layout._replace(delimiter=delimiter, skipped=skipped, format=format)
+
+
+def layout_of_rows(rows: Sequence[list[str]], path: Path, *, words: bool = True, decimal: str = ".") -> Layout:
+    """The layout of rows of text: their title, names and units come before the values."""
+    title = title_lines(rows, decimal)
     following = rows[title + 1 :]
-    fields = completed(rows[title], following) if rows else [""]
-    named = names_columns(fields, following, format.decimal) if words else is_header(fields)
-    units = named and has_units(following, format.decimal)
-    return arranged(fields, named, path)._replace(
-        delimiter=delimiter,
-        skipped=ends[title + int(units)] if named else before,
-        format=format,
+    fields = completed(rows[title], following)
+    named = names_columns(fields, following, decimal) if words else is_header(fields)
+    units = named and has_units(following, decimal)
+    # pandas and R write the row names into a first column without a name.
+    start = int(named and len(fields) > 1 and not fields[0])
+    return Layout(
+        delimiter="",
+        skipped=title + int(named) + int(units),
+        width=len(fields),
+        start=start,
+        names=column_names(fields[start:], path) if named else None,
         units=tuple(unit for unit in following[0] if unit) if units else (),
-        title=title_of(rows[:title]),
+        title=next((field for row in rows[:title] for field in row if field), ""),
     )
 
 
 def title_lines(rows: Sequence[Sequence[str]], decimal: str) -> int:
-    """How many rows are a title: they have one field each, and below them are names of columns of numbers."""
+    """How many rows are a title: they have one field each, and names of columns of numbers follow."""
     wide = next((index for index, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
-    names, below = rows[wide] if rows else (), rows[wide + 1 :]
+    names, below = rows[wide], rows[wide + 1 :]
     return wide if above_numbers(names, below, decimal) or (is_header(names) and has_units(below, decimal)) else 0
 
 
-def title_of(rows: Sequence[Sequence[str]]) -> str:
-    return next((field for row in rows for field in row if field), "")
-
-
 def completed(fields: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The first line, with an empty name if it has names and each row below has one field more.
+    """The first line, with an empty name added if it has names and each row below has one more field.
 
-    That name is the last if the rows end in nothing, else the first: R writes the names of rows there. Below a single
-    name there may be decimal commas instead.
+    The empty name is the last one if the rows end in nothing, else the first: R puts row names there. Below a single
+    name, the additional field may come from decimal commas.
     """
     if not rows or len(fields) == 1 or not is_header(fields) or any(len(row) != len(fields) + 1 for row in rows):
         return fields
@@ -260,36 +263,26 @@ def completed(fields: list[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def has_units(rows: Sequence[Sequence[str]], decimal: str) -> bool:
-    """Whether the first row below the names holds units: it has none of the numbers that all others have."""
+    """Whether the first row below the names holds units: words above columns of numbers."""
     if len(rows) < 3:
         return False
     first, rest = rows[0], rows[1:]
     below = [among_numbers(row[index] for row in rest if index < len(row)) for index in range(len(first))]
     numeric = [index for index, held in enumerate(below) if held and all(is_number(field, decimal) for field in held)]
     units = [first[index] for index in numeric if first[index] not in GAPS]
-    return len(units) > 1 and all(is_unit(unit) for unit in units)
-
-
-def is_unit(field: str) -> bool:
-    return len(field) <= LONGEST_UNIT and not is_number(field) and field[0] not in "0123456789+-."
-
-
-def arranged(fields: Sequence[str], named: bool, path: Path) -> Layout:
-    """The columns that a table has by its first line."""
-    if not named:
-        return Layout("", 0, len(fields), 0, None)
-    # pandas and R write the row names into a first column that has no name itself.
-    start = 1 if len(fields) > 1 and not fields[0] else 0
-    return Layout("", 0, len(fields), start, column_names(fields[start:], path))
+    return len(units) > 1 and all(
+        len(unit) <= LONGEST_UNIT and not is_number(unit) and unit[0] not in "0123456789+-." for unit in units
+    )
 
 
 def delimiter_of(lines: Sequence[str], marks: str) -> str:
     """The separator: the mark that occurs equally often in all lines.
 
-    Commas are tried late, because numbers contain them, and blanks last and only between numbers, because words do.
+    Commas are tried late, because numbers contain them. Blanks are tried last and only between numbers, because words
+    contain them.
     """
     for mark in sorted(marks, key="\t|;,".index):
-        # Titles have none.
+        # Titles have one field.
         widths = {*dropwhile((1).__eq__, (len(row) for _, row in rows_of(lines, mark)))}
         if len(widths) == 1:
             return mark
@@ -298,8 +291,8 @@ def delimiter_of(lines: Sequence[str], marks: str) -> str:
 
 
 def has_blanks(lines: Sequence[str]) -> bool:
-    """Whether all lines but the first, which may hold names, are several numbers with blanks between them; a name of
-    the row may stand before them that has no name itself."""
+    """Whether blanks separate numbers in all lines but the first, which may hold names. An unnamed first field may name
+    the row."""
     rows = [row for _, row in rows_of(lines, BLANKS)]
     below, widths = rows[1:] or rows, {len(row) for row in rows[1:] or rows}
     more = max(widths) - len(rows[0])
@@ -314,7 +307,7 @@ def has_blanks(lines: Sequence[str]) -> bool:
 def is_header(fields: Sequence[str]) -> bool:
     """Whether the first line of a file of numbers names the columns: some field is a name.
 
-    A mistyped number ("2.o") or a gap is no name, or the point of that line would be lost without a word.
+    A mistyped number ("2.o") or a gap is not a name: the point of that line would be lost silently.
     """
     numbered = ["", *(str(number) for number in range(len(fields) - 1))]
     # pandas writes the latter for a frame without column names.
@@ -324,8 +317,7 @@ def is_header(fields: Sequence[str]) -> bool:
 def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str = ".") -> bool:
     """Whether the first line of a table, in which words may be values, names the columns.
 
-    It does if a name stands above a column of numbers. If there are no such columns, it does if it looks like names:
-    none is a number, and no two are the same.
+    It does if a name is above a column of numbers, or if no field is a number and no two are the same.
     """
     if not is_header(fields):
         return False
@@ -337,11 +329,9 @@ def names_columns(fields: Sequence[str], following: Sequence[Sequence[str]], dec
 
 def above_numbers(fields: Sequence[str], following: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether some field is a name above a column of numbers."""
-    for index, field in enumerate(fields):
-        below = among_numbers(row[index] for row in following if index < len(row))
-        if is_name(field) and below and all(is_number(value, decimal) for value in below):
-            return True
-    return False
+    names = [index for index, field in enumerate(fields) if is_name(field)]
+    columns = (among_numbers(row[index] for row in following if index < len(row)) for index in names)
+    return any(column and all(is_number(value, decimal) for value in column) for column in columns)
 
 
 def column_names(fields: Sequence[str], path: Path) -> Names:
@@ -362,7 +352,7 @@ def is_name(field: str) -> bool:
 
 
 def called(column: int, names: Names | None, start: int = 0) -> str:
-    """A column (counted from 0) in words: by its name, or by its number among all fields."""
+    """A column (counted from 0) in words: its name, or its number among all fields."""
     if names is None or column >= len(names) or names[column] == str(column + 1):
         return f"column {column + start + 1}"
     return f"column {names[column]!r}"
@@ -370,8 +360,5 @@ def called(column: int, names: Names | None, start: int = 0) -> str:
 
 def position_text(row: int, column: int, names: Names | None) -> str:
     """A row and a column, both counted from 0, in words."""
-    return (
-        f"row {row + 1}, {called(column, names)}, counted from 1,"
-        if names is None
-        else (f"row {row + 1}, {called(column, names)},")
-    )
+    counted = " counted from 1," if names is None else ""
+    return f"row {row + 1}, {called(column, names)},{counted}"

@@ -1,4 +1,4 @@
-"""Text files: how they are opened, and what their lines say."""
+"""Text files: their format, how they are opened, and how lines become fields."""
 
 from __future__ import annotations
 
@@ -7,11 +7,43 @@ import gzip
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
-from dpmmwrap.files.format import BLANKS, PLAIN, UTF_8, Format
 from dpmmwrap.files.problems import wrong_encoding
 
+UTF_8 = "utf-8-sig"
+BLANKS = " "
+"""Stands for any number of blanks and tabs between two fields."""
+
+
+class Format(NamedTuple):
+    """The format of text, the sheet to read, and further words for missing values."""
+
+    decimal: str = "."
+    thousands: str | None = None
+    """The mark between thousands; None to detect it."""
+    separator: str | None = None
+    """The separator of fields; None to detect it."""
+    encoding: str | None = None
+    """None for UTF-8."""
+    sheet: str | None = None
+    """Of an Excel file, by name or by number (from 1); None for the first."""
+    missing: tuple[str, ...] = ()
+    """Words for missing values, beside empty fields, NA and the like."""
+
+    @property
+    def missing_numbers(self) -> tuple[float, ...]:
+        """Those words that are numbers, such as -999."""
+        numbers = []
+        for word in self.missing:
+            try:
+                numbers.append(float(word))
+            except ValueError:
+                continue
+        return tuple(numbers)
+
+
+PLAIN = Format()
 WORD = re.compile(r'"(?:[^"]|"")*"|[^\s"]+')
 
 

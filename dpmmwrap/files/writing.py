@@ -1,4 +1,4 @@
-"""Writing results so that a reader never meets half a file."""
+"""Writing results, so that a reader never finds half a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ from dpmmwrap.files.problems import InputError, PathLike, reason
 
 
 def write_atomically(path: PathLike, writer: Callable[[IO[bytes]], object]) -> None:
-    """Let `writer` fill a file; whatever happens, `path` is then the old file or the whole new one."""
+    """Let `writer` fill a file. Whatever happens, `path` is the old file or the whole new one."""
     try:
         if is_special(path):
             with Path(path).open("wb") as file:
@@ -42,7 +42,7 @@ def replace(target: Path, writer: Callable[[IO[bytes]], object]) -> None:
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
-    # Make the new name itself last; some systems cannot, and then the file is still whole.
+    # Make the new name durable; where the system cannot, the file is still whole.
     with contextlib.suppress(OSError):
         handle = os.open(target.parent, os.O_RDONLY)
         try:
@@ -61,7 +61,7 @@ def scratch_beside(target: Path) -> Path:
 
 
 def check_writable(path: PathLike, *, needed: int = 0) -> None:
-    """Refuse a place that cannot be written to, or is too full for that many bytes, before work is done."""
+    """Before any work, refuse a place that cannot be written to or lacks room for that many bytes."""
     if is_special(path):
         return
     target = Path(os.path.realpath(path))
@@ -79,7 +79,7 @@ def check_writable(path: PathLike, *, needed: int = 0) -> None:
 
 
 def prepare_folder(path: PathLike, *, needed: int = 0) -> Path:
-    """A folder that exists and can be written to, with room for that many bytes."""
+    """Make a folder if needed, and check that it can be written to and has room for that many bytes."""
     folder = Path(path)
     # os.path, unlike Path, treats a location without permission as missing.
     if os.path.exists(folder) and not os.path.isdir(folder):
@@ -111,9 +111,14 @@ def write_json(path: PathLike, value: Any) -> None:
 
 def write_csv(path: PathLike, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> None:
     """One column per name; numbers in full precision, and an empty field for NaN."""
+    rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+    fields = (["" if isinstance(field, float) and math.isnan(field) else field for field in row] for row in rows)
+    text = csv_text([columns, *fields])
+    write_atomically(path, lambda file: file.write(text))
+
+
+def csv_text(lines: Iterable[Iterable[Any]]) -> bytes:
+    """Lines of fields as CSV."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(columns)
-    for row in zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True):
-        table.writerow(["" if isinstance(field, float) and math.isnan(field) else field for field in row])
-    write_atomically(path, lambda file: file.write(text.getvalue().encode()))
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue().encode()

@@ -131,7 +131,7 @@ def test_other_words_for_missing_values(run, summary_of, tmp_path: Path) -> None
     advice = ": if that stands for a missing value, use --missing 'not done'"
     assert run("fit", path).sentence.endswith(f"line 2, column 'a' holds 'not done'; {advice[2:]}")
     notes = summary_of(path, "--family", "mixed")["notes"]
-    said = "2 columns are read as words because line 2 of 'a', for one, holds 'not done', not a number"
+    said = "2 columns are read as words because line 2 of 'a', for example, holds 'not done', not a number"
     assert said + advice in notes
     assert summary_of(path, "--missing", "not done")["empty"] == 3
 
@@ -332,7 +332,7 @@ def test_options_that_a_file_needs(run, tmp_path: Path) -> None:
     assert "expected one character, tab or blank, not 'ab'" in run("fit", path, "--sep", "ab").sentence
     np.save(tmp_path / "x.npy", X)
     assert (
-        "x.npy is no text file: --sep and --encoding are for those"
+        "x.npy is not a text file: --sep and --encoding are for those"
         in run("fit", tmp_path / "x.npy", "--sep", ";").sentence
     )
     assert "x.npy has no sheets: --sheet is for Excel files" in run("fit", tmp_path / "x.npy", "--sheet", 2).sentence

@@ -192,7 +192,7 @@ def test_what_is_said_of_columns(run, tmp_path: Path) -> None:
     said = run("fit", path, "--drop", "id,date").sentence
     assert "should have a column 'date', but it has the columns id, width, height, species, found" in said
     said = run("fit", path, "--columns", "width,height", "--labels", "id").sentence
-    assert "--labels id should hold the classes of the points, but each of the 120 points has its own" in said
+    assert "--labels id should hold the classes of the points, but all 120 points have different ones" in said
     assert "it does not exist" in run("fit", path, "--columns", "2,3", "--labels", "none.csv").sentence
     said = run("fit", path, "--columns", "id", "--drop", "id").sentence
     assert "should have columns to cluster by, but none of its 5 is left" in said

@@ -79,13 +79,13 @@ def test_unsorted_and_repeated_entries_are_put_in_order(tmp_path: Path) -> None:
         ({"data": ARRAYS["data"].astype(str)}, "should hold counts, but its data are of type <U"),
         ({"data": ARRAYS["data"][:-1]}, "it holds 5 counts, but 6 indices"),
         ({"data": ARRAYS["data"][None]}, "a list of counts and lists of whole numbers"),
-        ({"indices": ARRAYS["indices"] + 1}, "its indices should be from 0 to 3, but one is 4"),
-        ({"indices": ARRAYS["indices"] - 1}, "its indices should be from 0 to 3, but one is -1"),
+        ({"indices": ARRAYS["indices"] + 1}, "damaged or not what its name says"),
+        ({"indices": ARRAYS["indices"] - 1}, "damaged or not what its name says"),
         ({"indices": ARRAYS["indices"] * 0.5}, "a list of counts and lists of whole numbers"),
-        ({"indptr": ARRAYS["indptr"][:-1]}, "its indptr should be 5 numbers, but it is 4"),
-        ({"indptr": np.array([0, 2, 1, 3, 6])}, "its indptr should rise from 0 to 6"),
-        ({"indptr": np.array([0, 2, 3, 3, 5])}, "its indptr should rise from 0 to 6"),
-        ({"indptr": np.array([0, 5, 3, 3, 6], dtype=np.uint32)}, "its indptr should rise from 0 to 6"),
+        ({"indptr": ARRAYS["indptr"][:-1]}, "damaged or not what its name says"),
+        ({"indptr": np.array([0, 2, 1, 3, 6])}, "non-decreasing"),
+        ({"indptr": np.array([0, 2, 3, 3, 5])}, "its indptr should end with 6, but it ends with 5"),
+        ({"indptr": np.array([0, 5, 3, 3, 6], dtype=np.uint32)}, "non-decreasing"),
         ({"shape": np.array([4, 4, 1])}, "its shape should be two numbers"),
         ({"shape": np.array([-4, 4])}, "its shape should be two numbers"),
         ({"shape": np.array([0, 4]), "indptr": np.array([0])}, "no rows"),
@@ -104,7 +104,7 @@ def test_coo_outside_its_shape(tmp_path: Path) -> None:
         *(tmp_path / "x.npz",), data=np.ones(2), row=np.array([0, 9]), col=np.array([1, 1]), shape=np.array([4, 4]),
         format=np.array(b"coo"),
     )  # fmt: skip
-    assert "its row should be from 0 to 3, but one is 9" in message_of(tmp_path / "x.npz")
+    assert "damaged or not what its name says" in message_of(tmp_path / "x.npz")
 
 
 def test_one_row_is_too_few_for_a_fit(tmp_path: Path) -> None:
