@@ -47,8 +47,8 @@ class Piece(NamedTuple):
     """The contents of one file."""
 
     X: Any
-    """An array (N, D), a sparse matrix of counts, or columns by name (or by number from 1). Missing numbers are NaN, and
-    missing words empty."""
+    """An array (N, D), a sparse matrix of counts, or columns by name (or by number from 1). Missing numbers are NaN,
+    and missing words empty."""
     names: Names | None = None
     """The columns' names, if the file has them."""
     rows: RowInfo = RowInfo()
