@@ -1,4 +1,4 @@
-"""A table and a prior, for runs that only compile."""
+"""A table and a prior, for fits that only compile the loops."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
-    """What a fit needs."""
+    """The kinds of loops that a fit needs."""
     return ("mixed",)

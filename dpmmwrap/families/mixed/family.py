@@ -1,4 +1,4 @@
-"""What the rest of the program may know of tables of numbers and categories."""
+"""The declaration of the family for tables of numeric and categorical columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixed tables: numeric columns (a diagonal Gaussian) and categorical columns, independent within a cluster."""
+"""Mixed tables: numeric columns (diagonal Gaussian) and categorical columns, independent within a cluster."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Mixed(LinearPrior):
     input: ClassVar[Input] = "table"
     coordinates: ClassVar[str] = "standardised columns and categories"
     numeric_kind: ClassVar[str] = NIG.family
-    """The prior of the numeric columns, by its name."""
+    """The name of the prior of the numeric columns."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIG.FIELDS, *CategoricalDirichlet.FIELDS)
 
     @classmethod
     def of_columns(cls, columns: Columns, numeric: NIG | None) -> Mixed:
-        """With the default prior of categorical columns; None of numeric columns where there are none."""
+        """Add the default prior of the categorical columns; `numeric` is None if there are no numeric columns."""
         return cls(no_columns() if numeric is None else numeric, CategoricalDirichlet.from_levels(columns.levels))
 
     @staticmethod
     def learned(numeric: LearnedPrior) -> LearnedPrior:
-        """The numeric columns' prior is learned, the categorical ones' is fixed."""
+        """Combine the learned prior of the numeric columns with the fixed prior of the categorical ones."""
         return MixedHyperprior(numeric)
 
     @classmethod
@@ -50,7 +50,7 @@ class Mixed(LinearPrior):
         return cls(NIG(*fields[:count]), CategoricalDirichlet(*fields[count:]))
 
     def __getattr__(self, name: str) -> Any:
-        # A file holds the fields of both parts.
+        # Files store the fields of both parts.
         if name in NIG.FIELDS:
             return getattr(self.__dict__["numeric"], name)
         if name in CategoricalDirichlet.FIELDS:
@@ -74,9 +74,9 @@ class Mixed(LinearPrior):
         return [*self.numeric.make_parts(X.numeric), *self.categorical.make_parts(X.codes)]
 
     def divided(self, statistics: LinearStatistics) -> tuple[LinearStatistics, LinearStatistics]:
-        """The numeric columns' statistics and the categorical ones'; the latter come last."""
+        """Split statistics into those of the numeric and those of the categorical columns."""
         split = statistics.sums.shape[1] - self.levels_total
-        # Compiled loops want rows that lie close together.
+        # Compiled loops expect contiguous arrays.
         sums = (np.ascontiguousarray(statistics.sums[:, :split]), np.ascontiguousarray(statistics.sums[:, split:]))
         return LinearStatistics(statistics.counts, sums[0]), LinearStatistics(statistics.counts, sums[1])
 
@@ -94,17 +94,16 @@ class Mixed(LinearPrior):
         return self.numeric.log_predictive(X.numeric) + self.categorical.log_predictive(X.codes)
 
     def log_predictive_of(self, X: TablePoints, k: int) -> Float64Array:
-        """log density of the predictive of one distribution at each row."""
+        """Log density of one distribution's predictive at each row."""
         return self.numeric.log_predictive_of(X.numeric, k) + self.categorical.log_predictive_of(X.codes, k)
 
     def log_predictive_at(self, X: TablePoints, rows: IntArray, components: IntArray) -> Float64Array:
-        """log density of the predictive of one distribution at one row, pair by pair."""
+        """Log density at pairs of a row and a distribution."""
         numeric = self.numeric.log_predictive_at(X.numeric, rows, components)
         return numeric + self.categorical.log_predictive_at(X.codes, rows, components)
 
     def upper_bounds(self, X: TablePoints) -> Float32Array:
-        """At least the log density of each distribution's predictive at each row (N, K); NaN where a number is
-        missing."""
+        """Upper bounds on the log density of each predictive at each row (N, K); NaN where a number is missing."""
         found = self.numeric.upper_bounds(X.numeric)
         for codes in X.codes.T:
             found += self.categorical.log_shares.astype(np.float32)[codes]
@@ -132,8 +131,8 @@ class Mixed(LinearPrior):
         return Mixed(self.numeric.shifted(offset), self.categorical)
 
     def embedder(self, X: TablePoints) -> Embedder:
-        """Numeric columns by their deviation, and an indicator for each level, such that two different levels are as
-        far apart as two random values of a numeric column: a squared distance of 2."""
+        """Standardise numeric columns and use an indicator per level, so that two different levels are as far apart as
+        two random values of a numeric column: a squared distance of 2."""
         scale = standardiser(X.numeric[sample_rows(len(X), 0)])
         width = self.levels_total
 
@@ -150,7 +149,7 @@ class Mixed(LinearPrior):
 
 @dataclass(frozen=True)
 class MixedHyperprior:
-    """The learned prior of mixed tables: that of numeric columns is learned, that of categorical ones is fixed."""
+    """The hyperprior of mixed tables. Only the prior of the numeric columns is learned."""
 
     numeric: LearnedPrior
 

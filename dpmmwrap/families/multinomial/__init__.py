@@ -1,1 +1,1 @@
-"""Rows of counts: multinomial, with a Dirichlet prior."""
+"""Rows of counts: multinomial distributions with a Dirichlet prior."""

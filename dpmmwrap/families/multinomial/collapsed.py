@@ -1,4 +1,4 @@
-"""Counts, dense or sparse, with their proportions integrated out: Dirichlet-multinomials by sums."""
+"""Counts, dense or sparse, with integrated proportions: Dirichlet-multinomials from sums."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpmmwrap.numerics.special import log_gamma
 
 
 class CountClusters(NamedTuple):
-    """Counts: sums of them (C, V), their totals, and the Dirichlet prior."""
+    """Clusters of counts: sums (C, V), their totals, and the Dirichlet prior."""
 
     counts: Any
     sums: Any
@@ -24,7 +24,7 @@ class CountClusters(NamedTuple):
 
 
 class SparseCountClusters(NamedTuple):
-    """The same, of sparse rows."""
+    """`CountClusters` for sparse rows."""
 
     counts: Any
     sums: Any
@@ -35,7 +35,7 @@ class SparseCountClusters(NamedTuple):
 
 @inner
 def log_rising(base: Any, count: Any) -> Any:
-    """log of Gamma(base + count) / Gamma(base); most counts are 1."""
+    """Log of Gamma(base + count) / Gamma(base). Most counts are 1."""
     return math.log(base) if count == 1.0 else log_gamma(base + count) - log_gamma(base)
 
 

@@ -1,4 +1,4 @@
-"""Rows of counts and a prior, for runs that only compile."""
+"""Rows of counts and a prior, for fits that only compile the loops."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
-    """What a fit needs."""
+    """The kinds of loops that a fit needs."""
     return ("sparse",) if issparse(points) or getattr(points, "is_sparse", False) else ("counts",)

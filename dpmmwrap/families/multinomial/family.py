@@ -1,4 +1,4 @@
-"""What the rest of the program may know of rows of counts."""
+"""The declaration of the family for rows of counts."""
 
 from __future__ import annotations
 

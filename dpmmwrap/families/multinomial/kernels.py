@@ -1,6 +1,6 @@
-"""Sparse counts, compiled by numba: a point's log density is a sum of log proportions.
+"""Compiled loops over sparse counts: a point's log density is a sum of log proportions.
 
-A table is (features, clusters), and clusters lie along the vector lanes. Rows cost what they hold.
+Tables are (features, clusters), vectorised over clusters. The cost of a row is proportional to its nonzero entries.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dpmmwrap.numerics.special import compiled
 
 
 class SparseRows(NamedTuple):
-    """A sparse matrix by rows (CSR), as the loops take it."""
+    """A sparse matrix in CSR format, as the loops take it."""
 
     starts: Any
     columns: Any
@@ -22,7 +22,8 @@ class SparseRows(NamedTuple):
 
 @compiled
 def add_sparse_scores(X: Any, begin: Any, table: Any, scores: Any) -> None:
-    """Add the rows of a chunk, from row `begin` on, times the table (V, K) to the scores (n, K). O(entries K)."""
+    """Add the rows of a chunk, which starts at row `begin`, times the table (V, K) to the scores (n, K). O(entries
+    K)."""
     for i in range(len(scores)):
         own = scores[i]
         for entry in range(X.starts[begin + i], X.starts[begin + i + 1]):
@@ -35,8 +36,8 @@ def add_sparse_scores(X: Any, begin: Any, table: Any, scores: Any) -> None:
 def add_sparse_pair_scores(
     X: Any, begin: Any, rows: Any, starts: Any, first: Any, second: Any, table: Any, logs: Any
 ) -> None:
-    """The same of two clusters, first[g] and second[g], for rows starts[g] to starts[g + 1]; these count from row
-    `begin` on. O(entries)."""
+    """Add the log densities of clusters first[g] and second[g] for the rows starts[g] to starts[g + 1], which are
+    relative to row `begin`. O(entries)."""
     for group in range(len(first)):
         i, j = first[group], second[group]
         for at in range(starts[group], starts[group + 1]):
@@ -52,8 +53,8 @@ def add_sparse_pair_scores(
 
 @compiled
 def add_sparse_statistics(X: Any, begin: Any, rows: Any, starts: Any, weights: Any, sums: Any) -> None:
-    """Add the rows starts[g] to starts[g + 1], counted from row `begin` on, to sums[g], in float64, times their
-    weights if there are any. O(entries)."""
+    """Add the rows starts[g] to starts[g + 1], which are relative to row `begin`, to sums[g], in float64 and by weight.
+    O(entries)."""
     for group in range(len(starts) - 1):
         total = sums[group]
         for at in range(starts[group], starts[group + 1]):

@@ -15,7 +15,7 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.numerics.digests import digest
 
 WHOLE_FLOAT32 = 2.0**24
-"""All whole numbers below are exact in single precision."""
+"""All integers up to this one are exact in single precision."""
 
 
 class CountPart(Part):
@@ -35,8 +35,8 @@ class CountPart(Part):
         return log_tables(drawn, clusters, self.by_feature), np.zeros(len(drawn))
 
     def search_tables(self, posterior: Any, key: Any, clusters: int) -> tuple[Any, Float64Array]:
-        """The search takes the expected proportions of a cluster, not drawn ones: a draw for a word that a cluster has
-        never seen is many nats below its mean, and a document with one such word could never join."""
+        """The search uses the expected proportions of a cluster. A drawn log proportion of a word that the cluster has
+        not seen lies many nats below its mean, and a document with one such word could never join."""
         tables = posterior.expected_tables(clusters)
         if not self.by_feature:
             tables = (np.ascontiguousarray(table.T) for table in tables)
@@ -51,7 +51,7 @@ class DenseCountPart(DensePart, CountPart):
 
 
 class SparseCountPart(CountPart):
-    """Sparse rows of counts: never made dense."""
+    """Sparse rows of counts, which are never converted to dense ones."""
 
     by_feature = True
     bundle_kind = SparseCountClusters
@@ -69,7 +69,7 @@ class SparseCountPart(CountPart):
         return self.X
 
     def tables_for_merges(self, tables: LogTables) -> LogTables:
-        # Of many thousand columns those of the subclusters are the largest arrays of a fit.
+        # With many thousand columns the tables of the subclusters are the largest arrays of a fit.
         return tables._replace(subclusters=np.empty((0, 0), np.float32))
 
     def digest(self) -> str:
@@ -94,8 +94,8 @@ class SparseCountPart(CountPart):
 
 
 def exact_type(X: Any) -> Any:
-    """The smallest type in which all sums of sparse rows are exact: most often single precision, which halves the
-    memory that the statistics of many thousand columns take."""
+    """The smallest type in which all sums of sparse rows are exact: usually single precision, which halves the memory
+    for the statistics of many thousand columns."""
     largest = np.asarray(X.sum(axis=0, dtype=np.float64)).max(initial=0.0)
     whole = largest < WHOLE_FLOAT32 and bool((X.data == np.floor(X.data)).all())
     return np.float32 if whole else np.float64

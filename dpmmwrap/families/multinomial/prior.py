@@ -1,4 +1,4 @@
-"""The multinomial: rows of counts, dense or sparse, with a Dirichlet prior over the proportions of a cluster."""
+"""The multinomial distribution for rows of counts, dense or sparse, with a Dirichlet prior on the proportions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ROWS_PER_FEATURE = 100
 
 @dataclass(frozen=True)
 class Dirichlet(LinearPrior):
-    """Dirichlet over proportions: proportions ~ Dir(concentration). A row of counts is one draw of a multinomial.
+    """Dirichlet prior on proportions: proportions ~ Dir(concentration). A row of counts is one multinomial draw.
 
     Parameters
     ----------
     concentration : array, shape (D,)
-        Above 0, one for each feature. Smaller ones expect clusters of few features, and give more clusters.
+        Positive, one per feature. Smaller values expect clusters with few features each, and give more clusters.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Dirichlet(LinearPrior):
 
     @staticmethod
     def is_wide(X: Points) -> bool:
-        """As words have documents: halves of all rows say little about many topics."""
+        """Typical of documents with many words: halves of all rows say little about many topics."""
         return bool(X.shape[0] < ROWS_PER_FEATURE * X.shape[1])
 
     @property
@@ -95,15 +95,15 @@ class Dirichlet(LinearPrior):
 
     @cached_property
     def prior_terms(self) -> tuple[float, Float64Array]:
-        """log Gamma of the whole concentration, and of each feature's."""
+        """Log Gamma of the total concentration and of each feature's concentration."""
         return math.lgamma(float(self.concentration.sum())), np.asarray(gammaln(self.concentration))
 
     def compute(self, statistics: LinearStatistics) -> PosteriorBatch:
-        """Posterior and log marginal likelihood of each cluster."""
+        """The posterior and the log marginal likelihood of each cluster."""
         return PosteriorBatch(self.posterior(statistics), self.log_marginal_likelihood(statistics))
 
     def compute_both(self, subclusters: LinearStatistics) -> ClusterPosteriors:
-        """The same of clusters and subclusters, without further arrays of the size of the statistics."""
+        """Avoids further arrays of the size of the statistics, which are large for wide data."""
         clusters = union(take(subclusters, slice(0, None, 2)), take(subclusters, slice(1, None, 2)))
         both = clusters, subclusters
         log_marginal = np.concatenate([self.log_marginal_likelihood(one) for one in both])
@@ -119,7 +119,7 @@ class Dirichlet(LinearPrior):
         return Dirichlet._unchecked(self.concentration + statistics.sums)
 
     def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        """log f of each cluster, without the multinomial coefficients of its rows, which no clustering changes."""
+        """log f of each cluster without the multinomial coefficients of its rows, which do not depend on the labels."""
         return np.asarray(proportions.log_marginals(self.concentration, *self.prior_terms, statistics.sums))
 
     def union_log_marginals(self, statistics: LinearStatistics, one: IntArray, other: IntArray) -> Float64Array:
@@ -131,20 +131,21 @@ class Dirichlet(LinearPrior):
         return [loops.count_part(X)]
 
     def draw_tables(self, key: Any) -> Any:
-        """log proportions (K, V) drawn from each distribution of the batch."""
-        # One column of V levels.
+        """Log proportions (K, V) drawn from each distribution of the batch."""
+        # A single column of V levels.
         return proportions.draw_log_proportions(key, np.array([0, self.dim]), self.concentration)
 
     def expected_tables(self, clusters: int) -> tuple[Any, Any]:
-        """Logarithms of the expected proportions of clusters and of their halves (V, K), as the search takes them."""
+        """Logs of the expected proportions of clusters and of their halves (V, K), for the search."""
         nothing, both = np.zeros(self.dim), (self.concentration[:clusters], self.concentration[clusters:])
         return proportions.expected_tables(nothing, both[0], False), proportions.expected_tables(nothing, both[1], True)
 
     def log_predictive(self, X: Points) -> Float64Array:
-        """log probability of each row under each distribution's Dirichlet-multinomial (K, N).
+        """Log probability of each row under each distribution's Dirichlet-multinomial (K, N).
 
-        Gamma(a + x) / Gamma(a) is a (a + 1) ... (a + x - 1): the logarithms of the j-th factors are one product, of a
-        sparse matrix that says which counts are above j. Counts above STEPS, or not whole, are worked out one by one.
+        Gamma(a + x) / Gamma(a) is a (a + 1) ... (a + x - 1). The logs of the j-th factors of all entries form one
+        product with the sparse indicator matrix of counts above j. Counts above STEPS, and fractional ones, are
+        computed one by one.
         """
         batch = self.concentration.reshape(-1, self.dim)
         rows, columns, values = entries(X)
@@ -163,7 +164,8 @@ class Dirichlet(LinearPrior):
         return found.T
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A row of SAMPLED_LENGTH counts from each of these distributions: the length is not part of the model."""
+        """Draw a row of SAMPLED_LENGTH counts from each of these distributions; the model does not include the
+        length."""
         batch = self.concentration.reshape(-1, self.dim)
         rows = np.empty((len(components), self.dim))
         for row, k in enumerate(components):
@@ -191,18 +193,18 @@ class Dirichlet(LinearPrior):
         return Dirichlet._unchecked(put_rows(self.concentration, rows, others))
 
     def embedder(self, X: Points) -> Embedder:
-        """Roots of each row's proportions: then distances are Hellinger's."""
+        """Square roots of each row's proportions, so that distances are Hellinger distances."""
         return root_proportions
 
     def outliers(self, X: Points, n_rows: int | None = None) -> Dirichlet:
-        """The proportions of all data, as sure of it as of the data, so that it stays so whatever it collects."""
+        """The proportions of all data, as certain as all of the data, so that no outliers can change them much."""
         share = X.shape[0] / (n_rows or X.shape[0])
         return Dirichlet(np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / share + self.concentration)
 
 
 class CountPosteriors(NamedTuple):
-    """The posteriors of clusters and subclusters, as a prior and statistics: of wide data one more array of their size
-    is too much."""
+    """The posteriors of clusters and subclusters, stored as the prior and the statistics: for wide data, another array
+    of that size would be too much."""
 
     prior: Dirichlet
     clusters: LinearStatistics
@@ -214,7 +216,7 @@ class CountPosteriors(NamedTuple):
 
     @property
     def batch(self) -> Dirichlet:
-        """Written out."""
+        """The posteriors as an explicit batch."""
         return self.prior.posterior(concatenate([self.clusters, self.subclusters]))
 
     def expected_tables(self, clusters: int) -> tuple[Any, Any]:
@@ -227,19 +229,19 @@ class CountPosteriors(NamedTuple):
 
 SAMPLED_LENGTH = 100
 STEPS = 16
-"""Counts up to which the factors of rising factorials are added up one by one."""
+"""Counts up to which rising factorials are computed factor by factor."""
 
 
 def log_factors(batch: Float64Array, step: int, rows: IntArray, columns: IntArray, count: int) -> Float64Array:
     """Sums of log(concentration + step) over the entries of `count` rows (count, K)."""
-    # Of thousands of words only those that occur here.
+    # Only those of the many thousand words that occur here.
     used, places = np.unique(columns, return_inverse=True)
     above = csr_matrix((np.ones(len(rows)), (rows, places)), shape=(count, len(used)))
     return np.asarray(above @ np.log(batch[:, used].T + step))
 
 
 def entries(X: Points) -> tuple[IntArray, IntArray, Float64Array]:
-    """The counts that are not zero, row by row: their rows, columns and values."""
+    """The rows, columns and values of the nonzero counts, row by row."""
     if hasattr(X, "indptr"):
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         return rows, X.indices, np.asarray(X.data, dtype=np.float64)
@@ -255,7 +257,7 @@ def root_proportions(X: Points) -> Any:
         found = X.astype(np.float32)
         found.data = np.sqrt(found.data / np.repeat(totals, np.diff(X.indptr))).astype(np.float32)
         if max(found.nnz, X.shape[1]) < 2**31:
-            # scikit-learn's k-means takes no others.
+            # scikit-learn's k-means requires 32-bit indices.
             found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
         return found
     return np.sqrt(X / totals[:, None]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The loops of Dirichlet priors, compiled by numba."""
+"""Compiled loops of Dirichlet priors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ WORDS_AT_ONCE = 256
 
 @compiled
 def log_rising(prior: Any, prior_log_gamma: Any, count: Any) -> Any:
-    """log of Gamma(prior + count) / Gamma(prior)."""
+    """Log of Gamma(prior + count) / Gamma(prior)."""
     return log_gamma(prior + count) - prior_log_gamma
 
 
 @compiled
 def log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's counts. O(K V), with gamma functions for what is there only."""
+    """Log marginal likelihood of each cluster's counts. O(K V), with gamma functions for nonzero counts only."""
     whole = 0.0
     for v in range(len(prior)):
         whole += prior[v]
@@ -39,7 +39,7 @@ def log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any) 
 
 @compiled
 def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums: Any, one: Any, other: Any) -> Any:
-    """log marginal likelihoods of the unions of pairs of clusters. O(V) a pair."""
+    """Log marginal likelihoods of the unions of pairs of clusters. O(V) per pair."""
     whole = 0.0
     for v in range(len(prior)):
         whole += prior[v]
@@ -57,11 +57,11 @@ def union_log_marginals(prior: Any, log_gamma_total: Any, log_gammas: Any, sums:
 
 @compiled
 def expected_tables(prior: Any, sums: Any, halves: Any) -> Any:
-    """Logarithms of the expected proportions (V, K), in float32, from a prior and sums of counts (K, V): less the mean
-    of all clusters, or, of halves, less the mean of the two.
+    """Logs of the expected proportions (V, K) in float32, from a prior and sums of counts (K, V), minus the mean over
+    all clusters, or with `halves` minus the mean of each pair.
 
-    Most words occur in few clusters: the logarithm of a word's least concentration is taken once. Of wide data the
-    tables are large, so they are written once, some words at a time.
+    Most words occur in few clusters, so the log of a word's smallest concentration is computed once and reused. The
+    tables of wide data are large, so they are written in one pass, a block of words at a time.
     """
     count, dim = sums.shape
     found, log_totals = np.empty((dim, count), np.float32), np.empty(count)
@@ -86,7 +86,7 @@ def expected_tables(prior: Any, sums: Any, halves: Any) -> Any:
             for v in range(begin, end):
                 value = prior[v] + sums[k, v]
                 found[v, k] = (logs[v] if value == least[v] else math.log(value)) - log_totals[k]
-                # In the order of the clusters, one word after the other.
+                # Summed in the order of the clusters for each word.
                 middle[v] += found[v, k]
         for v in range(begin, end):
             if halves:
@@ -103,7 +103,7 @@ def expected_tables(prior: Any, sums: Any, halves: Any) -> Any:
 
 @compiled
 def draw_log_proportions(key: Any, edges: Any, concentration: Any) -> Any:
-    """log proportions of each distribution (K, F), column by column, in float32."""
+    """Draw log proportions of each distribution (K, F), column by column, in float32."""
     count, width = concentration.shape
     found = np.empty((count, width), np.float32)
     gammas = standard_gammas(key, concentration.ravel())

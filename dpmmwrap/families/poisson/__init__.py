@@ -1,1 +1,1 @@
-"""Rows of event counts: independent Poisson counts in every column, with Gamma priors."""
+"""Rows of event counts: independent Poisson counts per column, with Gamma priors."""

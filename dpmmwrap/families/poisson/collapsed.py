@@ -1,4 +1,4 @@
-"""Event counts with their rates integrated out: negative binomials, by sums of events and of exposure."""
+"""Event counts with integrated rates: negative binomials, from sums of events and of exposure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dpmmwrap.numerics.special import log_gamma
 
 
 class EventClusters(NamedTuple):
-    """Sums of events in each column, and of exposure, which is the last (C, D + 1); the Gamma prior of each column."""
+    """Sums of each column's events and, in the last column, of exposure (C, D + 1); the Gamma prior of each column."""
 
     counts: Any
     sums: Any
     shapes: Any
     rates: Any
     logs: Any
-    """log of each column's posterior rate parameter (C, D), where prepared."""
+    """Log of each column's posterior rate parameter (C, D), valid after `prepare`."""
 
 
 def prepare(clusters: Any, k: int) -> None:
@@ -31,7 +31,7 @@ def prepare(clusters: Any, k: int) -> None:
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Without the factorials, and what else no cluster changes. O(D)."""
+    """Without factorials and other terms that are the same for all clusters. O(D)."""
     dim, total = len(clusters.shapes), 0.0
     exposure = weight * np.float64(X[row, dim])
     after = clusters.sums[k, dim] + exposure

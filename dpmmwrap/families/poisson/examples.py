@@ -1,4 +1,4 @@
-"""Rows of event counts and a prior, for runs that only compile."""
+"""Rows of event counts and a prior, for fits that only compile the loops."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
-    """What a fit needs."""
+    """The kinds of loops that a fit needs."""
     return ("events",)

@@ -1,4 +1,4 @@
-"""What the rest of the program may know of event counts."""
+"""The declaration of the family for event counts."""
 
 from __future__ import annotations
 

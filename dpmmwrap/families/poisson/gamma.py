@@ -1,4 +1,4 @@
-"""The loops of Gamma priors of Poisson rates, compiled by numba. `prior.py` says what it means."""
+"""Compiled loops of Gamma priors on Poisson rates. `prior.py` has the mathematics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpmmwrap.numerics.variates import standard_gammas
 
 @compiled
 def log_marginals(shapes: Any, rates: Any, sums: Any) -> Any:
-    """log marginal likelihood of each cluster's events: sums (K, D + 1), the exposure last. O(K D)."""
+    """Log marginal likelihood of each cluster's events, from sums (K, D + 1) with the exposure last. O(K D)."""
     dim = len(shapes)
     found = np.empty(len(sums))
     for k in range(len(sums)):
@@ -30,7 +30,7 @@ def log_marginals(shapes: Any, rates: Any, sums: Any) -> Any:
 
 @compiled
 def draw_tables(key: Any, shapes: Any, rates: Any) -> Any:
-    """Rates drawn from each distribution (K, D), as a table (K, D + 1): their logarithms, and less the sum of all."""
+    """Draw rates from each distribution (K, D); return a table (K, D + 1) of their logs and minus their sum."""
     count, dim = shapes.shape
     found, gammas = np.empty((count, dim + 1)), standard_gammas(key, shapes.ravel())
     for k in range(count):

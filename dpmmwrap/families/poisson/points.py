@@ -1,4 +1,4 @@
-"""Event counts as a part of a linear family's points: the columns, and then the exposure."""
+"""Event counts as a part of a linear family's points: the columns of counts, then the exposure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array
 
 
 class EventPart(DensePart):
-    """log density = sum of x log rate - exposure times the sum of rates: a product with a table."""
+    """Log density = sum of x log rate - exposure times the sum of rates: a product with a table."""
 
     exact = True
 
     def __init__(self, X: Float32Array, exposure: int) -> None:
         super().__init__(with_exposure_last(X, exposure))
-        # Chunks follow the data as they came, on one machine and on several.
+        # From the width of the original data, so that chunks are the same on one machine and on several.
         self.bytes_per_row = 4 * X.shape[1]
 
     def bundle(self, prior: Any, counts: Float64Array, sums: Float64Array) -> Any:

@@ -1,8 +1,8 @@
-"""Event counts: the counts of each column are Poisson, with a rate per cluster that has a Gamma prior.
+"""Event counts: Poisson counts in each column, with a rate per cluster that has a Gamma prior.
 
-A row that was observed for longer, or of a larger population, has more events: with an exposure e its counts are
-Poisson with mean e times the cluster's rate. Given a cluster's events S and exposure E in total, a rate that is
-Gamma(shape, rate) before is Gamma(shape + S, rate + E) after, and a new count is negative binomial.
+Rows observed for longer, or of a larger population, have more events: with exposure e, counts are Poisson with mean e
+times the cluster's rate. Given a cluster's total events S and total exposure E, a Gamma(shape, rate) prior on the rate
+becomes Gamma(shape + S, rate + E), and a new count is negative binomial.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ gamma = Loops("dpmmwrap.families.poisson.gamma")
 loops = Loops("dpmmwrap.families.poisson.points")
 NO_EXPOSURE = -1
 SHAPES = 2.0 ** np.arange(-4, 9)
-"""The shapes of the default prior that are tried."""
+"""Candidate shapes of the default prior."""
 CELLS = (1, 2, 4, 8, 16, 32, 64)
-"""Numbers of k-means cells that stand for clusters while one is chosen."""
+"""Numbers of k-means cells that stand in for clusters when the default prior is chosen."""
 SAMPLE, ROWS_PER_CELL = 2500, 8
 BLOCK = 1 << 12
-"""Rows whose predictives are worked out at a time."""
+"""Number of rows in a block of predictive densities."""
 
 
 @dataclass(frozen=True)
 class GammaPoisson(LinearPrior):
-    """Gamma priors of Poisson rates: the rate of column j in a cluster ~ Gamma(shape_j, rate_j).
+    """Gamma priors on Poisson rates: the rate of column j in a cluster ~ Gamma(shape_j, rate_j).
 
     Parameters
     ----------
     shape : array, shape (D,)
-        Above 0, one for each column of counts. The smaller, the more clusters may differ.
+        Positive, one per column of counts. The smaller, the more clusters may differ.
     rate : array, shape (D,)
-        Above 0, in units of exposure: shape / rate is the expected rate.
+        Positive, in units of exposure: shape / rate is the expected rate.
     exposure : int, default=-1
-        The number of the column of exposures among the D + 1 of the data; -1 if there is none, and every row counts as
-        one unit.
+        Index of the exposure among the D + 1 columns of the data; -1 if there is none and every row counts as one unit.
 
     Examples
     --------
@@ -89,15 +88,15 @@ class GammaPoisson(LinearPrior):
 
     @classmethod
     def from_data(cls, X: FloatArray, exposure: int = NO_EXPOSURE) -> GammaPoisson:
-        """The default prior: each column's rate over all data is expected, and the shape, one for all columns, is the
-        one that makes k-means cells of a sample most probable, as many as are most probable themselves.
+        """The default prior. The expected rate of each column is its rate over all data. The shape, common to all
+        columns, is the most probable one given k-means cells of a sample, for the most probable number of cells.
 
         Parameters
         ----------
         X : array, shape (N, D), or (N, D + 1) with exposures
             The data.
         exposure : int, default=-1
-            The number of the exposures' column.
+            Index of the column of exposures.
 
         Returns
         -------
@@ -109,7 +108,7 @@ class GammaPoisson(LinearPrior):
             rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
         sample = np.asarray(X[rows], dtype=np.float32)
         totals = with_exposure_last(sample, exposure).sum(axis=0, dtype=np.float64)
-        # Half an event more: a column without any has a rate, too.
+        # Add half an event, so that a column without events has a positive rate.
         means = (totals[:-1] + 0.5) / totals[-1]
         tried = [cls(np.full(len(means), shape), shape / means, exposure) for shape in SHAPES]
         most = max(len(sample) // ROWS_PER_CELL, 1)
@@ -118,19 +117,19 @@ class GammaPoisson(LinearPrior):
             statistics = found.statistics(sample, rule(sample))
             for prior in tried:
                 value = DirichletProcess(1.0).log_joint(statistics.counts, prior.log_marginal_likelihood(statistics))
-                # One cell alone would say that all clusters are alike, and be sure of it.
+                # A single cell would give a prior that is certain that all clusters are alike.
                 if value > best:
                     best, chosen = value, (prior if len(statistics.counts) > 1 else None)
         return chosen or found
 
     @property
     def file_input(self) -> Input:
-        """An exposure need not be whole."""
+        """With exposures, which may be fractional, files contain numbers."""
         return "counts" if self.exposure == NO_EXPOSURE else "numbers"
 
     @property
     def dim(self) -> int:
-        """Columns of the data, the exposure among them."""
+        """Number of columns of the data, including the exposure."""
         return int(self.shape.shape[-1] + (self.exposure != NO_EXPOSURE))
 
     def _batch(self, shape: Any, rate: Any) -> GammaPoisson:
@@ -157,16 +156,16 @@ class GammaPoisson(LinearPrior):
         return self._batch(self.shape + statistics.sums[:, :-1], self.rate + statistics.sums[:, -1:])
 
     def log_marginal_likelihood(self, statistics: LinearStatistics, posterior: Any = None) -> Float64Array:
-        """log f of each cluster, without the factorials of its counts and powers of its exposures, which no clustering
-        changes."""
+        """log f of each cluster without the factorials of its counts and the powers of its exposures, which do not
+        depend on the labels."""
         return np.asarray(gamma.log_marginals(self.shape, self.rate, statistics.sums))
 
     def draw_tables(self, key: Any) -> Any:
-        """Drawn rates of each distribution of the batch as the kernels take them."""
+        """Draw the rates of each distribution of the batch, in the kernels' layout."""
         return gamma.draw_tables(key, self.shape, self.rate)
 
     def log_predictive(self, X: FloatArray) -> Float64Array:
-        """log probability of each row under each distribution (K, N): a negative binomial for every column."""
+        """Log probability of each row under each distribution (K, N): a negative binomial per column."""
         shapes, rates = self.batch
         found = np.empty((len(shapes), len(X)))
         for begin in range(0, len(X), BLOCK):
@@ -180,7 +179,7 @@ class GammaPoisson(LinearPrior):
         return found
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A row of one unit of exposure from each of these distributions."""
+        """Draw a row with one unit of exposure from each of these distributions."""
         shapes, rates = self.batch
         events = rng.poisson(rng.standard_gamma(shapes[components]) / rates[components]).astype(np.float64)
         return events if self.exposure == NO_EXPOSURE else np.insert(events, self.exposure, 1.0, axis=1)
@@ -199,24 +198,24 @@ class GammaPoisson(LinearPrior):
         return self._batch(put_rows(self.shape, rows, other.batch[0]), put_rows(self.rate, rows, other.batch[1]))
 
     def embedder(self, X: FloatArray) -> Embedder:
-        """Square roots of rates: then counts vary about as much wherever they are."""
+        """Square roots of rates, which stabilise the variance of counts."""
         return partial(root_rates, exposure=self.exposure)
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> GammaPoisson:
-        """The rates of all data, as sure of them as of the data, so that it stays so whatever it collects."""
+        """The rates of all data, as certain as all of the data, so that no outliers can change them much."""
         share = len(X) / (n_rows or len(X))
         sums = self.statistics(X).sums[0] / share
         return GammaPoisson(self.shape + sums[:-1], self.rate + sums[-1], self.exposure)
 
 
 def with_exposure_last(X: Any, exposure: int) -> Any:
-    """The columns of counts, and then that of exposures; ones if there is none."""
+    """The columns of counts followed by the column of exposures, or by ones if there is none."""
     if exposure == NO_EXPOSURE:
         return np.column_stack([X, np.ones(len(X), X.dtype)])
     return np.column_stack([np.delete(X, exposure, axis=1), X[:, exposure]])
 
 
 def root_rates(rows: FloatArray, exposure: int) -> Float32Array:
-    """Square roots of each row's rates. It travels to workers, so it is no function within another."""
+    """Square roots of each row's rates. A module-level function, so that it can be sent to workers."""
     columns = with_exposure_last(np.asarray(rows), exposure)
     return np.asarray(np.sqrt(columns[:, :-1] / columns[:, -1:]), np.float32)

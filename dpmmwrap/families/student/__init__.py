@@ -1,1 +1,1 @@
-"""Student-t clusters with full covariances: Gaussian clusters in which each point has a scale."""
+"""Student-t clusters: Gaussian clusters in which each point has a scale."""

@@ -1,4 +1,4 @@
-"""Student-t clusters with parameters and degrees of freedom integrated out, given the scales of the points."""
+"""Student-t clusters with integrated parameters and degrees of freedom, given the scales of the points."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dpmmwrap.numerics.special import inner_float64 as inner
 
 
 class ScaledRows(NamedTuple):
-    """Rows with a scale each."""
+    """Rows and their scales."""
 
     points: Any
     scales: Any
 
 
 class StudentClusters(NamedTuple):
-    """Normal-inverse-Wishart posteriors given scales (`full.collapsed`), and what the scales say of the tails. The
-    prior is the last."""
+    """Normal-inverse-Wishart posteriors given scales (`full.collapsed`), and statistics of the scales. The last one is
+    the prior."""
 
     counts: Any
     means: Any
@@ -31,13 +31,13 @@ class StudentClusters(NamedTuple):
     freedoms: Any
     factors: Any
     logs: Any
-    """Sums of the logarithms of scales (C,)."""
+    """Sums of the log scales (C,)."""
     ones: Any
-    """How many scales are 1 (C,)."""
+    """Number of scales that equal 1 (C,)."""
     constants: Any
     inverses: Any
     shares: Any
-    """log probability of each heaviness given the scales (C, G), where prepared."""
+    """Log probability of each heaviness given the scales (C, G), valid after `prepare`."""
     tails: Any
     work: Any
 
@@ -50,19 +50,19 @@ copy_gaussian: Any = njit(**JIT)(gaussian.copy_cluster)
 
 @inner
 def points_of(clusters: Any, k: int) -> Any:
-    """How many points are in cluster k: whole, whatever rounding has done."""
+    """Number of points in cluster k, rounded to an integer."""
     return math.floor(clusters.freedoms[k] - clusters.freedoms[len(clusters.freedoms) - 1] + 0.5)
 
 
 @inner
 def mass_of(clusters: Any, k: int) -> Any:
-    """The sum of their scales."""
+    """Sum of the scales of cluster k's points."""
     return clusters.strengths[k] - clusters.strengths[len(clusters.strengths) - 1]
 
 
 @inner
 def prepare_tails(clusters: Any, k: int) -> None:
-    """Write the log probabilities of the heaviness."""
+    """Write the log probabilities of each heaviness."""
     tails, n, mass = clusters.tails, points_of(clusters, k), mass_of(clusters, k)
     whole = log_evidence(tails, n, mass, clusters.logs[k], clusters.ones[k])
     for g in range(len(tails.heaviness)):
@@ -74,7 +74,7 @@ def prepare_tails(clusters: Any, k: int) -> None:
 
 @inner
 def log_predictive_of_scale(clusters: Any, k: int, scale: Any) -> Any:
-    """A mixture over the degrees of freedom. O(G)."""
+    """Log predictive density of a scale: a mixture over the degrees of freedom. O(G)."""
     tails, log_scale, one = clusters.tails, math.log(scale), 1.0 if scale == 1.0 else 0.0
     best, total = -np.inf, 0.0
     for g in range(len(tails.heaviness)):
@@ -90,7 +90,7 @@ def log_predictive_of_scale(clusters: Any, k: int, scale: Any) -> Any:
 
 @inner
 def log_marginal_of_scales(clusters: Any, k: int) -> Any:
-    """Of the scales, and what they and powers of pi add to the log marginal likelihood of the points."""
+    """Log marginal likelihood of the scales, plus the terms in scales and pi of that of the points."""
     n, logs = points_of(clusters, k), clusters.logs[k]
     of_points = 0.5 * clusters.means.shape[1] * (logs - n * gaussian.LOG_PI)
     return of_points + log_evidence(clusters.tails, n, mass_of(clusters, k), logs, clusters.ones[k])
@@ -102,8 +102,8 @@ def prepare(clusters: Any, k: int) -> None:
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Of a point and its scale: of the scale, a mixture over the degrees of freedom; of the point given it, Student's
-    t. O(D^2 + G)."""
+    """Predictive of a point and its scale: for the scale a mixture over the degrees of freedom, for the point given it
+    Student's t. O(D^2 + G)."""
     mean, inverse, gap = clusters.means[k], clusters.inverses[k], clusters.work
     scale, square = X.scales[row], 0.0
     for i in range(len(mean)):
@@ -117,7 +117,7 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
         return of_scale
     strength = clusters.strengths[k]
     ratio = strength * scale / (strength + scale)
-    # The constant has the ratio of a scale of 1.
+    # `constants` holds the peak for a scale of 1.
     peak = clusters.constants[k] + 0.5 * len(mean) * math.log(ratio * (strength + 1.0) / strength)
     return of_scale + peak - 0.5 * (clusters.freedoms[k] + 1.0) * math.log1p(ratio * square)
 
@@ -148,7 +148,7 @@ def clear(clusters: Any, k: int) -> None:
 
 
 def log_marginal(clusters: Any, k: int) -> Any:
-    """Of the points and their scales."""
+    """Log marginal likelihood of the points and their scales."""
     of_points = gaussian.log_normaliser(clusters, k) - gaussian.log_normaliser(clusters, len(clusters.strengths) - 1)
     return of_points + log_marginal_of_scales(clusters, k)
 

@@ -1,6 +1,6 @@
-"""Student-t clusters whose scale matrices are diagonal, or multiples of the identity.
+"""Student-t clusters whose scale matrices are diagonal or multiples of the identity.
 
-The loops over points are those of full scale matrices, at their cost; here is what the prior has to say.
+The loops over points are those of full scale matrices, at the same cost; only the prior is specific.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ diagonal_loops = Loops("dpmmwrap.families.student.diagonal_points")
 
 @dataclass(frozen=True)
 class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
-    """Normal-inverse-gamma prior of Student-t clusters with diagonal scale matrices; `heaviness` as in `StudentNIW`."""
+    """Normal-inverse-gamma prior of Student-t clusters with diagonal scale matrices. `heaviness` as in `StudentNIW`."""
 
     heaviness: float | Float64Array = -1.0
     family: ClassVar[str] = "student-diag"
@@ -34,7 +34,7 @@ class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
     numeric_kind: ClassVar[str] = "diag"
     FIELDS: ClassVar[tuple[str, ...]] = (*NIG.FIELDS, "heaviness")
     upper_bounds: ClassVar[Any] = None
-    """Those of Gaussians do not hold."""
+    """The bounds for Gaussian clusters do not hold."""
 
     @staticmethod
     def of_cells() -> Any:
@@ -81,7 +81,7 @@ class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
         return self.over_tails(X) if self.is_prior else super().log_predictive(X)
 
     def log_predictive_of(self, X: FloatArray, k: int) -> Float64Array:
-        """By an integral over the scale, which all features share, if the cluster has tails."""
+        """If the cluster has tails, an integral over the scale, which all features share."""
         heaviness = float(np.atleast_1d(self.heaviness)[k])
         if heaviness == 0:
             return super().log_predictive_of(X, k)
@@ -98,7 +98,7 @@ class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
         return np.asarray(constants + log_over_scales(squares, dims, powers, float(strengths[0]), heaviness))
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A new point from the predictive of each of these distributions: a scale, and given it Student's t."""
+        """Draw a point from the predictive of each of these distributions: a scale, then Student's t given it."""
         means, strengths, scales, freedoms = (value[components] for value in self.batch)
         spread = scales * (1 / strengths + 1 / self.draw_scales(components, rng)[:, None])
         chosen = np.broadcast_to(freedoms, (len(components), scales.shape[1]))
@@ -107,7 +107,7 @@ class StudentNIG(HeavyTails, NIG):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class StudentSphericalNIG(StudentNIG, SphericalNIG):  # type: ignore[misc]
-    """The same with one variance for all features."""
+    """`StudentNIG` with one variance for all features."""
 
     family: ClassVar[str] = "student-spherical"
     called: ClassVar[str] = "a normal-inverse-gamma prior with one variance and tails"

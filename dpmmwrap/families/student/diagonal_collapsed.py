@@ -1,4 +1,4 @@
-"""The same of clusters with diagonal scale matrices, or with one variance for all features."""
+"""Student-t clusters with diagonal scale matrices, or one variance for all features, with integrated parameters."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ LOG_PI = math.log(math.pi)
 
 
 class DiagonalStudentClusters(NamedTuple):
-    """Normal-inverse-gamma posteriors given scales, and what the scales say of the tails. The prior is the last."""
+    """Normal-inverse-gamma posteriors given scales, and statistics of the scales. The last one is the prior."""
 
     counts: Any
     means: Any
     strengths: Any
     freedoms: Any
-    """The prior's and the number of points (C,), also where all features share a variance."""
+    """Those of the prior plus the number of points (C,), even where all features share a variance."""
     scales: Any
-    """Of each feature (C, D), or of all (C, 1)."""
+    """One per feature (C, D), or one for all (C, 1)."""
     logs: Any
     ones: Any
     constants: Any
-    """What gamma functions and scales give to the log predictive density, where prepared."""
+    """The terms of the log predictive density in gamma functions and scales, valid after `prepare`."""
     shares: Any
     tails: Any
 
 
 @inner
 def freedom_of(clusters: Any, k: int) -> Any:
-    """Degrees of freedom of a variance."""
+    """Degrees of freedom of a variance of cluster k."""
     first, dim = clusters.freedoms[len(clusters.freedoms) - 1], clusters.means.shape[1]
     shared = dim // clusters.scales.shape[1]
     return first + shared * (clusters.freedoms[k] - first)
@@ -57,8 +57,8 @@ def prepare(clusters: Any, k: int) -> None:
 
 
 def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
-    """Of a point and its scale: of the scale, a mixture over the degrees of freedom; of the point given it, Student's
-    t, feature by feature or of all. O(D + G)."""
+    """Predictive of a point and its scale: for the scale a mixture over the degrees of freedom, for the point given it
+    Student's t, per feature or for all features. O(D + G)."""
     of_scale = log_predictive_of_scale(clusters, k, X.scales[row])
     if of_scale == -np.inf:
         return of_scale
@@ -78,7 +78,7 @@ def log_predictive(clusters: Any, k: int, X: Any, row: int, weight: Any) -> Any:
 
 @inner
 def _add(clusters: Any, k: int, j: int, mass: Any, mean: Any, scatter: Any) -> None:
-    """Add points with a sum of scales, mean and scatter to a feature of cluster k; the caller adds to the strength."""
+    """Add points with a sum of scales, mean and scatter to a feature of cluster k; the caller updates the strength."""
     strength = clusters.strengths[k]
     gap, at = mean - clusters.means[k, j], min(j, clusters.scales.shape[1] - 1)
     grown = clusters.scales[k, at] + scatter + strength * mass / (strength + mass) * gap * gap
@@ -107,7 +107,7 @@ def add_cluster(clusters: Any, k: int, others: Any, m: int, sign: float) -> None
     for at in range(clusters.scales.shape[1]):
         clusters.scales[k, at] += sign * (others.scales[m, at] - clusters.scales[last, at])
     for j in range(clusters.means.shape[1]):
-        # Without the prior: the mean of m is mass / strength of the way from the prior's to that of its points.
+        # Remove the prior: the mean of m is mass / strength of the way from the prior mean to the mean of its points.
         gap = (others.means[m, j] - clusters.means[last, j]) * strength / mass
         scatter = -sign * base * mass / strength * gap * gap
         _add(clusters, k, j, sign * mass, clusters.means[last, j] + gap, scatter)
@@ -145,7 +145,7 @@ def log_normaliser(clusters: Any, k: int) -> Any:
 
 
 def log_marginal(clusters: Any, k: int) -> Any:
-    """Of the points and their scales."""
+    """Log marginal likelihood of the points and their scales."""
     last = len(clusters.strengths) - 1
     return log_normaliser(clusters, k) - log_normaliser(clusters, last) + log_marginal_of_scales(clusters, k)
 

@@ -1,4 +1,4 @@
-"""The points of Student-t clusters with diagonal scale matrices: the loops of full ones, with their own parameters."""
+"""Points of Student-t clusters with diagonal scale matrices: the loops of full ones with different parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEIGHTS_KEY = 1 << 48
 
 
 class DiagonalStudentPoints(StudentPoints):
-    """Points with a scale each."""
+    """Points with scales, under diagonal scale matrices."""
 
     def likely_merges(
         self, model: Model, known: ClusterPosteriors, candidates: IntArray, rule: MergeRule,
@@ -66,7 +66,7 @@ class DiagonalStudentPoints(StudentPoints):
         return bundle
 
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
-        """From the posteriors, less what the prior has put into them; a scatter that features share is divided."""
+        """Remove the prior's contribution from the posteriors. A scatter common to all features is split evenly."""
         prior = prior_of(model).fields
         strengths, dim = bundle.strengths[:count], bundle.means.shape[1]
         masses = np.maximum(strengths - prior.strengths[0], 0.0)
@@ -81,7 +81,7 @@ class DiagonalStudentPoints(StudentPoints):
 
 
 def drawn_gaussians(posterior: Any, key: Any) -> Gaussians:
-    """Means and variances from their posteriors, as loops over full covariances take them."""
+    """Draw means and variances from their posteriors, in the layout of loops over full covariances."""
     means, variances = posterior.draw_gaussians(np.random.default_rng(int(derived_key(key, 0))))
     roots = 1 / np.sqrt(variances)
     log_peaks = np.log(roots).sum(axis=1) - 0.5 * means.shape[1] * LOG_2_PI

@@ -1,4 +1,4 @@
-"""Points with tails and a prior, for runs that only compile."""
+"""Points with tails and a prior, for fits that only compile the loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRA: dict[str, Any] = {}
 
 
 def kinds_for(kind: str, points: Any, missing: bool) -> tuple[str, ...]:
-    """What a fit with a kind of priors, or with "auto", needs at most: diagonal ones of both shapes share their
-    loops."""
+    """The kinds of loops that a fit with this kind of prior, or with "auto", may need. Diagonal and spherical ones
+    share their loops."""
     diagonal = kind in ("diag", "spherical", "student-diag", "student-spherical")
     return ("student-diag",) if diagonal else ("student",) if kind != "auto" else ("student", "student-diag")

@@ -1,4 +1,4 @@
-"""What the rest of the program may know of clusters with tails."""
+"""The declaration of the family of heavy-tailed clusters."""
 
 from __future__ import annotations
 

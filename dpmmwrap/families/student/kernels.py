@@ -1,7 +1,7 @@
-"""The loops over points with scales, compiled by numba: those of full covariances, and what tails add to them.
+"""Compiled loops over points with scales: those of full covariances, and what tails add to them.
 
-Parameters and degrees of freedom are given. Labels are drawn by Student's t, the scales of the points integrated out;
-then scales given the labels; and given the scales all is Gaussian again, with points that count by their scales.
+Given parameters and degrees of freedom, labels are drawn from Student's t with the scales integrated out, then scales
+given the labels. Given the scales the clusters are Gaussian, with points weighted by their scales.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from dpmmwrap.numerics.variates import key_from, random_bits, standard_gammas
 from dpmmwrap.partitions.hastings import log_merge_ratio_by
 
 SCALES_KEY = 1 << 44
-"""Added to the number of a block for its scales: beyond the numbers of rows."""
+"""Offset of the keys for scales, beyond the row numbers."""
 FARTHEST = 1e30
-"""A squared distance that is as good as infinite."""
+"""A squared distance that is treated as infinite."""
 
 
 class Sums(NamedTuple):
-    """What a sweep adds up for each group of chunks, cluster and side, relative to the clusters' origins."""
+    """Sums of a sweep for each group of chunks, cluster and side, relative to the clusters' origins."""
 
     counts: Any
     masses: Any
     sums: Any
     squares: Any
     logs: Any
-    """Of the logarithms of scales."""
+    """Sums of log scales."""
     proposal_log_probs: Any
 
 
@@ -45,8 +45,8 @@ class Sums(NamedTuple):
 def tail_falls(
     X: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, origins: Any, tails: Any, falls: Any
 ) -> None:
-    """For groups of chunks and each cluster, add up by how much the log densities of its points are below that at the
-    mean, for all degrees of freedom of the grid: falls (groups, K, G). O(D^2 + G) a point."""
+    """For each group of chunks, cluster, and degrees of freedom on the grid, sum how far the log densities of the
+    points are below that at the mean: falls (groups, K, G). O(D^2 + G) per point."""
     count, dim = origins.shape
     rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
     none = np.zeros((1, clusters.factors.shape[1]), np.float32)
@@ -65,7 +65,7 @@ def tail_falls(
 
 @inner
 def _add_falls(halves: Any, n: Any, dim: Any, tails: Any, falls: Any, group: Any, c: Any) -> None:
-    """Of the first lanes of a block, whose halved squared distances are below zero in `halves`."""
+    """Add the falls of the first n lanes of a block; `halves` has minus half the squared distances."""
     for b in range(LANES):
         halves[0, b] = max(halves[0, b], np.float32(-FARTHEST)) if b < n else np.float32(0)
     for g in range(len(tails.heaviness)):
@@ -86,10 +86,11 @@ def _find_doubtful(
     X: Any, starts: Any, sorted_rows: Any, clusters: Any, neighbours: Any, key: Any, greedy: Any, work: Any,
     doubtful_starts: Any, doubtful: Any,
 ) -> None:  # fmt: skip
-    """The rows of a chunk, in order of their old labels, that may get other labels.
+    """Find the rows of a chunk, ordered by their old labels, whose labels may change.
 
-    A uniform number below the share of the probability that a point's old cluster has at least (`pairs`) takes that
-    cluster, whatever the others have. Tails reach far: without this nearly all clusters count for nearly all points.
+    A uniform number below the lower bound on the probability of a point's old cluster (`pairs`) selects this cluster,
+    whatever the densities of the others. Without this test tails reach so far that nearly all clusters matter to nearly
+    all points.
     """
     rows, block, flat, z, logs, uniforms = work.rows, work.block, work.flat, work.z, work.logs, work.uniforms
     shares, count = clusters.least_shares, len(starts) - 1
@@ -107,7 +108,7 @@ def _find_doubtful(
                 draw_uniforms(key, rows, np.uint64(40), uniforms)
             for b in range(LANES):
                 square = min(np.float32(-2) * logs[0, b], np.float32(FARTHEST))
-                # In half octaves, the next one above.
+                # The level, in half octaves, rounded up.
                 logs[1, b] = np.float32(2 / math.log(2)) * log_float32(max(square, np.float32(1))) + np.float32(1)
             for b in range(n):
                 level = np.int64(logs[1, b])
@@ -120,7 +121,7 @@ def _find_doubtful(
 def _draw_scales(
     X: Any, scales: Any, starts: Any, sorted_rows: Any, clusters: Any, origins: Any, key: Any, work: Any
 ) -> None:
-    """Scales given the labels, for the rows of a chunk that are in order of these."""
+    """Draw scales given the labels, for the rows of a chunk ordered by label."""
     rows, block, flat, z, logs = work.rows, work.block, work.flat, work.z, work.logs
     none, shapes = np.zeros((1, clusters.factors.shape[1]), np.float32), np.empty(LANES)
     for c in range(len(origins)):
@@ -138,13 +139,13 @@ def _draw_scales(
             drawn = standard_gammas(random_bits(key, SCALES_KEY + first), shapes)
             for b in range(n):
                 scale = drawn[b] / (half - max(np.float64(logs[0, b]), -FARTHEST))
-                # Nothing but a Gaussian cluster's is exactly 1.
+                # Exactly 1 is reserved for Gaussian clusters.
                 scales[rows[b]] = max(scale, 1e-30) if scale != 1.0 else 1.0 + 1e-15
 
 
 @inner
 def _longest(bounds: Any, groups: Any) -> Any:
-    """Rows of the longest chunk, and one more."""
+    """Number of rows of the longest chunk, plus one."""
     longest = 0
     for chunk in range(groups[0], groups[len(groups) - 1]):
         longest = max(longest, bounds[chunk + 1] - bounds[chunk])
@@ -156,7 +157,7 @@ def sweep(
     X: Any, scales: Any, labels: Any, sublabels: Any, bounds: Any, groups: Any, by_label: Any, tables: Any, key: Any,
     greedy: Any, sums: Any,
 ) -> None:  # fmt: skip
-    """Labels, scales, sublabels and statistics of groups of chunks, as `full.kernels.sweep`."""
+    """Draw labels, scales and sublabels and sum statistics for groups of chunks, like `full.kernels.sweep`."""
     clusters, neighbours, subclusters = tables.clusters, tables.neighbours, tables.subclusters
     count, dim = neighbours.origins.shape
     nothing = scales[:0]
@@ -197,7 +198,7 @@ def sweep_labels(
     X: Any, scales: Any, labels: Any, bounds: Any, groups: Any, by_label: Any, clusters: Any, neighbours: Any, key: Any,
     counts: Any, masses: Any, sums: Any, squares: Any, logs: Any,
 ) -> None:  # fmt: skip
-    """The same without subclusters."""
+    """`sweep` without subclusters."""
     count, dim = neighbours.origins.shape
     nothing = scales[:0]
     work = new_workspace(count, dim, scales)
@@ -229,8 +230,8 @@ def sweep_labels(
 
 @compiled_in_double
 def sum_scales(scales: Any, rows: Any, sides: Any, bounds: Any, counts: Any, logs: Any, ones: Any) -> None:
-    """Of the rows and sides bounds[g] to bounds[g + 1]: how many are on each side, the logarithms of their scales, and
-    how many scales are 1."""
+    """For the rows and sides bounds[g] to bounds[g + 1], count the rows of each side, sum their log scales, and count
+    the scales that equal 1."""
     for group in range(len(bounds) - 1):
         for place in range(bounds[group], bounds[group + 1]):
             scale, side = scales[rows[place]], sides[place]
@@ -243,8 +244,8 @@ def sum_scales(scales: Any, rows: Any, sides: Any, bounds: Any, counts: Any, log
 def log_density_of_scales(
     X: Any, scales: Any, labels: Any, bounds: Any, means: Any, factors: Any, heaviness: Any, constants: Any, found: Any
 ) -> None:
-    """For each chunk the sum of the log densities of its scales given the points and their clusters: means, precision
-    factors W, and constants that belong to the degrees of freedom. O(D^2) a point of a cluster with tails."""
+    """For each chunk, sum the log densities of its scales given the points and their clusters: means, precision factors
+    W, and constants for the degrees of freedom. O(D^2) per point of a cluster with tails."""
     count, dim = means.shape
     rows, z, halves = np.empty(LANES, np.uint64), np.empty(4 * LANES, np.float32), np.empty((1, LANES), np.float32)
     none, starts = np.zeros((1, factors.shape[1]), np.float32), np.empty(count + 1, np.int64)
@@ -282,8 +283,8 @@ def merge_ratios(
     candidates: Any, rule: Any, neg_log_uniform: Any, prior: Any, tails: Any, clusters: Any, posterior: Any,
     log_marginal: Any,
 ) -> Any:  # fmt: skip
-    """The pairs of candidates whose log H plus their neg_log_uniform is above zero, and by how much; as
-    `full.pairs.merge_ratios`, of points with scales that are held."""
+    """Find the pairs of candidates whose log H + neg_log_uniform is positive, and return them with that sum, like
+    `full.pairs.merge_ratios` for points with fixed scales."""
     counts, masses, means, scatters = clusters.counts, clusters.masses, clusters.means, clusters.scatters
     scales, factors, centres, strengths = posterior.scales, posterior.factors, posterior.means, posterior.strengths
     dim = means.shape[1]
@@ -316,7 +317,7 @@ def merge_ratios(
                         value -= factor[r, m] * factor[c, m]
                     factor[r, c] = value / factor[c, c] if c < r else math.sqrt(max(value, 1e-300))
                 half += math.log(factor[r, r])
-                # The union's scale exceeds both clusters' own.
+                # The union's scale exceeds the scale of either cluster.
                 if freedom * (half + max(rest[i, r + 1], rest[j, r + 1])) > above:
                     break
             else:

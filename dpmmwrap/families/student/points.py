@@ -1,4 +1,4 @@
-"""The points of Student-t clusters, with the chain's own scales, and the loops over them."""
+"""Points of Student-t clusters with the chain's scales, and the loops over them."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from dpmmwrap.partitions.gibbs_type import GibbsType
 from dpmmwrap.partitions.hastings import MergeRule
 
 TAILS_KEY, SCALE_KEY = 1 << 54, 1 << 55
-"""Added to a sweep's key for degrees of freedom, and for the scale of a point that may not leave its cluster."""
+"""Offsets of the key for degrees of freedom, and for the scale of a point that must not leave its cluster."""
 
 
 @dataclass
 class Drawn:
-    """What a sweep draws: weights and Gaussians first; degrees of freedom, and the tables of both, with its labels."""
+    """The draws of a sweep: weights and Gaussians at first; degrees of freedom and tables are added with the labels."""
 
     log_weights: Float64Array
     log_subweights: Float64Array
     gaussians: Any
     grid: Any
-    """Of the degrees of freedom (`statistics.Tails`)."""
+    """The grid of degrees of freedom (`statistics.Tails`)."""
     heaviness: Any = None
     tables: Any = None
 
 
 class StudentPoints(FamilyPoints):
-    """Points with a scale each, which belong to the chain as missing values would."""
+    """Points with scales, which belong to the state of the chain like imputed values."""
 
     def __init__(
         self, X: Float32Array, n_jobs: int, stretch: Stretch | None = None, weights: Float64Array | None = None
@@ -71,7 +71,7 @@ class StudentPoints(FamilyPoints):
         return ScaledRows(self.X, self.scales)
 
     def begin(self, labels: IntArray) -> None:
-        """As if all clusters were Gaussian."""
+        """Start as if all clusters were Gaussian."""
         self.scales[:] = 1.0
 
     @property
@@ -87,8 +87,8 @@ class StudentPoints(FamilyPoints):
         self.scales[:] = values
 
     def log_missing(self, posterior: Any, labels: IntArray) -> float:
-        """log density of the scales as they stand, given points and labels, about: with the expected precisions of the
-        clusters, and their most probable degrees of freedom."""
+        """Log density of the current scales given points and labels, approximated with the expected precisions of the
+        clusters and their most probable degrees of freedom."""
         heaviness, dim = np.ascontiguousarray(posterior.heaviness), self.X.shape[1]
         count = int(labels.max(initial=-1)) + 1
         heavy = np.flatnonzero(heaviness[:count] > 0)
@@ -135,8 +135,9 @@ class StudentPoints(FamilyPoints):
         return Drawn(*drawn)
 
     def draw_tails(self, drawn: Drawn, by_label: LabelOrder, key: Any, greedy: bool) -> tuple[Any, Any, Float64Array]:
-        """Degrees of freedom of the clusters given their points, scales integrated out, as the kernels take them, and
-        the clusters' log weights with what these add to the densities at the means."""
+        """Draw the degrees of freedom of the clusters given their points, with scales integrated out. Return them in
+        the kernels' layout, with the clusters' log weights plus the tails' contribution to the densities at the
+        means."""
         stretch, bounds, dim = self.chunks.stretch, self.chunks.bounds, self.X.shape[1]
         count, grid = len(drawn.log_weights), drawn.grid
         means, factors = drawn.gaussians.means[:count], drawn.gaussians.precision_factors[:count]
@@ -211,7 +212,7 @@ class StudentPoints(FamilyPoints):
         return scaled_statistics(total, tables.tables[1].origins, tables.heaviness)
 
     def put_back(self, statistics: Statistics, row: int, stays: int, wanted: int, tables: Drawn, key: Any) -> None:
-        """With a scale that is drawn anew given where the row stays."""
+        """The scale of the row is drawn again, given the cluster where it stays."""
         self.add_to_statistics(statistics, wanted, row, -1)
         heaviness, scale = tables.heaviness[stays], 1.0
         if heaviness > 0:
@@ -226,7 +227,7 @@ class StudentPoints(FamilyPoints):
     def pair_groups(
         self, by_label: LabelOrder, tables: Drawn, one: IntArray, other: IntArray, margins: Float64Array
     ) -> Nodes:
-        """By Gaussians, given the scales."""
+        """With Gaussian densities, given the scales."""
         stretch, whole, dim = self.chunks.stretch, tables.tables, self.X.shape[1]
         peaks = whole.clusters.log_peaks - tails.log_peak_gains(tables.heaviness, dim).astype(np.float32)
         own = Tables(
@@ -288,7 +289,7 @@ class StudentPoints(FamilyPoints):
         return bundle
 
     def statistics_of(self, model: Model, bundle: Any, count: int) -> Statistics:
-        """From the posteriors, less what the prior has put into them."""
+        """Remove the prior's contribution from the posteriors."""
         prior = prior_of(model).fields
         masses = np.maximum(bundle.strengths[:count] - prior.strength, 0.0)
         gaps = bundle.means[:count] - prior.mean
@@ -318,8 +319,8 @@ class StudentPoints(FamilyPoints):
 
 
 def scaled_statistics(total: tuple[Any, ...], origins: Any, heaviness: Float64Array) -> Statistics:
-    """From counts, masses, sums and squares about the clusters' origins, and sums of logarithms: of clusters, or of two
-    sides each."""
+    """Statistics of clusters, or of their two sides, from counts, masses, sums and squares about the clusters' origins,
+    and sums of log scales."""
     counts, masses, sums, squares, logs = total
     found = collect_statistics(masses[None], sums[None], squares[None], origins)
     ones = counts * (heaviness == 0.0)[:, None]

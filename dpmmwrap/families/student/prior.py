@@ -1,9 +1,9 @@
-"""The prior of Student-t clusters: normal-inverse-Wishart, with degrees of freedom of the tails on a grid.
+"""The prior of Student-t clusters: normal-inverse-Wishart, with the degrees of freedom of the tails on a grid.
 
-Given the scales u of its points (`tails.py`), a cluster is a Gaussian whose points count with their scales: kappa grows
-by the sum of u, the degrees of freedom of the covariance by the number of points. So all formulas are those of the
-Gaussian. What is said of a cluster without the scales, as by a fitted model, has their expectations. `HeavyTails` is
-what scale matrices of all shapes share; full ones are here, others in `diagonal.py`.
+Given the scales u of its points (`tails.py`), a cluster is Gaussian with points weighted by their scales: kappa
+increases by the sum of u and the degrees of freedom of the covariance by the number of points, so the Gaussian formulas
+apply. Results that do not depend on the scales, such as those of a fitted model, use their expectations. `HeavyTails`
+has what all shapes of scale matrices share; full ones are here, others in `diagonal.py`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from dpmmwrap.numerics.loops import Loops
 grid = Loops("dpmmwrap.families.student.tails")
 loops = Loops("dpmmwrap.families.student.points")
 STEP, BELOW, ABOVE, NEGLIGIBLE = 0.5, -28, 10, 1e-8
-"""The predictive is summed over log u by the trapezoidal rule: its steps, in deviations, how many there are below and
-at least above the middle, and what may be left out."""
+"""The predictive is integrated over log u by the trapezoidal rule. The step in standard deviations, the number of steps
+below the mode, the least number above it, and the mass that may be left out."""
 
 
 class HeavyTails:
-    """What the priors of Student-t clusters share; it stands before the Gaussian's among the base classes."""
+    """Methods shared by the priors of Student-t clusters. It must precede the Gaussian prior among the base classes."""
 
     heaviness: float | Float64Array
     mean: Any
@@ -50,7 +50,7 @@ class HeavyTails:
     degrees_of_freedom: Any
     dim: Any
     log_normaliser: Any
-    """log of what the marginal likelihood of Gaussians has of each distribution, but for powers of pi."""
+    """Log normaliser of each Gaussian distribution, as it enters the marginal likelihood, up to powers of pi."""
     _unchecked: Any
     other: ClassVar[str] = "tails='gaussian'"
     ones: ClassVar[str] = "ones with tails"
@@ -58,23 +58,23 @@ class HeavyTails:
 
     @classmethod
     def with_tails(cls, found: Any, heaviness: Any) -> Any:
-        """A batch of Gaussian posteriors, and the heaviness of each cluster's tails."""
+        """A batch of Gaussian posteriors with the heaviness of each cluster's tails."""
         batch = cls._unchecked(found)
         batch.__dict__.update(heaviness=heaviness)
         return batch
 
     @staticmethod
     def is_costly(dim: int) -> bool:
-        """The loops are those of full covariances."""
+        """The loops over points are those of full covariances."""
         return NIW.is_costly(dim)
 
     @cached_property
     def tails(self) -> Tails:
-        """What the degrees of freedom of a cluster's tails may be."""
+        """The possible degrees of freedom of a cluster's tails."""
         return tails_of(float(self.heaviness))
 
     def gaussians(self, statistics: Any) -> Any:
-        """The Gaussian posteriors given each cluster's statistics, as loops take them."""
+        """The Gaussian posterior of each cluster given its statistics, as the loops take it."""
         raise NotImplementedError
 
     def precision_roots(self, rows: IntArray) -> Float64Array:
@@ -89,7 +89,7 @@ class HeavyTails:
         return PosteriorBatch(found, self.log_marginal_likelihood(statistics, found))
 
     def log_marginal_likelihood(self, statistics: Any, posterior: Any = None) -> Float64Array:
-        """log density of each cluster's points and their scales."""
+        """Log density of each cluster's points and their scales."""
         posterior = self.posterior(statistics) if posterior is None else posterior
         of_points = 0.5 * self.dim * (statistics.logs - statistics.counts * math.log(math.pi))
         of_scales = grid.log_evidences(self.tails, statistics)
@@ -111,19 +111,19 @@ class HeavyTails:
     def statistics(
         self, X: Any, labels: IntArray | None = None, n_clusters: int | None = None, weights: Any = None
     ) -> Statistics:
-        """With their scales, if the points have any, else with expected ones."""
+        """With the scales of the points if they have any, otherwise with expected scales."""
         own, count = group(labels, len(X.X if isinstance(X, ScaledPoints) else X), n_clusters)
         if isinstance(X, ScaledPoints):
             return given_scales(X, own, count)
         return expected_scales(X, own, count, self)
 
     def counting_observed(self, statistics: Statistics) -> Statistics:
-        """No value is missing."""
+        """There are no missing values."""
         return statistics
 
     def filled(self, X: FloatArray, labels: IntArray, seed: int) -> tuple[Any, float]:
-        """Of a batch of posteriors: points with scales that are drawn given their cluster, and the log density of
-        these."""
+        """For a batch of posteriors: draw scales of the points given their clusters; return the scaled points and the
+        log density of the scales."""
         rng, dim = np.random.default_rng(seed), self.dim
         heaviness = np.asarray(self.heaviness)[labels]
         scales, heavy = np.ones(len(X)), heaviness > 0
@@ -144,7 +144,7 @@ class HeavyTails:
         return found
 
     def over_tails(self, X: FloatArray) -> Float64Array:
-        """Of a prior, whose tails are any of the grid: the log predictive density at each row (1, N)."""
+        """Log predictive density of a prior, whose tails may be any of the grid, at each row (1, N)."""
         every = [replace(self, heaviness=float(own)).log_predictive(X) for own in self.tails.heaviness]  # type: ignore
         return np.asarray(logsumexp(self.tails.log_priors[:, None, None] + every, axis=0))
 
@@ -154,7 +154,7 @@ class HeavyTails:
         return bool(np.ndim(self.heaviness) == 0 and self.heaviness < 0)
 
     def draw_scales(self, components: IntArray, rng: Generator) -> Float64Array:
-        """Scales of new points of these distributions."""
+        """Draw scales of new points of these distributions."""
         heaviness = np.atleast_1d(self.heaviness)[components]
         if (heaviness < 0).any():
             heaviness = rng.choice(self.tails.heaviness, len(components), p=np.exp(self.tails.log_priors))
@@ -175,7 +175,7 @@ class HeavyTails:
             return np.asarray(1 / rng.choice(self.tails.heaviness, clusters, p=np.exp(self.tails.log_priors)))
 
     def describe_tails(self, clusters: int) -> str:
-        """How many clusters have tails, and which."""
+        """How many clusters have heavy tails, and their degrees of freedom."""
         heavy = np.sort(self.tail_freedoms[:clusters][np.isfinite(self.tail_freedoms[:clusters])])
         if not len(heavy):
             return "no cluster has heavy tails"
@@ -195,29 +195,29 @@ class HeavyTails:
         return type(self)(self.mean - offset, *fields)  # type: ignore
 
     def impute(self, X: FloatArray, components: IntArray, rng: Generator | None) -> Float64Array:
-        raise ValueError("missing values are drawn under the families gaussian and mixed, not under student")
+        raise ValueError("the family student does not impute missing values; gaussian and mixed do")
 
     def outliers(self, X: FloatArray, n_rows: int | None = None) -> Any:
-        raise ValueError("the family student takes no outlier_weight: its tails are for outliers")
+        raise ValueError("the family student takes no outlier_weight, as its tails account for outliers")
 
 
 @dataclass(frozen=True)
 class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
-    """Normal-inverse-Wishart prior of Student-t clusters: x ~ t with mean mu, scale matrix Sigma, and tails.
+    """Normal-inverse-Wishart prior of Student-t clusters: x ~ t with mean mu, scale matrix Sigma and heavy tails.
 
     Parameters
     ----------
     mean : array, shape (D,)
-        Where clusters are expected.
+        Expected location of clusters.
     mean_strength : float
-        kappa: how sure of that the prior is, in points.
+        kappa: how many points the prior location counts as.
     scale : array, shape (D, D)
-        A positive definite matrix; over the degrees of freedom it is about the scale matrix that is expected.
+        A positive definite matrix; divided by the degrees of freedom it is roughly the expected scale matrix.
     degrees_of_freedom : float
-        nu, above D - 1: how sure of that the prior is.
+        nu, above D - 1: how certain the prior is of the scale matrix.
     heaviness : float, default=-1.0
-        One over the degrees of freedom of the tails of all clusters, 0 for Gaussian ones. -1 learns them for each
-        cluster: 1, 2, 3, 4, 6, 8, 12, 16 or 32, or (a priori as probable as all of these) a Gaussian.
+        One over the degrees of freedom of the tails of all clusters; 0 for Gaussian clusters. -1 learns them for each
+        cluster: 1, 2, 3, 4, 6, 8, 12, 16 or 32, or Gaussian, which has a prior probability of one half.
 
     Examples
     --------
@@ -233,7 +233,7 @@ class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
     family: ClassVar[str] = "student"
     called: ClassVar[str] = "a normal-inverse-Wishart prior with tails"
     numeric_kind: ClassVar[str] = "full"
-    """What its covariances are called in summaries."""
+    """The name of its covariances in summaries."""
     FIELDS: ClassVar[tuple[str, ...]] = (*NIW.FIELDS, "heaviness")
 
     @staticmethod
@@ -257,10 +257,11 @@ class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
         return np.asarray(np.sqrt(np.atleast_1d(self.degrees_of_freedom)[rows])[:, None, None] * inverses)
 
     def upper_bounds(self, X: FloatArray) -> None:
-        """All are worked out."""
+        """No bounds: all densities are computed."""
 
     def log_predictive_complete(self, X: FloatArray) -> Float64Array:
-        """log predictive density: of Gaussian clusters Student's t, of others a mixture of those over the scale."""
+        """Log predictive density: Student's t if the cluster is Gaussian, otherwise a mixture of these over the
+        scale."""
         if self.is_prior:
             return self.over_tails(X)
         found, dim = super().log_predictive_complete(X), self.dim
@@ -275,7 +276,7 @@ class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
         return found
 
     def sample(self, components: IntArray, rng: Generator) -> Float64Array:
-        """A new point from the predictive of each of these distributions: a scale, and given it Student's t."""
+        """Draw a point from the predictive of each of these distributions: a scale, then Student's t given it."""
         scales, (freedoms, strengths) = (
             self.draw_scales(components, rng), np.atleast_1d(self.degrees_of_freedom, self.mean_strength)
         )  # fmt: skip
@@ -291,14 +292,15 @@ class StudentNIW(HeavyTails, NIW):  # type: ignore[misc]
 
 
 def log_over_scales(squares: Float64Array, dims: Any, power: Any, strength: float, heaviness: float) -> Float64Array:
-    """log of the integral over u of its density times w^(D/2) and the product of (1 + w squares)^-power over columns,
-    where w = strength u / (strength + u), for each row: what the predictive of a cluster with tails has of the squared
-    distances (N, F) in the metric of its scale matrix. `dims` has the values that are observed (N,)."""
+    """Log of the integral over u of its density times w^(D/2) times the product of (1 + w squares)^-power over columns,
+    where w = strength u / (strength + u), for each row. This is the part of the predictive of a cluster with tails that
+    depends on the squared distances (N, F) in the metric of its scale matrix. `dims` are the numbers of observed values
+    (N,)."""
     half = 0.5 / heaviness
     constant = half * math.log(half) - gammaln(half)
     shapes, totals = half + 0.5 * dims, squares.sum(axis=1)
     steps, middles = STEP / np.sqrt(shapes), np.log(shapes / (half + power * totals))
-    # Beyond the middle the density falls by this power of u, where the prior of u does not end it.
+    # Above the mode the density falls like this power of u, unless the prior of u falls first.
     powers, end = power - shapes, math.log(gammainccinv(half, NEGLIGIBLE) / half)
     ends = np.where(powers > 0, -math.log(NEGLIGIBLE) / np.where(powers > 0, powers, 1.0), np.inf)
     if squares.shape[1] > 1:

@@ -1,4 +1,4 @@
-"""Statistics of clusters whose points have scales: of scales that are given, or of expected ones."""
+"""Statistics of clusters whose points have scales, either given or expected."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from dpmmwrap.families.full.statistics import statistics_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 
 FREEDOMS = np.array([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, np.inf])
-"""The grid of degrees of freedom; infinity is the Gaussian."""
+"""The grid of degrees of freedom; infinity stands for a Gaussian."""
 GAUSSIAN = 0.5
-"""The prior probability that a cluster is Gaussian; the rest of the grid has equal shares."""
+"""The prior probability that a cluster is Gaussian. The rest is shared equally by the other values of the grid."""
 STEPS, CLOSE = 100, 1e-6
-"""Steps of EM, and the change of its log likelihood by point after which there are no more."""
+"""Most steps of EM, and the increase of the log likelihood per point at which it stops."""
 
 
 class Statistics(NamedTuple):
     """Sufficient statistics of K clusters whose points have scales u."""
 
     counts: Any
-    """Points (K,)."""
+    """Numbers of points (K,)."""
     masses: Any
     """Sums of u (K,)."""
     means: Any
     """Means weighted by u (K, D)."""
     scatters: Any
-    """Scatters about these, weighted by u (K, D, D)."""
+    """Scatters about these means, weighted by u (K, D, D)."""
     logs: Any
     """Sums of log u (K,)."""
     ones: Any
-    """How many u are exactly 1, as all are in a Gaussian cluster and none is in others (K,)."""
+    """Number of u that are exactly 1 (K,): all of a Gaussian cluster, none of others."""
 
     def scaled(self, factor: float) -> Statistics:
-        """As if every row had this weight."""
+        """Statistics as if every row had this weight."""
         counts, masses, scatters = factor * self.counts, factor * self.masses, factor * self.scatters
         return Statistics(counts, masses, self.means, scatters, factor * self.logs, factor * self.ones)
 
 
 class Tails(NamedTuple):
-    """Degrees of freedom that clusters may have, as compiled loops take them."""
+    """The possible degrees of freedom of clusters, as compiled loops take them."""
 
     heaviness: Any
-    """One over each; 0 of Gaussians (G,)."""
+    """One over the degrees of freedom; 0 for a Gaussian (G,)."""
     log_priors: Any
     constants: Any
-    """What the log density of one scale has beside the scale (G,)."""
+    """The part of the log density of a scale that does not depend on it (G,)."""
 
 
 class ScaledPoints(NamedTuple):
-    """Points with their scales."""
+    """Points and their scales."""
 
     X: Any
     scales: Any
 
 
 def tails_of(heaviness: float) -> Tails:
-    """The grid, or one heaviness that is given; a negative one is learned."""
+    """The grid if `heaviness` is negative (learned), otherwise the given value alone."""
     if heaviness >= 0:
         own, log_priors = np.array([float(heaviness)]), np.zeros(1)
     else:
@@ -70,7 +70,7 @@ def tails_of(heaviness: float) -> Tails:
 
 
 def given_scales(points: ScaledPoints, labels: IntArray, count: int) -> Statistics:
-    """Of rows grouped by label (negative ones are left out), with their scales."""
+    """Statistics of rows with scales, grouped by label (negative labels are left out)."""
     X, scales = points
     masses, means, scatters = statistics_of(X, labels, count, scales)
     return Statistics(
@@ -80,8 +80,8 @@ def given_scales(points: ScaledPoints, labels: IntArray, count: int) -> Statisti
 
 
 def expected_scales(X: FloatArray, labels: IntArray, count: int, prior: Any) -> Statistics:
-    """Of rows grouped by label, with the expectations of their scales and of the logarithms of these, by EM in each
-    cluster: the degrees of freedom are the most probable ones at each step (Liu and Rubin 1995)."""
+    """Statistics of rows grouped by label, with expected scales and log scales, by EM in each cluster. Each step uses
+    the most probable degrees of freedom (Liu and Rubin 1995)."""
     dim = X.shape[1]
     found = nothing_like(Statistics(*(np.zeros((0, *shape)) for shape in ((), (), (dim,), (dim, dim), (), ()))), count)
     order = np.argsort(labels, kind="stable")
@@ -95,7 +95,7 @@ def expected_scales(X: FloatArray, labels: IntArray, count: int, prior: Any) -> 
 
 
 def one_cluster(rows: Float64Array, prior: Any) -> Statistics:
-    """Of one cluster, by its posterior mean and the expectation of its precision."""
+    """Statistics of one cluster, by EM with its posterior mean and expected precision."""
     (n, dim), tails = rows.shape, prior.tails
     scales, logs, before = np.ones(n), np.zeros(n), -np.inf
     for _ in range(STEPS):
@@ -116,7 +116,7 @@ def one_cluster(rows: Float64Array, prior: Any) -> Statistics:
 
 
 def with_scales(rows: Float64Array, scales: Float64Array, logs: Float64Array) -> Statistics:
-    """The statistics of one cluster, whose scales and their logarithms may be expectations."""
+    """Statistics of one cluster from its scales and log scales, which may be expectations."""
     mass = scales.sum()
     mean = scales @ rows / mass
     gaps = rows - mean
@@ -125,7 +125,7 @@ def with_scales(rows: Float64Array, scales: Float64Array, logs: Float64Array) ->
 
 
 def log_likelihoods(squares: Float64Array, dim: int, tails: Tails) -> Float64Array:
-    """log of the prior times the likelihood of each heaviness, from squared distances, up to a constant (G,)."""
+    """Log of prior times likelihood of each heaviness, from squared distances, up to a constant (G,)."""
     found = np.empty(len(tails.heaviness))
     for g, heaviness in enumerate(tails.heaviness):
         fall, gain = 0.5 * squares.sum(), 0.0

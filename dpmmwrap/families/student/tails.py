@@ -1,9 +1,9 @@
-"""The tails of a cluster: degrees of freedom on a grid, and what the scales of points say of them, compiled by numba.
+"""The tails of a cluster: compiled inference of degrees of freedom on a grid from the scales of points.
 
-A point of a cluster with nu degrees of freedom is x | u ~ N(mu, Sigma / u) with its scale u ~ Gamma(nu / 2, nu / 2). A
-Gaussian cluster has nu = infinity, and all its scales are exactly 1. So a cluster's scales are all 1 or none is, and
-given n, their sum and the sum of their logarithms their probability is a sum over the grid. Instead of nu, formulas
-have the heaviness 1 / nu.
+A point of a cluster with nu degrees of freedom is x | u ~ N(mu, Sigma / u) with scale u ~ Gamma(nu / 2, nu / 2). A
+Gaussian cluster has nu = infinity and all scales exactly 1. So the scales of a cluster are either all 1 or never 1, and
+the density of n scales is a sum over the grid that depends only on n, their sum and the sum of their logs. Formulas use
+the heaviness 1 / nu in place of nu.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dpmmwrap.numerics.special import log_gamma
 
 @inner
 def log_scales(tails: Any, g: Any, n: Any, mass: Any, log_sum: Any, ones: Any) -> Any:
-    """log of the prior of the g-th degrees of freedom times the density of n scales: their sum, the sum of their
-    logarithms, and how many are exactly 1."""
+    """Log of the prior of the g-th degrees of freedom times the density of n scales, given their sum, the sum of their
+    logs, and the number of scales that are exactly 1."""
     if tails.heaviness[g] == 0.0:
         return tails.log_priors[g] if ones == n else -np.inf
     if ones > 0.0:
@@ -32,7 +32,7 @@ def log_scales(tails: Any, g: Any, n: Any, mass: Any, log_sum: Any, ones: Any) -
 
 @inner
 def log_evidence(tails: Any, n: Any, mass: Any, log_sum: Any, ones: Any) -> Any:
-    """log density of the scales of a cluster, its degrees of freedom summed over the grid."""
+    """Log density of the scales of a cluster, summed over the grid of degrees of freedom."""
     if n <= 0.0:
         return 0.0
     best = -np.inf
@@ -48,7 +48,7 @@ def log_evidence(tails: Any, n: Any, mass: Any, log_sum: Any, ones: Any) -> Any:
 
 @compiled
 def log_evidences(tails: Any, statistics: Any) -> Any:
-    """The same of each cluster."""
+    """`log_evidence` of each cluster."""
     counts, masses, logs, ones = statistics.counts, statistics.masses, statistics.logs, statistics.ones
     found = np.empty(len(counts))
     for k in range(len(counts)):
@@ -58,7 +58,7 @@ def log_evidences(tails: Any, statistics: Any) -> Any:
 
 @compiled
 def most_probable(tails: Any, statistics: Any) -> Any:
-    """The most probable heaviness of each cluster given its scales; the prior's first choice of an empty one."""
+    """The most probable heaviness of each cluster given its scales; for an empty cluster that of the prior."""
     counts, masses, logs, ones = statistics.counts, statistics.masses, statistics.logs, statistics.ones
     found = np.empty(len(counts))
     for k in range(len(counts)):
@@ -74,7 +74,7 @@ def most_probable(tails: Any, statistics: Any) -> Any:
 
 @inner
 def log_peak_gain(heaviness: Any, dim: Any) -> Any:
-    """By how much the log density of Student's t is above that of a Gaussian, both at their mean."""
+    """The log density of Student's t minus that of a Gaussian, both at the mean."""
     if heaviness == 0.0:
         return 0.0
     half = 0.5 / heaviness
@@ -91,10 +91,10 @@ def log_peak_gains(heaviness: Any, dim: Any) -> Any:
 
 @compiled
 def draw_heaviness(tails: Any, counts: Any, falls: Any, dim: Any, uniforms: Any) -> Any:
-    """The heaviness of each cluster given its points' squared distances, scales integrated out, from the grid.
+    """Draw the heaviness of each cluster from the grid given its points' squared distances, with scales integrated out.
 
-    `falls` (K, G) are sums over the points of how much the log density is below that at the mean. A uniform number
-    below zero takes the most probable.
+    `falls` (K, G) are sums over the points of how far the log density is below that at the mean. A negative uniform
+    number selects the most probable heaviness.
     """
     found, logs = np.empty(len(counts)), np.empty(len(tails.heaviness))
     for k in range(len(counts)):
