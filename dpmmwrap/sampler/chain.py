@@ -1,4 +1,4 @@
-"""The loop and nothing else: sweep, moves, record."""
+"""The main loop of a chain: sweep, moves, record."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from dpmmwrap.sampler.stopping import is_flat
 from dpmmwrap.sampler.trace import Iteration, Trace
 
 MANY_CLUSTERS = 50
-"""More first clusters than this are there to merge."""
+"""With more initial clusters than this, most of them are there to be merged."""
 EARLY = 20
-"""Iterations of a search of unknown length whose clusterings are not worth a copy."""
+"""First iterations of a search of unknown length, whose clusterings are not worth a copy."""
 LEARN_AFTER, LEARN_EVERY = 20, 5
-"""The search learns the prior from this iteration on, when most clusters are there, and then every few."""
+"""The iteration from which the search learns the prior, when most clusters exist, and the interval from then on."""
 
 
 class Chain:
-    """A chain over one data set: a search, and then draws from the posterior if they are asked for."""
+    """A chain over one data set: a search, followed by draws from the posterior if any are requested."""
 
     def __init__(self, X: Points, settings: Settings, number: int = 0, labels: IntArray | None = None) -> None:
-        """`number` is the chain's among several; the labels of its draws are written to `labels` (draws, N)."""
-        # Points that are elsewhere bring their own loops.
+        """`number` is the index of the chain; the labels of its draws are written to `labels` (draws, N)."""
+        # Remote points come with their own loops.
         data = X.data_of_chain(number, settings) if is_remote(X) else make_data(X, settings)
         self.problem = Problem(data, settings, X, number)
         self.state = first_state(self.problem, labels)
 
     @property
     def log_posterior(self) -> float:
-        """The log posterior of the search's state."""
+        """The log posterior of the current state of the search."""
         return self.problem.log_posterior(self.state, self.state.known.log_marginal)
 
     def run(self, interrupt: Interrupt | None = None) -> ChainResult:
-        """Search, then sample; the first interrupt ends it after the current iteration."""
+        """Search, then sample. The first interrupt ends the run after the current iteration."""
         settings, interrupt, state = self.problem.settings, interrupt or Interrupt(), self.state
         if settings.n_draws and not self.problem.data.exact:
-            raise ValueError(f"draws from the posterior are not known for the family {settings.prior.family}")
+            raise ValueError(f"the family {settings.prior.family} does not support draws from the posterior")
         if not (settings.checkpoint and checkpoint.resume(state, self.problem)):
             self.begin()
         self.search(interrupt)
@@ -64,7 +64,7 @@ class Chain:
         return self.result(interrupted=not whole)
 
     def begin(self) -> None:
-        """First labels, first subclusters."""
+        """Set the initial labels and subclusters."""
         state, problem = self.state, self.problem
         data, settings, outliers = problem.data, problem.settings, problem.outliers
         first, others = settings.init_clusters, settings.other_starts
@@ -72,12 +72,12 @@ class Chain:
             first = others[problem.number // 2 % len(others)]
         drawn = isinstance(first, (int, np.integer)) and first > 1
         counts = data.begin_labels(state, first, next_key(state.rng) if drawn else np.uint64(0))
-        # From 0 without gaps, after the outliers.
+        # Number the clusters without gaps, after the outliers.
         present = counts > 0
         data.map_labels(state, np.cumsum(present, dtype=np.int32) - 1 + outliers)
         state.n_clusters = count = int(present.sum()) + outliers
         state.records = state.new_records(count)
-        # Many are there to merge: good starts for all of them would cost more than the first hundred sweeps.
+        # Many clusters are there to be merged: good starts for all would cost more than the first hundred sweeps.
         at_random = np.full(count, count > MANY_CLUSTERS)
         rng = generator(next_key(state.rng))
         state.subclusters = start_subclusters(state, problem, np.arange(count), at_random, rng)
@@ -117,7 +117,7 @@ class Chain:
                 state, exact = exact_moves.step(next_key(rng), state, problem)
             if settings.partition_prior.learned:
                 state, _ = partition_prior.step(next_key(rng), state, problem)
-        # One cluster alone would say that all are as wide as the data.
+        # A single cluster would teach the prior that all clusters are as wide as the data.
         if settings.hyperprior is not None and state.n_clusters - problem.outliers > 1:
             if greedy:
                 state, _ = hyperparameters.step(None, state, problem)
@@ -137,7 +137,7 @@ class Chain:
         )
 
     def keep_best(self, log_posterior: float) -> None:
-        """Remember the present clustering if none was better. Those at the beginning are not worth a copy."""
+        """Store the current clustering if it is the best so far. Early ones are not worth a copy."""
         settings, state, data = self.problem.settings, self.state, self.problem.data
         if state.iteration < (EARLY if settings.stop_when_flat else settings.max_iter / 2):
             return
@@ -159,7 +159,7 @@ class Chain:
             checkpoint.save(self.state, self.problem)
 
     def sample(self, interrupt: Interrupt) -> None:
-        """Draws from the posterior, from where the search has ended."""
+        """Draw from the posterior, starting where the search ended."""
         state, problem, settings = self.state, self.problem, self.problem.settings
         sampling.begin(state, problem)
         first, total = settings.warm_up, settings.total_iterations - settings.max_iter
@@ -204,10 +204,10 @@ class Chain:
 
 
 def first_state(problem: Problem, labels: IntArray | None = None) -> State:
-    """A chain before its first labels."""
+    """The state of a chain before its initial labels."""
     settings, data, number = problem.settings, problem.data, problem.number
     model = Model(settings.prior, settings.outlier_weight, settings.outlier_prior)
-    # Points that are elsewhere have their labels with them.
+    # Remote points keep their labels with them.
     rows = 0 if is_remote(problem.X) else data.n_rows
     seeds = SeedSequence(settings.seed, spawn_key=(number,) if number else ())
     return State(
@@ -225,11 +225,11 @@ class ChainResult(NamedTuple):
     record: Record
     interrupted: bool
     candidates: list[Best]
-    """The best of each number of clusters, or the best alone."""
+    """The best clustering for each number of clusters, or the best one alone."""
 
 
 def make_data(X: Points, settings: Settings) -> Data:
-    """The points with the loops of their family."""
+    """Wrap the points with the loops of their family."""
     prior, kept = settings.prior, settings.kept
     if kept is None:
         return Data(prior.points(X, settings.n_jobs, weights=settings.weights))

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a chain in one file, written whole or not at all, and refused by any other run."""
+"""Checkpoints: the state of a chain in one file, which is written atomically and rejected by any other run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ARRAYS = ("labels", "sublabels", "records", "partition_values", "counters", "randomness", "identity")
 LOOKED_AT = 10
-"""Draws whose labels are compared with what else is known of them."""
+"""Number of draws whose labels are checked against their weights."""
 BEST = ("best_labels", "best_sublabels", "best_numbers")
 CANDIDATES = ("candidate_labels", "candidate_sublabels", "candidate_numbers")
 SAMPLED = (
@@ -41,7 +41,7 @@ SAMPLED = (
 
 
 def path_of(settings: Settings, number: int) -> Path | None:
-    """The file of a chain: the first has the name that was given, the others a number after it."""
+    """The checkpoint file of a chain: the given name for the first chain, with a number appended for the others."""
     path = settings.checkpoint
     return path if path is None or not number else path.with_name(f"{path.name}.chain{number + 1}")
 
@@ -79,7 +79,7 @@ def save(state: State, problem: Problem) -> None:
 
 
 def sampled_arrays(state: State) -> dict[str, Any]:
-    """Where sampling stands, and what has been drawn; the labels of draws are in another file."""
+    """The state of sampling and the draws so far. The labels of draws are in another file."""
     record = state.record
     if record.labels is not None and isinstance(record.labels.base, np.memmap):
         record.labels.base.flush()
@@ -96,14 +96,14 @@ def sampled_arrays(state: State) -> dict[str, Any]:
 
 
 def leaves(bundle: Any) -> list[Any]:
-    """All arrays of a bundle of clusters, and of the bundles in it."""
+    """All arrays of a bundle of clusters and of its nested bundles."""
     if isinstance(bundle, np.ndarray):
         return [bundle]
     return [leaf for part in bundle for leaf in leaves(part)] if isinstance(bundle, tuple) else []
 
 
 def resume(state: State, problem: Problem) -> bool:
-    """Go on from the checkpoint file if there is one; a file of another run is refused with the reason."""
+    """Resume from the checkpoint file, if any. A file of a different run is rejected with the reason."""
     path = path_of(problem.settings, problem.number)
     if path is None or not path.exists():
         return False
@@ -141,13 +141,13 @@ def resume(state: State, problem: Problem) -> bool:
 
 
 def prior_arrays(name: str, priors: list[Prior]) -> dict[str, Any]:
-    """The fields of some priors, one row each."""
+    """The fields of some priors, one row per prior."""
     fields = priors[0].FIELDS if priors else ()
     return {f"{name}_{field}": np.array([getattr(prior, field) for prior in priors]) for field in fields}
 
 
 def read_priors(problem: Problem, path: Path, name: str) -> list[Prior]:
-    """What `prior_arrays` has put into a file."""
+    """Read what `prior_arrays` wrote."""
     prior = problem.settings.prior
     names = tuple(f"{name}_{field}" for field in prior.FIELDS)
     stored_arrays = read_arrays(path, required=(), optional=names)
@@ -159,7 +159,7 @@ def read_priors(problem: Problem, path: Path, name: str) -> list[Prior]:
 
 
 def restore(state: State, problem: Problem, arrays: dict[str, Any], priors: Callable[[str], list[Prior]]) -> None:
-    """Put the state of the search back as it was."""
+    """Restore the state of the search."""
     settings, begun = problem.settings, problem.settings.partition_prior
     best_labels, best_sublabels = problem.data.restored_labels(state, arrays)
     kind = type(state.subclusters)
@@ -187,13 +187,13 @@ def restore(state: State, problem: Problem, arrays: dict[str, Any], priors: Call
 
 
 def read_clusters(state: State, problem: Problem, path: Path) -> Any:
-    """The collapsed clusters."""
+    """Read the collapsed clusters."""
     stored = read_arrays(path, required=("clusters_0",))["clusters_0"]
     clusters = problem.data.empty_clusters(state.model, len(stored) - 1)
     arrays = leaves(clusters)
     stored_arrays = read_arrays(path, required=tuple(f"clusters_{number}" for number in range(len(arrays))))
     for number, array in enumerate(arrays):
-        # What belongs to the prior is there already.
+        # The prior's part already exists.
         if array.flags.writeable and len(array) == len(stored):
             if array.shape != stored_arrays[f"clusters_{number}"].shape:
                 raise damaged(path)
@@ -202,7 +202,7 @@ def read_clusters(state: State, problem: Problem, path: Path) -> Any:
 
 
 def restore_sampling(state: State, problem: Problem, arrays: dict[str, Any], priors: list[Prior]) -> None:
-    """Put the draws back as they were."""
+    """Restore the draws."""
     record, begun = state.record, problem.settings.partition_prior
     state.sampled, state.n_clusters = (int(number) for number in arrays["sampled"])
     state.cluster_seeds = ClusterSeeds(arrays["cluster_seeds"], arrays["cluster_seeds_cumulative"])
@@ -225,7 +225,7 @@ def restore_sampling(state: State, problem: Problem, arrays: dict[str, Any], pri
 
 
 def has_labels(record: Record) -> bool:
-    """Whether the labels of draws that are kept are those of its samples, as far as a look at some of them tells."""
+    """Whether the stored labels of draws match the samples, judged by some of the draws."""
     if record.labels is None or not record.samples:
         return True
     for draw in np.unique(np.linspace(0, len(record) - 1, LOOKED_AT).astype(int)):
@@ -243,7 +243,7 @@ def damaged(path: Path) -> InputError:
 
 
 def identity(problem: Problem) -> dict[str, Any]:
-    """What has to be the same for a run to go on, by name: small values as they are, large ones by digest."""
+    """What must be equal for a run to resume, by name: small values as they are, large ones as digests."""
     return {"data": problem.digest, **settings_identity(problem.settings)}
 
 
@@ -272,14 +272,14 @@ def settings_identity(settings: Settings) -> dict[str, Any]:
 
 
 def first_identity(first: Any) -> int | str:
-    """A number of clusters to begin with, or a word for the labels, or for the centres by which points have theirs."""
+    """The initial number of clusters, or a digest of the initial labels or of the centres that define them."""
     if isinstance(first, (int, np.integer)):
         return int(first)
     return digest(np.ascontiguousarray(first.centres if isinstance(first, NearestCentre) else first))
 
 
 def start_identity(initializer: Any) -> str:
-    """What a start says that it depends on (options, weights), or its name."""
+    """The initializer's identity (options, weights) if it states one, otherwise its name."""
     known = getattr(initializer, "identity", None)
     return str(known) if known is not None else str(getattr(initializer, "name", type(initializer).__qualname__))
 

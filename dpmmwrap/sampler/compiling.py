@@ -1,8 +1,8 @@
-"""Compiling before the first fit, side by side in processes: what is said of it, and what is already there.
+"""Compile before the first fit, in parallel processes.
 
-Loops are compiled when they are first called, one after the other, and kept on disk (`kernel_cache`). Here the tasks of
-`sampler.tiny_runs` that a fit needs are shared out among this process and its children, and the fit then reads what
-these have left. If a child cannot be started or fails, nothing is lost but time: the fit compiles what it misses.
+Loops are compiled when they are first called, one after the other, and cached on disk (`kernel_cache`). This module
+shares the tasks of `sampler.tiny_runs` that a fit needs among this process and its children; the fit then reads the
+results from the cache. If a child fails, only time is lost: the fit compiles what is missing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pathlib import Path
 from dpmmwrap.numerics.side_by_side import usable_cores
 
 SENTENCE = "dpmmwrap: compiling, once on this machine"
-MORE = "dpmmwrap: compiling what else this fit needs"
-"""Where something has been compiled before, for other kinds of data."""
+MORE = "dpmmwrap: compiling more code for this fit"
+"""The message if something has been compiled before, for other kinds of data."""
 SERIAL = "DPMMWRAP_COMPILE_ALONE"
-"""Set in child processes, and by who wants none."""
+"""An environment variable that turns parallel compilation off. Set in child processes, and by users."""
 
 
 def task_names(kinds: Iterable[str], draws: bool = False) -> list[str]:
-    """What fits of these kinds need, in the order in which it is to be done."""
+    """The tasks that fits of these kinds need, in order."""
     from dpmmwrap.sampler.tiny_runs import KINDS
 
     more = ("draws",) if draws else ()
-    # A family that a user has added is compiled when it is used.
+    # A user-defined family is compiled when it is used.
     return [f"{kind} {task}" for kind in kinds if kind in KINDS for task in (*KINDS[kind], *more)]
 
 
@@ -57,9 +57,9 @@ def mark(folder: Path, name: str) -> Path:
 
 
 def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -> list[str]:
-    """Compile what fits of these kinds need, unless it is there; the tasks that were done.
+    """Compile what fits of these kinds need unless it is cached; return the tasks that were done.
 
-    Says so on stderr before it begins.
+    Prints a message to stderr before it begins.
     """
     if os.environ.get(SERIAL):
         return []
@@ -70,12 +70,12 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
 
     if not quiet:
         print(MORE if any_done() else SENTENCE, file=sys.stderr, flush=True)
-    # A second process waits here for the first, and then finds everything done.
+    # A second process waits here for the first one and then finds everything compiled.
     with contextlib.suppress(OSError), alone("compiling"):
         todo, cache = missing(wanted), folder()
         share_out(todo)
         for name in todo:
-            # Also where a child has failed: it would fail again.
+            # Mark failed tasks, too: they would fail again.
             if cache is not None:
                 mark(cache, name).touch()
         return todo
@@ -83,14 +83,14 @@ def prepare(kinds: Iterable[str], draws: bool = False, *, quiet: bool = False) -
 
 
 def share_out(names: list[str]) -> None:
-    """Do these tasks in as many processes as there are cores, this one included; each takes the next one that is
+    """Run tasks in as many processes as there are cores, including this one. Each process takes the next task that is
     left."""
     count = min(len(names), usable_cores())
     if count < 2 or not sys.executable:
-        # Whoever comes next is as quick.
+        # Compiling on demand takes no longer.
         return
     environment = os.environ | {SERIAL: "1", "PYTHONPATH": python_path()}
-    # Small data: threads of other libraries would only be in the way.
+    # The data are small, so threads of other libraries would only get in the way.
     environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory(prefix="dpmmwrap-") as taken:
         command = [sys.executable, "-m", "dpmmwrap.sampler.compiling", taken, *names]
@@ -116,20 +116,21 @@ def share_out(names: list[str]) -> None:
 
 
 def python_path() -> str:
-    """Where children find this package and what it needs, wherever this process has it from."""
+    """A PYTHONPATH with which children find this package and its dependencies wherever this process found them."""
     cache = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(dict.fromkeys([cache, *(path for path in sys.path if path)]))
 
 
 def work_here(taken: Path, names: list[str]) -> None:
-    """The same in this process, which keeps what it has compiled. What fails is compiled when it is needed."""
+    """Run tasks in this process, which keeps the compiled code. Failures are ignored: the fit compiles what is
+    missing."""
     with warnings.catch_warnings(), contextlib.suppress(Exception):
         warnings.simplefilter("ignore")
         work(taken, names)
 
 
 def work(taken: Path, names: list[str]) -> None:
-    """Do the tasks that no other process has taken, one after the other."""
+    """Run the tasks that no other process has taken, one after the other."""
     from dpmmwrap.sampler.tiny_runs import tasks
 
     known = dict(tasks())

@@ -21,7 +21,7 @@ IN_MEMORY = 1 << 30
 
 @dataclass(frozen=True, repr=False)
 class Draws:
-    """Draws from the posterior: every array begins with an axis of chains and one of draws.
+    """Draws from the posterior. The first two axes of every array are chains and draws.
 
     Examples
     --------
@@ -35,26 +35,26 @@ class Draws:
     """
 
     n_clusters: IntArray
-    """Clusters of each draw (chains, draws)."""
+    """Number of clusters of each draw (chains, draws)."""
     alpha: Float64Array
     """The concentration, or gamma of a finite mixture (chains, draws)."""
     log_posterior: Float64Array
     """log p(labels, concentration, prior, X), up to a constant (chains, draws)."""
     weights: Float64Array
     """Each cluster's share of the points (chains, draws, most clusters): entry k is the share of label k, zero if there
-    is none. The numbers of clusters are arbitrary in each draw."""
+    is no such label. Cluster numbers are arbitrary in each draw."""
     splits: IntArray
     splits_proposed: IntArray
     merges: IntArray
     merges_proposed: IntArray
     """Moves since the previous draw (chains, draws)."""
     labels: IntArray | None = None
-    """A label per point (chains, draws, points), int32, -1 for outliers; None if they were not kept."""
+    """A label per point (chains, draws, points), int32, -1 for outliers; None if labels were not kept."""
     prior_kappa: Float64Array | None = None
     prior_width: Float64Array | None = None
     prior_strength: Float64Array | None = None
-    """Hyperparameters of a learned prior (chains, draws): its kappa, the width of clusters (as a share of the data's
-    variance), and its strength; None if it was not learned."""
+    """Hyperparameters of a learned prior (chains, draws): its kappa, the width of clusters as a share of the data's
+    variance, and its strength. None if the prior was not learned."""
     discount: Float64Array | None = None
     """The discount of a Pitman-Yor process (chains, draws)."""
 
@@ -70,34 +70,34 @@ class Draws:
 
     @property
     def n_draws(self) -> int:
-        """Draws of each chain."""
+        """Number of draws per chain."""
         return int(self.n_clusters.shape[1])
 
     @property
     def kept_labels(self) -> IntArray:
-        """The labels of all chains' draws, one after the other (chains x draws, points)."""
+        """The labels of the draws of all chains, concatenated (chains x draws, points)."""
         if self.labels is None:
             raise ValueError("this needs the labels of the draws, which were not kept: loss should be vi or binder")
         return self.labels.reshape(-1, self.labels.shape[2])
 
     def save(self, path: str | Path) -> None:
-        """Write the draws as plain arrays: loading them cannot execute code.
+        """Write the draws to a file of plain arrays. Loading it cannot execute code.
 
         Parameters
         ----------
         path : str or Path
-            A .npz file; it is written completely or not at all.
+            A .npz file, written atomically.
         """
         write_npz(path, {"format": np.array(FORMAT)} | self.arrays())
 
     def arrays(self) -> dict[str, Any]:
-        """The contents of a file."""
+        """The contents of a file, by name."""
         every = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in every.items() if value is not None}
 
     @classmethod
     def load(cls, path: str | Path) -> Draws:
-        """Read what `save` wrote; a damaged file raises an InputError.
+        """Read a file written by `save`. A damaged file raises an InputError.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Draws:
         Returns
         -------
         Draws
-            What was saved.
+            The saved draws.
         """
         if str(read_arrays(path, required=("format",))["format"]) != FORMAT:
             raise InputError(f"{path} should be a {FORMAT!r} file")
@@ -117,7 +117,7 @@ class Draws:
 
     @classmethod
     def read(cls, path: str | Path, prefix: str = "") -> Draws | None:
-        """Read from a file whose arrays' names begin with a prefix; None if it has none."""
+        """Read draws from arrays whose names start with a prefix; None if there are none."""
         required = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is MISSING)
         optional = tuple(f"{prefix}{field.name}" for field in fields(cls) if field.default is not MISSING)
         if prefix and not read_arrays(path, required=(), optional=(f"{prefix}n_clusters",)):
@@ -131,9 +131,9 @@ class Draws:
 
 
 def labels_array(shape: tuple[int, int, int], checkpoint: Path | None = None) -> IntArray:
-    """An array for the labels of draws: in memory, or in a file if they are many or the run has a checkpoint.
+    """Allocate an array for the labels of draws: in memory, or in a file if it is large or the run has a checkpoint.
 
-    A file beside a checkpoint stays and is used again; a temporary one is deleted with the array.
+    A file beside a checkpoint is kept and reused; a temporary file is deleted with the array.
     """
     size = 4 * int(np.prod(shape))
     if checkpoint is not None:
@@ -166,5 +166,5 @@ def stored_labels(path: Path) -> IntArray | None:
 
 
 def labels_file(checkpoint: Path) -> Path:
-    """The file of the labels of draws beside a checkpoint."""
+    """The file with the labels of draws beside a checkpoint."""
     return checkpoint.with_name(f"{checkpoint.name}.labels.npy")

@@ -1,9 +1,9 @@
-"""How probable a mixture makes the data, whichever way its points are labelled.
+"""The evidence of a mixture: the probability of the data summed over labellings.
 
-The log posterior of one labelling is no fair measure of a mixture whose clusters overlap: many labellings are about as
-good, and all of them count. A labelling that is drawn from each point's probabilities stands for exp(-log q) of
-them, q the probability with which it was drawn: log p(labels, X) - log q, on average a bound of log p(X) from below
-but for the K! ways to name K clusters, which matter little beside it.
+The log posterior of a single labelling does not compare mixtures with overlapping clusters fairly, since many
+labellings are about equally good and all of them count. If labels are drawn from each point's probabilities, with
+probability q in all, then log p(labels, X) - log q is a lower bound on log p(X) on average, apart from the K! ways of
+naming K clusters, which matter little in comparison.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.state import Best
 
 LABELLED = 10_000
-"""Points that are labelled in all, and at least three times: a nat or two is then beyond chance."""
+"""Number of points to label in all, at least three labellings; this settles differences of a nat or two."""
 
 
 def log_evidence(
     prior: Prior, X: Points, labels: IntArray, partition_prior: PartitionPrior, seed: int = 0, weights: Any = None
 ) -> float:
-    """log probability of the data under a mixture with these clusters, bounded from below; O(N K) beyond a sweep."""
+    """A lower bound on the log probability of the data under a mixture with these clusters. O(N K) beyond a sweep."""
     statistics = prior.statistics(X, labels, None, weights)
     posterior = prior.posterior(statistics)
     logs = scores_of(statistics, posterior, X, partition_prior.shift).T
@@ -51,10 +51,10 @@ def log_evidence(
 
 
 def log_evidence_of(clustering: Best, X: Points, settings: Settings) -> float:
-    """log p(X) of a clustering with its prior over partitions, under the most probable prior of its clusters.
+    """log p(X) of a clustering, including its prior over partitions, under the most probable prior of its clusters.
 
-    Where the prior is learned, without the restriction of its widths: it would weigh on some clusterings, and on some
-    kinds of covariances, more than on others.
+    The restriction on the widths of a learned prior is lifted, because it would penalise some clusterings and
+    covariance types more than others.
     """
     process, labels, weights = clustering.partition_prior, clustering.labels, settings.weights
     best = log_evidence_at_best(clustering.prior, settings.hyperprior, X, labels, process, weights)
@@ -65,7 +65,7 @@ def log_evidence_at_best(
     prior: Prior, hyperprior: LearnedPrior | None, X: Points, labels: IntArray, partition_prior: PartitionPrior,
     weights: Any = None,
 ) -> float:  # fmt: skip
-    """log p(X, prior) under the prior that is most probable given these clusters; under the one given, if it is not
+    """log p(X, prior) under the prior that is most probable given these clusters, or under the given prior if it is not
     learned."""
     if hyperprior is None:
         return log_evidence(prior, X, labels, partition_prior, weights=weights)
@@ -77,12 +77,12 @@ def log_evidence_at_best(
 def log_scores(
     prior: Prior, X: Points, labels: IntArray, shift: float = 0.0, at: Points | None = None, weights: Any = None
 ) -> Float64Array:
-    """Each cluster's log probability of each point (K, N), but for a constant; of other points if there are any."""
+    """Log probability of each point in each cluster (K, N), up to a constant. The points are X, or `at` if given."""
     statistics = prior.statistics(X, labels, None, weights)
     return scores_of(statistics, prior.posterior(statistics), X if at is None else at, shift)
 
 
 def scores_of(statistics: Statistics, posterior: Any, X: Points, shift: float) -> Float64Array:
-    """The same from statistics and posteriors of the clusters."""
+    """`log_scores` from the clusters' statistics and posteriors."""
     found: Float64Array = np.log(statistics.counts + shift)[:, None] + posterior.log_predictive(X)
     return found

@@ -1,4 +1,4 @@
-"""What a chain is given and never changes: the data, the settings, and what follows from them."""
+"""The constant input of a chain: the data, the settings, and what follows from them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Problem:
     data: Data
     settings: Settings
     X: Points
-    """The points as they were given to the chain; they may be on other machines."""
+    """The points as given to the chain, possibly remote."""
     number: int = 0
-    """The chain's number among several."""
+    """The index of the chain."""
     proposal: Proposal = field(default_factory=SequentialAllocation)
     """How split-merge moves divide the points of a cluster."""
 
     @cached_property
     def outliers(self) -> int:
-        """How many of the first clusters are outlier components: 0 or 1."""
+        """Number of outlier components: 0 or 1. They come first."""
         return int(self.settings.outlier_weight > 0)
 
     @property
@@ -41,12 +41,12 @@ class Problem:
 
     @cached_property
     def embed(self) -> Embedder:
-        """Coordinates in which points are near each other."""
+        """Coordinates in which nearby points are similar."""
         return self.settings.prior.embedder(self.X)
 
     @cached_property
     def near(self) -> Near:
-        """Near pairs, from which half of the split-merge proposals grow."""
+        """Pairs of nearby points, from which half of the split-merge proposals grow."""
         return self.settings.near.of(self.X, self.data, self.embed) if self.settings.near_pairs else NO_NEAR
 
     @cached_property
@@ -55,12 +55,12 @@ class Problem:
         return self.data.digest()
 
     def is_greedy(self, state: State) -> bool:
-        """Whether this iteration is one of the last of a search, which take the most likely labels."""
+        """Whether this is one of the last iterations of a search, which take the most likely labels."""
         return state.iteration > state.last - self.settings.greedy_steps
 
     def log_posterior(self, state: State, log_marginal: Float64Array) -> float:
-        """log p(labels, parameters of both priors, X), up to a constant, from log marginal likelihoods; of what is
-        observed of X, about, where missing values are drawn."""
+        """log p(labels, parameters of both priors, X) up to a constant, from log marginal likelihoods. If missing
+        values are imputed, X stands for the observed values, approximately."""
         hyperprior: Any = self.settings.hyperprior
         of_prior = 0.0 if hyperprior is None else hyperprior.log_density(state.model.prior)
         weight = self.settings.outlier_weight

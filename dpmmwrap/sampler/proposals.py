@@ -1,4 +1,5 @@
-"""What exact moves choose before they look at labels: rows, pairs of rows, and how the points of a pair are divided."""
+"""Choices that exact moves make before they look at labels: rows, pairs of rows, and the division of a pair's
+points."""
 
 from __future__ import annotations
 
@@ -14,27 +15,27 @@ if TYPE_CHECKING:
     from dpmmwrap.sampler.data import Data
 
 ANCHORS, NEIGHBOURS = 2000, 20
-"""Points among which near pairs are chosen, and how many neighbours each has."""
+"""Number of points from which near pairs are chosen, and number of neighbours of each."""
 MOST_SEEDS, SEARCHED = 1000, 20_000
-"""Likely seeds that are added to them for draws, and points among which their neighbours are looked for."""
+"""Number of likely seeds added to them for draws, and number of points among which their neighbours are searched."""
 
 
 class Proposal(Protocol):
-    """A way to divide points between two of them, with a probability that is known."""
+    """A division of points between two of them, with a known probability."""
 
     def divide(
         self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool, log_begun: Any = None
     ) -> float:
-        """log probability of `sides` for `rows`, the first two of which begin the two sides; with `draw` they are drawn
-        first. The sides' statistics are left in the first two clusters of `scratch`. Where kept clusters have begun the
-        sides, `log_begun` is the log probability of that.
+        """Log probability of `sides` for `rows`, the first two of which start the two sides. With `draw` the sides are
+        drawn first. The statistics of the sides are left in the first two clusters of `scratch`. If kept clusters have
+        started the sides, `log_begun` is the log probability of that.
 
-        It may look at the points, the rows and the key, never at labels.
+        It may use the points, the rows and the key, but never the labels.
         """
 
 
 class SequentialAllocation:
-    """One point after the other by the predictive of the sides so far, then in blocks that double."""
+    """Allocate one point after the other by the predictives of the sides so far, then blocks of doubling size."""
 
     def divide(
         self, points: Any, scratch: Any, rows: IntArray, sides: IntArray, key: Any, draw: bool, log_begun: Any = None
@@ -55,22 +56,22 @@ NO_CLUSTER_SEEDS = ClusterSeeds(np.empty(0, np.int64), np.empty(0))
 
 
 class Near(NamedTuple):
-    """Points and their neighbours, among which near pairs are chosen: fixed before a chain is, or before its draws."""
+    """Points and their neighbours, from which near pairs are chosen. Fixed before a chain, or its draws, start."""
 
     rows: IntArray
     cumulative: Float64Array
-    """By which the first of a pair is chosen."""
+    """Cumulative probabilities of the first row of a pair."""
     neighbours: IntArray
     """Row numbers of each row's neighbours (A, NEIGHBOURS)."""
 
     @classmethod
     def of(cls, data: Data, embed: Embedder) -> Near:
-        """Some points of the data, all of them alike."""
+        """Some points of the data, equally likely."""
         rows = some_rows(data.n_rows, ANCHORS)
         return cls(rows, np.arange(1, len(rows) + 1) / len(rows), neighbours_of(rows, rows, data, embed))
 
     def joined(self, cluster_seeds: ClusterSeeds, data: Data, embed: Embedder) -> Near:
-        """With likely seeds, about which small clusters come and go: half of the pairs begin with one of these."""
+        """Add likely seeds, around which small clusters come and go. Half of the pairs start at one of them."""
         shares = np.diff(cluster_seeds.cumulative, prepend=0.0)
         first = np.argsort(-shares, kind="stable")[:MOST_SEEDS]
         first = first[shares[first] > 0]
@@ -83,7 +84,7 @@ class Near(NamedTuple):
 
 
 class NearPairs:
-    """Near pairs, looked for once by the chains of the same points."""
+    """Near pairs, computed once for all chains over the same points."""
 
     def __init__(self) -> None:
         self._points: Any = None
@@ -99,20 +100,21 @@ NO_NEAR = Near(NO_CLUSTER_SEEDS.rows, NO_CLUSTER_SEEDS.cumulative, np.empty((0, 
 
 
 def some_rows(n_rows: int, most: int) -> IntArray:
-    """Row numbers in order, at most this many: always the same."""
+    """At most this many row numbers, in order and always the same."""
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
 def neighbours_of(rows: IntArray, among: IntArray, data: Data, embed: Embedder) -> IntArray:
-    """The nearest of some rows to each of others (A, NEIGHBOURS)."""
+    """The nearest rows in `among` to each of `rows` (A, NEIGHBOURS)."""
     from sklearn import config_context
     from sklearn.neighbors import NearestNeighbors
 
-    # One thread: more of them than idle cores wait for each other. Distances of sparse rows take up to 8 MB at a time.
+    # With more threads than idle cores, threads wait for each other. The working memory limits sparse distances to 8
+    # MB.
     with thread_pools().limit(limits=1), config_context(working_memory=8):
         near = NearestNeighbors(n_neighbors=min(NEIGHBOURS + 1, len(among))).fit(embed(data.take(among)))
         nearest = near.kneighbors(embed(data.take(rows)), return_distance=False)
-    # A point is its own nearest neighbour, or one of its doubles is.
+    # The nearest neighbour of a point is itself, or a duplicate.
     return np.asarray(among[nearest[:, 1:]])

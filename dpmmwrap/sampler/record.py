@@ -1,4 +1,4 @@
-"""What is kept of the draws of one chain."""
+"""The draws of one chain as they are recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpmmwrap.partitions import PartitionPrior
 
 
 class Moves(NamedTuple):
-    """What an iteration did."""
+    """Counts of an iteration's moves."""
 
     splits: int
     splits_proposed: int
@@ -21,13 +21,13 @@ class Moves(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One draw, but for its labels."""
+    """One draw without its labels."""
 
     n_clusters: int
     partition_prior: PartitionPrior
     log_posterior: float
     weights: Float64Array
-    """Share of the points of each cluster."""
+    """Each cluster's share of the points."""
     prior: Prior
 
 
@@ -36,14 +36,14 @@ class Record:
 
     def __init__(self, labels: IntArray | None = None) -> None:
         self.labels = labels
-        """Where the labels of each draw are to be written (draws, N); None if they are not kept."""
+        """Destination of the labels of each draw (draws, N); None if they are not kept."""
         self.samples: list[Sample] = []
         self.moves: list[Moves] = []
         self.moved = np.zeros(4, np.int64)
         """Moves since the last draw."""
 
     def append(self, sample: Sample, labels: IntArray, outliers: int) -> None:
-        """Keep a draw; labels of the chain begin with the outliers' if there are any."""
+        """Record a draw. The chain's labels start with the outlier component, if any."""
         if self.labels is not None:
             np.subtract(labels, np.int32(outliers), out=self.labels[len(self.samples)])
         self.samples.append(sample)

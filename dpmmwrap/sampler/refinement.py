@@ -1,9 +1,9 @@
-"""Iterated local search after the chains: without one of its clusters, does a short chain find a better clustering?
+"""Iterated local search after the chains: remove a cluster, and see if a short chain finds a better clustering.
 
-A split or a merge changes two clusters. Where three pieces would do better as two others, the way there leads through
-states that are worse, and a chain at its peak does not take it. Here the points of a cluster are given to those that
-are next best for them, and the chain goes on from there. Only what ends higher is kept, so this is a search, and no
-part of sampling.
+A split or a merge changes two clusters. If three pieces should be regrouped into two other ones, the way there leads
+through worse states, and a chain at its peak does not take it. Here the points of a cluster are moved to their next
+best clusters, and a chain continues from there. Only improvements are kept, so this is a search and not a part of
+sampling.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from dpmmwrap.sampler.stopping import GREEDY_STEPS
 from dpmmwrap.starts import make_initializer
 
 CANDIDATES = 5
-"""Clusterings of other numbers of clusters that are compared by their evidence."""
+"""Number of clusterings, of different sizes, whose evidence is compared."""
 TRIALS, ROUNDS = 8, 20
-"""Clusters that are left out in turn, those that are needed least; rounds of this at most."""
+"""Number of clusters to remove in turn, the most dispensable first, and most rounds of this."""
 BETTER = 0.5
-"""Nats by which a clustering has to be better."""
+"""Improvement of the evidence, in nats, that is required."""
 FEW, SMALL = 2500, 50_000
-"""Points and numbers of a small data set."""
+"""Most points, and most numbers, of a small data set."""
 PERTURBED = 1 << 20
-"""Numbers of these chains, from which their seeds follow: beyond those of all others."""
+"""Offset of these chains' indices, which determine their seeds, beyond those of all others."""
 
 
 class Effort(NamedTuple):
     """How long to go on."""
 
     iterations: int
-    """Iterations of a chain without a cluster, the last greedy ones among them: too few to learn the prior anew."""
+    """Iterations of a chain without a cluster, including the final greedy ones: too few to learn the prior again."""
     patience: int
-    """Rounds without success."""
+    """Number of rounds without success after which to stop."""
 
 
 def effort(X: Points) -> Effort:
-    """More of it where a round takes a tenth of a second."""
+    """More effort for small data, where a round takes a tenth of a second."""
     return Effort(30, 5) if X.shape[0] <= FEW and X.shape[0] * X.shape[1] <= SMALL else Effort(15, 2)
 
 
 def refined(X: Points, settings: Settings, candidates: list[Best], interrupt: Interrupt) -> Best:
-    """The candidate of the highest evidence, or a better clustering from nearby."""
+    """The candidate with the highest evidence, or a better clustering near it."""
     iterations, patience = effort(X)
     best, evidence = most_evident(X, settings, candidates, interrupt)
     settings = short(X, settings, iterations)
@@ -74,8 +74,8 @@ def refined(X: Points, settings: Settings, candidates: list[Best], interrupt: In
 
 
 def most_evident(X: Points, settings: Settings, candidates: list[Best], interrupt: Interrupt) -> tuple[Best, float]:
-    """The clustering of the highest evidence among the best of some numbers of clusters, each with the most probable
-    prior and labels."""
+    """The clustering with the highest evidence among the best ones of several sizes, each with its most probable prior
+    and labels."""
     best_of_size = {}
     for candidate in sorted(candidates, key=lambda one: one.log_posterior):
         best_of_size[int(candidate.labels.max())] = candidate
@@ -88,7 +88,7 @@ def most_evident(X: Points, settings: Settings, candidates: list[Best], interrup
 
 
 def run_from(X: Points, settings: Settings, begun: Best, number: int, interrupt: Interrupt) -> Best:
-    """What a short chain finds that begins with a clustering."""
+    """Run a short chain from a clustering and return its best one."""
     settings = replace(
         settings, prior=begun.prior, partition_prior=begun.partition_prior, init_clusters=begun.labels, n_jobs=1
     )
@@ -111,14 +111,14 @@ def short(X: Points, settings: Settings, iterations: int) -> Settings:
 
 
 def without_one(scores: Float64Array, labels: IntArray, cluster: int) -> IntArray:
-    """Labels from 0, with the points of a cluster in those that are next best for them."""
+    """Labels without gaps after the points of a cluster have moved to their next best clusters."""
     others = np.where(np.arange(len(scores))[:, None] == cluster, -np.inf, scores)
     moved = np.where(labels == cluster, others.argmax(axis=0), labels)
     return np.asarray(np.unique(moved, return_inverse=True)[1], dtype=np.int32)
 
 
 def least_needed(scores: Float64Array, labels: IntArray) -> IntArray:
-    """The clusters whose points lose least if they have to go to their next best."""
+    """The clusters whose points lose least if they move to their next best clusters."""
     every = np.arange(len(labels))
     present = scores[labels, every]
     others = scores.copy()

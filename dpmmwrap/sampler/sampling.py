@@ -1,7 +1,7 @@
-"""Sampling: draws from the posterior by exact moves alone, after the search has come near it.
+"""Sampling from the posterior by exact moves only, after the search has come close to it.
 
-Each move leaves the posterior of labels, and of the parameters of the prior over partitions, invariant; together they
-reach every clustering. Nothing else may touch the labels while draws are kept.
+Each move leaves the posterior of labels and of the parameters of the prior over partitions invariant, and together they
+reach every clustering. Nothing else may change the labels while draws are recorded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from dpmmwrap.sampler.record import Moves, Sample
 from dpmmwrap.sampler.state import State, next_key
 
 POINTS = 64
-"""Single points whose labels are drawn anew in each iteration."""
+"""Number of single points whose labels are redrawn in each iteration."""
 FEWEST_PROPOSALS, MOST_PROPOSALS, PROPOSED_POINTS = 4, 24, 40_000
-"""Pairs that propose a split or a merge in each iteration: PROPOSED_POINTS by the number of points, within bounds.
-A pair takes time for all points of its clusters."""
+"""Number of pairs that propose a split or a merge in each iteration: PROPOSED_POINTS divided by the number of points,
+within bounds. A pair costs time for all points of its clusters."""
 POINTS_KEY, PAIRS_KEY, PRIOR_KEY, KEPT_KEY = 1 << 60, 1 << 61, 1 << 62, 1 << 59
-"""Added to an iteration's key for its moves; the sweep takes the numbers before."""
+"""Offsets of the keys for the moves of an iteration; the sweep uses smaller numbers."""
 
 
 def begin(state: State, problem: Problem) -> None:
-    """From the end of the search, or from a checkpoint, to draws."""
+    """Prepare the draws, after the search or from a checkpoint."""
     if state.collapsed is None:
         collapse(state, problem, births=POINTS)
         state.cluster_seeds = likely_cluster_seeds(next_key(state.rng), state, problem)
@@ -36,7 +36,7 @@ def begin(state: State, problem: Problem) -> None:
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, Moves]:
-    """One iteration: all labels, single points, splits and merges, the prior over partitions."""
+    """One iteration: all labels, single points, splits and merges, then the prior over partitions."""
     proposals = min(max(PROPOSED_POINTS // problem.data.n_rows, FEWEST_PROPOSALS), MOST_PROPOSALS)
     state, _ = restricted_sweep.step(key, state, problem)
     state, _ = SinglePoints(POINTS).step(derived_key(key, POINTS_KEY), state, problem)
@@ -47,7 +47,7 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, Moves]:
 
 
 def look(state: State, problem: Problem) -> Sample:
-    """What is kept of a draw."""
+    """Record the current state as a draw."""
     log_posterior = problem.log_posterior(state, problem.data.log_marginals(state))
     weights = state.counts[problem.outliers :] / state.counts.sum()
     return Sample(len(weights), state.partition_prior, log_posterior, weights, state.model.prior)

@@ -1,4 +1,4 @@
-"""Everything that a chain changes, in one object, which a checkpoint saves whole."""
+"""Everything that a chain changes, in one object. A checkpoint saves it whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORD = np.dtype(
 
 
 class LabelStore(Protocol):
-    """The labels of some rows, as the loops over points take them: a chain's, or those of a part of its rows."""
+    """The labels of some rows, as the loops over points take them: those of a chain or of a part of its rows."""
 
     labels: IntArray
     by_label: LabelOrder | None
@@ -41,13 +41,13 @@ class LabelStore(Protocol):
 
 
 class SublabelStore(LabelStore, Protocol):
-    """The same, with sublabels."""
+    """Labels with sublabels."""
 
     sublabels: UInt8Array
 
 
 class Best(NamedTuple):
-    """The clustering of the highest log posterior that a search has met."""
+    """The clustering with the highest log posterior that a search has found."""
 
     log_posterior: float
     labels: IntArray
@@ -56,7 +56,7 @@ class Best(NamedTuple):
     prior: Prior
     kept_labels: IntArray | None = None
     kept_sides: UInt8Array | None = None
-    """The cluster and subcluster of each kept one (`sampler.kept`), if there are any."""
+    """The cluster and subcluster of each kept cluster (`sampler.kept`), if any."""
 
 
 NO_LABELS = np.empty(0, np.int32)
@@ -64,79 +64,79 @@ NO_LABELS = np.empty(0, np.int32)
 
 @dataclass
 class State:
-    """Where a chain stands: first in its search, then in its draws."""
+    """The current state of a chain, first of its search, then of its draws."""
 
     model: Model
-    """With the prior as it stands."""
+    """With the current prior."""
     partition_prior: PartitionPrior
-    """With its parameters as they stand."""
+    """With its current parameters."""
     labels: IntArray
     sublabels: UInt8Array
     subclusters: Statistics
     """The statistics of the left and right subcluster of each cluster in turn."""
     records: Any
-    """One per cluster. born_at: the iteration in which it was formed. subclusters_born_at: the one in which its
-    subclusters were. improved_at: the one in which the log Hastings ratio of its split last rose above best_ratio.
-    failed_restarts: starts in a row that led nowhere. proposal_log_prob: log probability with which its sublabels were
-    drawn, 0 for a start's."""
+    """One per cluster. born_at: the iteration in which it was formed. subclusters_born_at: the iteration in which its
+    subclusters were formed. improved_at: the iteration in which the log Hastings ratio of its split last exceeded
+    best_ratio. failed_restarts: number of consecutive starts without success. proposal_log_prob: log probability with
+    which its sublabels were drawn, 0 after a start."""
     rng: Generator = field(default_factory=lambda: Generator(SFC64(0)))
     n_clusters: int = field(init=False)
     iteration: int = 0
-    """The last iteration of the search that was begun."""
+    """The last iteration of the search that was started."""
     last: int = 0
-    """The last iteration of the search; brought forward when it is flat."""
+    """The last iteration of the search, brought forward when it is flat."""
     exact_due: int = 0
     exact_wait: int = 1
-    """The iteration of the search's next exact moves, and how long it waited for them."""
+    """The iteration of the next exact moves of the search, and the wait before them."""
     trace: Trace = field(default_factory=Trace)
     best: Best | None = None
     best_of_size: dict[int, Best] = field(default_factory=dict)
-    """The best clustering with each number of clusters, where they are compared at the end."""
+    """The best clustering for each number of clusters, if they are compared at the end."""
     collapsed: Any = None
-    """The clusters with their parameters integrated out (`families.collapsed`), and some empty ones: what exact moves
-    change. In the search they are made for these moves alone."""
+    """The clusters with integrated parameters (`families.collapsed`) and some empty ones, which exact moves change. The
+    search creates them for these moves only."""
     cluster_seeds: ClusterSeeds = NO_CLUSTER_SEEDS
     """Rows that single-point moves choose more often, fixed before the first draw."""
     sampled: int = 0
-    """Iterations since the search."""
+    """Iterations since the end of the search."""
     record: Record = field(default_factory=Record)
     """The draws."""
     kept_labels: IntArray = field(default_factory=NO_LABELS.copy)
     kept_sides: UInt8Array = field(default_factory=lambda: np.empty(0, np.uint8))
-    """The cluster and subcluster of each kept cluster (`sampler.kept`); of a run without checkpoints."""
-    # What follows from the rest is never saved.
+    """The cluster and subcluster of each kept cluster (`sampler.kept`), in runs without checkpoints."""
+    # The fields below follow from the others and are never saved.
     posteriors: ClusterPosteriors | None = None
-    """What the statistics say: computed again whenever they or the prior change."""
+    """Posteriors given the statistics, recomputed whenever these or the prior change."""
     tables: Any = None
-    """The parameters that the last sweep has drawn, as the loops take them, until splits and merges have been tried."""
+    """The parameters drawn by the last sweep, in the kernels' layout, until splits and merges have been tried."""
     by_label: LabelOrder | None = None
-    """The rows in order of the labels: made when it is asked for, forgotten when labels change."""
+    """The rows ordered by label, computed on demand and discarded when labels change."""
     before: IntArray | None = None
-    """Labels that changes are looked for against (`Data.remember`)."""
+    """Labels that later changes are compared with (`Data.remember`)."""
     kept_before: IntArray = field(default_factory=NO_LABELS.copy)
-    """The same of kept clusters."""
+    """The same for kept clusters."""
     scratches: SimpleQueue[Any] | None = None
-    """Bundles of three clusters for exact moves, one for each thread; they belong to the prior."""
+    """Bundles of three clusters for exact moves, one per thread; they depend on the prior."""
     near: Near | None = None
-    """Near pairs of the draws."""
+    """Near pairs used by the draws."""
 
     def __post_init__(self) -> None:
         self.n_clusters = len(self.records)
 
     @property
     def alpha(self) -> float:
-        """The partition prior's first parameter."""
+        """The first parameter of the prior over partitions."""
         return self.partition_prior.alpha
 
     @property
     def known(self) -> ClusterPosteriors:
-        """The posteriors, which are there once the first subclusters are."""
+        """The posteriors, which exist as soon as there are subclusters."""
         assert self.posteriors is not None
         return self.posteriors
 
     @property
     def counts(self) -> Float64Array:
-        """Points of each cluster."""
+        """Number (or weight) of the points of each cluster."""
         if self.collapsed is None:
             counts: Float64Array = self.known.clusters.counts
         else:
@@ -144,13 +144,13 @@ class State:
         return counts
 
     def use_prior(self, prior: Prior) -> None:
-        """Go on with another prior; what belongs to the old one goes."""
+        """Switch to another prior and discard what depends on the old one."""
         self.model = replace(self.model, prior=prior)
         self.posteriors = self.scratches = None
 
     @property
     def new_record(self) -> tuple[int, int, int, float, int, float]:
-        """The record of a cluster that is formed in this iteration."""
+        """The record of a cluster formed in this iteration."""
         return self.iteration, self.iteration, self.iteration, -np.inf, 0, 0.0
 
     def new_records(self, count: int) -> Any:
@@ -159,7 +159,7 @@ class State:
         return records
 
     def begin_subclusters(self, clusters: IntArray, subclusters: Statistics, may_split: bool = False) -> None:
-        """Replace subclusters that led nowhere; with `may_split` they are as old as those they replace."""
+        """Replace stalled subclusters. With `may_split` the new ones count as old as those they replace."""
         self.replace(clusters, subclusters)
         fresh = self.new_records(len(clusters))
         fresh["born_at"] = self.records["born_at"][clusters]
@@ -175,15 +175,15 @@ class State:
         put(self.subclusters, rows, subclusters)
 
     def merge(self, clusters: IntArray, left: Statistics, right: Statistics) -> None:
-        """Form these clusters anew, with these subclusters."""
+        """Replace these clusters by merged ones with these subclusters."""
         in_turn = np.arange(2 * len(clusters)).reshape(2, -1).T.ravel()
         self.replace(clusters, take(concatenate([left, right]), in_turn))
         self.records[clusters] = self.new_record
 
     def split(self, clusters: IntArray, subclusters: Statistics) -> None:
-        """Form these clusters anew from their left halves, and as many more from the right ones.
+        """Replace these clusters by their left halves, and append as many clusters with the right halves.
 
-        `subclusters` has the subclusters of the former, then of the latter.
+        `subclusters` holds the subclusters of the left halves, then those of the right halves.
         """
         count = len(clusters)
         self.replace(clusters, take(subclusters, slice(0, 2 * count)))
@@ -194,7 +194,7 @@ class State:
         self.records, self.n_clusters = records, len(records)
 
     def keep(self, which: Any) -> None:
-        """Go on without the clusters that are not marked."""
+        """Remove the clusters that are not marked."""
         self.records = self.records[which]
         self.n_clusters = len(self.records)
         self.subclusters = take(self.subclusters, np.repeat(which, 2))
@@ -206,5 +206,5 @@ def next_key(rng: Generator) -> Any:
 
 
 def generator(key: Any) -> Generator:
-    """A generator of NumPy's for steps that call Python code, from a step's key."""
+    """A NumPy generator for steps in Python, from the key of a step."""
     return Generator(SFC64(int(key)))

@@ -9,14 +9,15 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State
 
 LABELS_KEY = 1 << 50
-"""Added to a step's key for its labels; the parameters take the numbers before."""
+"""Offset of the key for labels; the parameters use smaller numbers."""
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, None]:
-    """Draw parameters from their posteriors, then all labels and sublabels; the most likely ones if it is greedy."""
+    """Draw parameters from their posteriors, then all labels and sublabels; greedy iterations take the most likely
+    ones."""
     data = problem.data
     state.tables = data.draw_parameters(state, key)
-    # Of wide data they are large, and others follow.
+    # Free them before others are allocated: they are large for wide data.
     state.posteriors = state.subclusters = None
     state.subclusters, state.records["proposal_log_prob"] = data.sweep(
         state, state.tables, derived_key(key, LABELS_KEY), problem.is_greedy(state)

@@ -1,7 +1,7 @@
-"""Runs on a handful of points, so that the loops of a family are compiled and kept before somebody waits for them.
+"""Fits of a few points that compile a family's loops and fill the cache before a user has to wait for them.
 
-Each task compiles a part of what a fit needs; they are about as long as each other, and hardly two of them compile the
-same. What a task misses is compiled when it is first needed, as everything else.
+Each task compiles a part of what a fit needs. Tasks take about equally long and hardly overlap. Whatever a task misses
+is compiled when it is first needed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from dpmmwrap.sampler.state import State
 from dpmmwrap.starts import make_initializer
 
 ITERATIONS = 45
-"""Two looks at stalled subclusters, and the last greedy steps."""
+"""Enough for two checks of stalled subclusters and the final greedy steps."""
 KEY = np.uint64(7)
 
 
 KINDS = compiled_tasks()
 """All kinds of compiled loops, each with its tasks."""
 EXAMPLES = {kind: make for name in FAMILIES for kind, make in family_named(name).examples().EXAMPLES.items()}
-"""Data and a prior of each kind of loops."""
+"""Data and a prior for each kind of loops."""
 
 
 def chain_of(kind: str, first: Any = 6, **options: Any) -> Chain:
@@ -54,15 +54,15 @@ def chain_of(kind: str, first: Any = 6, **options: Any) -> Chain:
 
 
 def search(kind: str) -> None:
-    """What a search needs beside the exact moves."""
+    """Compile what a search needs, apart from exact moves."""
     chain = chain_of(kind, exact_moves=False)
     chain.run()
     state, data = chain.state, chain.problem.data
     if several_parts(state, data):
-        # A part's rows of a table of one cluster lie close together, of others not.
+        # A part's rows of a table are contiguous for a single cluster, but not for several.
         chain_of(kind, first=1, exact_moves=False).run()
     label_rows()
-    # Merges are seldom so likely that this is asked for.
+    # Merges are seldom likely enough to reach this call.
     if state.n_clusters > 1:
         state.tables = data.draw_parameters(state, KEY)
         data.add_reverse_proposal_log_prob(state, np.array([0]), np.array([1]), np.array([1e9]))
@@ -74,14 +74,14 @@ def several_parts(state: State, data: Data) -> bool:
 
 
 def label_rows() -> None:
-    """The loops of bins and of 2-means."""
+    """Compile the loops of k-means cells and of 2-means."""
     points = numbers()
     project(points, np.ones(DIM))
     nearest_centres(points, np.ones((DIM, 3), np.float32), np.zeros(3, np.float32), np.zeros(ROWS, np.int32))
 
 
 def collapsed_state(kind: str, groups: int = GROUPS) -> tuple[State, Problem]:
-    """A state for exact moves, with near pairs that need no search."""
+    """A state for exact moves, with near pairs that need no neighbour search."""
     rows = np.arange(ROWS)
     chain = chain_of(kind, first=rows % groups)
     chain.begin()
@@ -92,7 +92,7 @@ def collapsed_state(kind: str, groups: int = GROUPS) -> tuple[State, Problem]:
 
 
 def sides_of_clusters(kind: str) -> None:
-    """What brings subclusters in line after exact moves."""
+    """Compile the update of subclusters after exact moves."""
     chain = chain_of(kind)
     chain.begin()
     data, state = chain.problem.data, chain.state
@@ -101,14 +101,14 @@ def sides_of_clusters(kind: str) -> None:
 
 
 def exact_moves(kind: str) -> None:
-    """Splits, merges and single points with all parameters integrated out."""
+    """Compile splits, merges and single-point moves with integrated parameters."""
     sides_of_clusters(kind)
     state, problem = collapsed_state(kind)
     rows = np.arange(ROWS)
     state, _ = SinglePoints(8).step(KEY, state, problem)
     state, _ = SplitMerge(4).step(KEY, state, problem)
     scratch, labels = split_merge.scratches_of(state, problem).get(), state.labels
-    # Whatever the moves above have done: each loop once.
+    # Call each loop once, whatever the moves above did.
     sides = (rows % 2).astype(np.int64)
     exact.shuffle(rows, 0, 1, KEY)
     exact.present_sides(rows, labels, 1, sides)
@@ -118,20 +118,20 @@ def exact_moves(kind: str) -> None:
 
 
 def draws(kind: str) -> None:
-    """Draws from the posterior."""
+    """Compile draws from the posterior."""
     state, problem = collapsed_state(kind)
     state.cluster_seeds = likely_cluster_seeds(KEY, state, problem)
     for number in range(3):
         state, _ = sampling.step(np.uint64(number), state, problem)
         sampling.look(state, problem)
-    # A point that may not leave its cluster is put back: seldom.
+    # A point that must not leave its cluster is put back: this is rare.
     problem.data.add_to_statistics(problem.data.statistics_of(state), 0, 0, 1)
     if len(bundles_of(state.collapsed)) > 1:
         restricted_sweep.step(KEY, *collapsed_state(kind, groups=1))
 
 
 def tasks() -> Iterator[tuple[str, Callable[[], None]]]:
-    """All of them by name, the longest first."""
+    """All tasks by name, the longest first."""
     runs = {"search": search, "exact": exact_moves}
     for name in FAMILIES:
         family = family_named(name)

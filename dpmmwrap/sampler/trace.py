@@ -1,4 +1,4 @@
-"""What happened in each iteration, whichever backend ran."""
+"""What happened in each iteration, for all backends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Iteration(NamedTuple):
-    """One iteration of the chain: counts of moves, and the state it ended in."""
+    """One iteration of a chain: counts of moves, and the state at its end."""
 
     n_clusters: int
     log_posterior: float
@@ -23,16 +23,16 @@ class Iteration(NamedTuple):
     merges: int
     merges_proposed: int
     nmi: float = float("nan")
-    """Normalised mutual information with the truth; not a number when there is none."""
+    """Normalised mutual information with the true labels; NaN if there are none."""
     alpha: float = float("nan")
-    """The concentration; not a number where the backend does not say."""
+    """The concentration; NaN if the backend does not report it."""
 
 
 COLUMNS = Iteration._fields
 
 
 class Trace:
-    """The iterations of a fit; each column is an attribute and an array with one entry per iteration."""
+    """The iterations of a fit. Each column is an attribute: an array with one entry per iteration."""
 
     n_clusters: IntArray
     log_posterior: Float64Array
@@ -44,7 +44,7 @@ class Trace:
     nmi: Float64Array
     alpha: Float64Array
     converted_from: str | None = None
-    """What the data were if they had to be converted to float32; None if the sampler read them where they lay."""
+    """The original type of the data if they had to be converted to float32; None if they were used in place."""
 
     def __init__(self, iterations: list[Iteration] | None = None) -> None:
         self.iterations: list[Iteration] = list(iterations or [])

@@ -76,7 +76,7 @@ def test_it_is_said_when_it_is_so(cold: list[list[str]], capsys: pytest.CaptureF
     assert len(cold) == 1 and capsys.readouterr().err == ""
     assert compiling.prepare(["diag", "full"], draws=True) == cold[1]
     assert cold[1] == ["diag draws", "full search", "full sweep", "full exact", "full draws"]
-    assert capsys.readouterr().err == "dpmmwrap: compiling what else this fit needs\n"
+    assert capsys.readouterr().err == "dpmmwrap: compiling more code for this fit\n"
 
 
 def test_children_compile_nothing_side_by_side(cold: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
-"""The loops of the exact moves, compiled by numba, for every family: `collapsed` knows the clusters.
+"""Compiled loops of the exact moves for all families, on top of `families.collapsed`.
 
-Random numbers come from a key and an index. Row numbers by remainder are as good as uniform: there are 2^64 keys.
+Random numbers come from a key and an index. Row numbers by remainder are close enough to uniform, with 2^64 random
+values.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from dpmmwrap.numerics.variates import random_bits
 from dpmmwrap.partitions.hastings import log_merge_ratio
 
 SIDE_STRENGTH = 1.0
-"""Added to a side's number of points when the next ones choose a side."""
+"""Added to a side's number of points in the probability that the next point chooses it."""
 ONE_BY_ONE = 32
-"""Points that are allocated one by one before blocks begin to double."""
+"""Number of points allocated one by one before blocks start to double."""
 KEPT_KEY = 1 << 40
-"""Added to the index of a kept cluster; the rows take the numbers before."""
+"""Offset of the index for a kept cluster; rows use smaller numbers."""
 UNION = 2
-"""The number of the scratch cluster in which unions are made; the two sides come before."""
+"""Index of the scratch cluster for unions, after the two sides."""
 
 
 @inner
@@ -50,7 +51,7 @@ def random_row(key: Any, index: Any, rows: Any) -> Any:
 
 @inner
 def index_of(u: Any, cumulative: Any) -> Any:
-    """The first index whose cumulative share is not below u, or the last one."""
+    """The first index whose cumulative share is at least u, or the last one."""
     first, last = np.int64(0), np.int64(len(cumulative) - 1)
     while first < last:
         middle = (first + last) // 2
@@ -63,8 +64,8 @@ def index_of(u: Any, cumulative: Any) -> Any:
 
 @compiled
 def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -> Any:
-    """This many row numbers, and a uniform number for each: every other row is one of the `likely`, by their
-    cumulative shares, if there are any."""
+    """Draw `count` row numbers, and a uniform number for each. Every other row is drawn from `likely`, if there are
+    any, by their cumulative shares."""
     chosen, uniforms = new_array(count, np.int64), new_array(count, np.float64)
     for t in range(count):
         uniforms[t] = uniform53(key, 2 * t + 1)
@@ -77,7 +78,7 @@ def draw_rows(key: Any, count: Any, n_rows: Any, likely: Any, cumulative: Any) -
 
 @inner
 def log_rise(prior: Any, count: Any, weight: Any) -> Any:
-    """log prior weight of a cluster of this size for a row of this weight: of log W(count + weight) - log W(count)."""
+    """Log prior weight of a cluster of this size for a row of this weight: log W(count + weight) - log W(count)."""
     if weight == 1.0:
         return math.log(count + prior.shift)
     return log_gamma(count + prior.shift + weight) - log_gamma(count + prior.shift)
@@ -91,7 +92,7 @@ def log_first(prior: Any, weight: Any) -> Any:
 
 @compiled
 def seeding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: Any, prior: Any) -> Any:
-    """The probability that each row, were it to choose anew, would start a cluster. O(K D^2) a row."""
+    """The probability that each row, if it chose again, would start a new cluster. O(K D^2) per row."""
     probabilities = new_array(len(rows), np.float64)
     for k in range(used):
         prepare(clusters, k)
@@ -113,19 +114,19 @@ def seeding_probabilities(clusters: Any, used: Any, fixed: Any, X: Any, rows: An
 def gibbs_points(
     clusters: Any, used: Any, fixed: Any, most: Any, X: Any, rows: Any, uniforms: Any, prior: Any, labels: Any
 ) -> Any:
-    """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or start one.
+    """Neal's algorithm 3 on some rows, one after the other: each may join a cluster or start a new one.
 
-    `prior` is that over partitions of all points (`partitions.gibbs_type`).
-    The first `used` clusters are in use, of which the first `fixed` (of outliers) are left alone. A new cluster takes
-    an empty one, as long as there are no more than `most`. Returns how many are in use then, and how many rows have
-    moved. O(K D) a row, or O(K D^2) with full covariances.
+    `prior` is the prior over partitions of all points (`partitions.gibbs_type`). The first `used` clusters are in use;
+    the first `fixed` of these (outliers) stay as they are. A new cluster takes an empty one as long as there are no
+    more than `most`. Returns the number of clusters then in use and the number of rows that moved. O(K D) per row, or
+    O(K D^2) with full covariances.
     """
     scores = new_array(len(clusters.counts), np.float64)
     alive, moved = 0, 0
     for k in range(used):
         prepare(clusters, k)
         alive += k >= fixed and clusters.counts[k] > 0.0
-    # Each function of a family is called in as few places as can be: numba compiles it anew at each of them.
+    # Call each function of a family in as few places as possible: numba compiles it again for each of them.
     changed: Any = np.int64(used)
     for t in range(len(rows)):
         row = rows[t]
@@ -136,7 +137,7 @@ def gibbs_points(
         add_point(clusters, own, X, row, -1.0)
         clusters.counts[own] -= weight
         if clusters.counts[own] == 0.0:
-            # Nothing of the rounding stays behind.
+            # Remove what rounding left behind.
             clear(clusters, own)
             alive -= 1
         clear(clusters, used)
@@ -166,7 +167,7 @@ def gibbs_points(
             left -= scores[chosen]
             chosen += 1
         if scores[chosen] == 0.0:
-            # What rounding left over goes to where it was.
+            # Rounding may leave a remainder: then the row stays where it was.
             chosen = own if clusters.counts[own] > 0.0 else vacant
         labels[row] = chosen
         alive += clusters.counts[chosen] == 0.0
@@ -182,8 +183,8 @@ def gibbs_points(
 def allocate_kept(
     clusters: Any, X: Any, rows: Any, sides: Any, kept: Any, numbers: Any, kept_sides: Any, key: Any, draw: Any
 ) -> Any:
-    """log probability of dividing kept clusters between two sides that the first two rows begin, one after the other by
-    how probable their rows are given the side; with `draw` the sides are drawn."""
+    """Log probability of dividing kept clusters between two sides that the first two rows start, one after the other by
+    the probability of their rows given the side. With `draw` the sides are drawn."""
     allocate(clusters, X, rows[:2], sides, key, False, 2, False)
     gains = np.empty(2, np.float64)
     log_prob = 0.0
@@ -207,10 +208,10 @@ def allocate_kept(
 
 @compiled
 def better_sides(halves: Any, kept: Any, numbers: Any, places: Any, begun: Any, sides: Any) -> None:
-    """Put kept clusters, one after the other, on the side of their cluster that makes their rows more probable.
+    """Move kept clusters, one after the other, to the side of their cluster that makes their rows more probable.
 
-    `halves` are the sides of some clusters in turn; `places` says which cluster each is in, and `begun` whether it is
-    on one of its sides already.
+    `halves` are the sides of some clusters in turn. `places` gives the cluster of each kept one, and `begun` whether it
+    is already on one of the sides.
     """
     for t in range(len(numbers)):
         left, weight = 2 * places[t], weight_of(kept, numbers[t])
@@ -229,7 +230,7 @@ def better_sides(halves: Any, kept: Any, numbers: Any, places: Any, begun: Any, 
 
 @compiled
 def nearer_sides(halves: Any, left: Any, X: Any, rows: Any, sides: Any) -> None:
-    """The side that is the more probable one for each row, of two that begin at `left`."""
+    """The more probable side for each row, of the two sides at `left` and `left + 1`."""
     prepare(halves, left)
     prepare(halves, left + 1)
     odds = math.log(halves.counts[left + 1]) - math.log(halves.counts[left])
@@ -240,11 +241,11 @@ def nearer_sides(halves: Any, left: Any, X: Any, rows: Any, sides: Any) -> None:
 
 @compiled
 def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, first: Any, begun: Any) -> Any:
-    """log probability of dividing rows between two sides, which their first two begin, in the order given.
+    """Log probability of dividing rows, in the given order, between two sides that the first two rows start.
 
-    One by one up to `first`, then in blocks that double: within a block, points choose independently, given the sides
-    so far. With `draw` the sides are drawn, else they are as given. Sides are the first two of `clusters`, which may
-    have begun.
+    Rows are allocated one by one up to `first`, then in blocks of doubling size: within a block, points choose
+    independently given the sides so far. With `draw` the sides are drawn, otherwise they are given. The sides are the
+    first two of `clusters`, which are not empty if `begun`.
     """
     count, log_prob, begin = len(rows), 0.0, 2
     densities = new_array(2, np.float64)
@@ -288,8 +289,8 @@ def allocate(clusters: Any, X: Any, rows: Any, sides: Any, key: Any, draw: Any, 
 
 @compiled
 def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
-    """This many pairs of different points: any two, or (half of the time, if there are any) two near each other, the
-    first by the cumulative shares of those that have neighbours."""
+    """Draw `count` pairs of different points: uniformly, or (half of the time, if there are near pairs) a point, by
+    cumulative shares, and one of its neighbours."""
     pairs = new_array((count, 2), np.int64)
     for p in range(count):
         one = random_row(key, 4 * p, n_rows)
@@ -306,11 +307,11 @@ def draw_pairs(key: Any, count: Any, n_rows: Any, near: Any) -> Any:
 
 @compiled
 def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: Any) -> Any:
-    """The numbers of the pairs whose clusters no pair before them has.
+    """The indices of the pairs whose clusters do not occur in an earlier pair.
 
-    Splits and merges change how a union of clusters is divided, never the union: seen from the other side, the same
-    pairs are taken. So it does not matter that others are passed over, and those that are taken can go on at once.
-    Pairs with an outlier do nothing; those with more than `largest` points take their clusters and do nothing.
+    Splits and merges change how a union of clusters is divided but not the union itself, so the reverse move selects
+    the same pairs. Skipping the other pairs is therefore valid, and the selected ones can be processed in parallel. A
+    pair with an outlier is ignored; a pair with more than `largest` points reserves its clusters but is not selected.
     """
     taken = new_zeros(len(counts), np.bool_)
     chosen, count = new_array(len(pairs), np.int64), 0
@@ -327,7 +328,7 @@ def disjoint_pairs(pairs: Any, labels: Any, counts: Any, fixed: Any, largest: An
 
 @compiled
 def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
-    """log likelihood ratio of each merge; 0 where a pair is in one cluster.
+    """Log likelihood ratio of each merge; 0 if both points are in the same cluster.
 
     The union of the last pair is left in cluster UNION of `scratch`.
     """
@@ -343,8 +344,8 @@ def merge_gains(clusters: Any, scratch: Any, one: Any, other: Any) -> Any:
 
 @compiled
 def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, other: Any, gains: Any) -> Any:
-    """The largest log ratio that each merge can have when it is its turn, while there are from `fewest` to `most`
-    clusters: the probability of the way back is at most 1."""
+    """An upper bound on the log ratio of each merge when its turn comes, with `fewest` to `most` clusters. The
+    probability of the reverse proposal is at most 1."""
     bounds = new_zeros(len(one), np.float64)
     cheapest = fewest
     for clusters in range(fewest, most + 1):
@@ -358,8 +359,8 @@ def merge_bounds(prior: Any, fewest: Any, most: Any, counts: Any, one: Any, othe
 
 @compiled
 def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -> Any:
-    """Where the rows of each wanted pair's clusters begin, and these rows, in order, one pair after the other;
-    `sizes` are the rows of each cluster. O(N)."""
+    """For the wanted pairs, concatenate the rows of the pair's clusters, in order; return where each pair begins, and
+    the rows. `sizes` are the numbers of rows of the clusters. O(N)."""
     slots, starts, at = (
         new_array(len(sizes), np.int64),
         new_zeros(len(one) + 1, np.int64),
@@ -387,7 +388,7 @@ def collect_unions(labels: Any, sizes: Any, one: Any, other: Any, wanted: Any) -
 
 @compiled
 def shuffle(rows: Any, i: Any, j: Any, key: Any) -> None:
-    """A random order that begins with i and j (Fisher and Yates)."""
+    """Shuffle rows into a random order that begins with i and j (Fisher and Yates)."""
     for index in range(len(rows)):
         if rows[index] == i:
             rows[index] = rows[0]
@@ -403,6 +404,6 @@ def shuffle(rows: Any, i: Any, j: Any, key: Any) -> None:
 
 @compiled
 def present_sides(rows: Any, labels: Any, other: Any, sides: Any) -> None:
-    """Which rows are in the second of two clusters."""
+    """Mark the rows that are in the second of two clusters."""
     for index in range(len(rows)):
         sides[index] = labels[rows[index]] == other

@@ -1,4 +1,4 @@
-"""Which splits their statistics accept, compiled by numba."""
+"""Compiled acceptance of splits from statistics."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dpmmwrap.partitions.hastings import split_ratios
 
 
 class Rules(NamedTuple):
-    """How moves are accepted."""
+    """The rules for accepting moves."""
 
     outliers: Any
-    """How many of the first clusters are outlier components, which do not move."""
+    """Number of outlier components, which come first and do not move."""
     prior: Any
-    """Over partitions, in plain numbers (`partitions.gibbs_type`)."""
+    """The prior over partitions in plain numbers (`partitions.gibbs_type`)."""
     reference: Any
-    """Whether the merge ratio is the reference package's, not the inverse of the split's."""
+    """Whether the merge ratio is the reference package's instead of the inverse of the split's."""
     full: Any
-    """Whether the probability of the proposed sublabels is counted."""
+    """Whether to include the probability of the proposed sublabels."""
     latest: Any
-    """Clusters that have been as they are since this iteration may move."""
+    """Clusters unchanged since this iteration may move."""
 
 
 class MoveCandidates(NamedTuple):
-    """The moves that are accepted by the statistics alone."""
+    """Moves accepted by the statistics alone."""
 
     split_ratios: Any
-    """log H of splitting each cluster; minus infinity where a side is empty."""
+    """log H of splitting each cluster; minus infinity if a side is empty."""
     splits: Any
     """The clusters that split."""
     splits_proposed: Any
@@ -37,19 +37,19 @@ class MoveCandidates(NamedTuple):
     other: Any
     """The pairs that may merge."""
     margins: Any
-    """By how much their log H is above -neg_log_uniform, the probability of the reverse proposal left out."""
+    """log H + neg_log_uniform, without the probability of the reverse proposal."""
     merges_proposed: Any
     empty: Any
-    """How many clusters have no points."""
+    """Number of clusters without points."""
 
 
 @compiled
 def accept_splits(rules: Any, records: Any, neg_log_uniform: Any, counts: Any, sides: Any, log_marginal: Any) -> Any:
-    """log H of all splits; the clusters that split and how many could; those that may merge; how many have points, and
-    how many are empty.
+    """Return log H of all splits, the clusters that split, how many could, the candidates for merges, the number of
+    clusters with points, and the number of empty ones.
 
-    Those split whose log H plus `neg_log_uniform` is above zero and that are old enough. What splits does not merge.
-    With the full ratio the probability of the proposed sublabels is counted. O(K).
+    A cluster splits if it is old enough and log H + neg_log_uniform is positive. Clusters that split do not merge. The
+    full ratio includes the probability of the proposed sublabels. O(K).
     """
     log_proposals, empty = new_zeros(len(counts), np.float64), 0
     for k in range(len(counts)):

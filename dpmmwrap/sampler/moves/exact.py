@@ -1,7 +1,7 @@
-"""The exact moves within the search, and the subclusters after them.
+"""Exact moves within the search, and the update of subclusters after them.
 
-They leave traps in which halves of clusters stay for ever. They know no subclusters: clusters that have changed get
-theirs anew.
+They escape traps in which halves of clusters stay for ever. Exact moves do not use subclusters, so clusters that have
+changed get new ones.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
 
 PROPOSALS, POINTS = 20, 32
-"""Pairs of points that propose a split or a merge each time, and single points that find their cluster anew."""
+"""Number of pairs that propose a split or a merge, and of single points that choose a cluster again, each time."""
 SHORTEST_WAIT, LONGEST_WAIT = 2, 16
-"""Iterations from one time to the next; the wait doubles each time that no split or merge was accepted."""
+"""Iterations between exact moves. The wait doubles whenever no split or merge was accepted."""
 POINTS_KEY, STARTS_KEY, KEPT_KEY = 1 << 58, 1 << 59, 1 << 57
-"""Added to a step's key for single points, for the starts of new clusters and for kept clusters."""
+"""Offsets of the keys for single points, the starts of new clusters, and kept clusters."""
 SAME = 0.9
-"""A cluster that shares so much with one of before is the same."""
+"""A cluster that shares this much with a former one counts as the same."""
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, SplitMergeInfo]:
-    """Splits and merges that grow from two points, and single points: the less often, the less they change."""
+    """Split-merge and single-point moves. The less they change, the longer the wait until they are made again."""
     problem.data.remember(state)
     collapse(state, problem, PROPOSALS + POINTS)
     state, info = SplitMerge(PROPOSALS).step(key, state, problem)
@@ -48,7 +48,7 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, SplitMergeInf
 
 
 def follow(key: Any, state: State, problem: Problem) -> None:
-    """Bring subclusters and records in line with labels that have changed since they were remembered."""
+    """Update subclusters and records after labels have changed since `remember`."""
     data, were, count = problem.data, len(state.records), state.n_clusters
     every = np.arange(count)
     table = data.changes(state, were, count)
@@ -56,7 +56,7 @@ def follow(key: Any, state: State, problem: Problem) -> None:
     source = table.argmax(axis=0)
     shared = table[source, every]
     kept = (table.argmax(axis=1)[source] == every) & (shared >= SAME * np.maximum(sizes_before[source], sizes))
-    # An outlier component may be empty, and is never lost.
+    # An outlier component may be empty and is never removed.
     source[: problem.outliers], kept[: problem.outliers] = 0, True
     untouched = kept & (shared == sizes) & (shared == sizes_before[source])
     records, subclusters = state.new_records(count), nothing_like(state.subclusters, 2 * count)
@@ -66,7 +66,7 @@ def follow(key: Any, state: State, problem: Problem) -> None:
     merged = ~kept & (shared < SAME * sizes)
     known_sides, new = np.flatnonzero((kept & ~untouched) | merged), np.flatnonzero(~kept & ~merged)
     if len(known_sides):
-        # Two that merge become the subclusters of the merged cluster; other clusters' points keep their sides.
+        # Two clusters that merge become the subclusters of the union; points of other clusters keep their sides.
         rules: list[Rule] = [CameFrom(int(source[k])) if merged[k] else AsBefore() for k in known_sides]
         state.replace(known_sides, data.divide(state, known_sides, data.members(state, known_sides), rules))
     if len(new):

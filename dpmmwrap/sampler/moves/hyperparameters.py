@@ -1,6 +1,6 @@
-"""The hyperparameters of the prior given the clusters: drawn, or climbed in the greedy end of a search.
+"""Update the hyperparameters of the prior given the clusters: a draw, or a climb at the greedy end of a search.
 
-The draw is an exact move (see `families.learned.hyperprior`). Outliers have another prior, which is not learned.
+The draw is an exact move (see `families.learned.hyperprior`). The prior of outliers is not learned.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
 
 CLIMB = 3
-"""Steps towards the most probable hyperparameters from one time to the next."""
+"""Steps of each climb towards the most probable hyperparameters."""
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, None]:
-    """Go on with a prior drawn given the statistics of the clusters, or with a more probable one if it is greedy."""
+    """Draw a prior given the clusters' statistics, or climb to a more probable one in greedy iterations."""
     data, hyperprior, prior = problem.data, problem.settings.hyperprior, state.model.prior
     assert hyperprior is not None
     clusters = state.known.clusters if state.collapsed is None else data.statistics_of(state)

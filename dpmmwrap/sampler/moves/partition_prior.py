@@ -1,4 +1,4 @@
-"""The parameters of the prior over partitions given the sizes of the clusters: an exact move."""
+"""Draw the parameters of the prior over partitions given the sizes of the clusters: an exact move."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dpmmwrap.sampler.state import State
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, None]:
-    """Draw the parameters that are learned from their conditional distribution; numbers that were given stay."""
+    """Draw the learned parameters from their conditional distribution; given ones stay fixed."""
     state.partition_prior = state.partition_prior.draw(key, state.counts[problem.outliers :])
     return state, None

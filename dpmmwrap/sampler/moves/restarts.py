@@ -1,8 +1,8 @@
-"""Restarts: subclusters that lead nowhere begin anew. This is no Markov kernel: it proposes, and splits decide.
+"""Restart stalled subclusters. This is not a Markov kernel: it only proposes, and splits are accepted or rejected.
 
-The whole Hastings ratio needs sublabels that a sweep has drawn, so restarts follow the splits. The other ratios judge
-what the start itself proposes, as the bridge to Julia does: restarts come first, and need not wait. There, no exact
-moves help, and new subclusters are the only way out of a crowd.
+The full Hastings ratio needs sublabels drawn by a sweep, so restarts come after the splits. The other ratios judge the
+start itself, like the Julia bridge: restarts come before the splits and without delay. With those ratios there are no
+exact moves, and new subclusters are the only way to separate crowded clusters.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from dpmmwrap.sampler.state import State, generator
 from dpmmwrap.starts.random import RandomStart
 
 EVERY = 20
-"""By the whole Hastings ratio, subclusters begin anew in every twentieth iteration only, so that one call of a network
-serves several clusters: exact moves split crowds, too."""
+"""With the full ratio, subclusters are restarted only in every twentieth iteration, so that one call of a network
+serves several clusters: exact moves separate crowded clusters, too."""
 LONGEST_PATIENCE = 16
-"""By the whole Hastings ratio, the wait for a fresh start doubles with each that led nowhere, up to this factor."""
+"""With the full ratio, the wait before a restart doubles with each failed one, up to this factor."""
 
 
 class RestartInfo(NamedTuple):
     restarted: IntArray
-    """The clusters whose subclusters began anew."""
+    """The clusters whose subclusters were restarted."""
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
-    """Begin anew the subclusters that have an empty side, or that have stalled in a rejected split.
+    """Restart the subclusters that have an empty side or have stalled in a rejected split.
 
-    They have stalled when the ratio of their split has not risen for a while: those that are still on their way,
-    as after random starts, are left alone. Most clusters that need a start again and again are one Gaussian.
+    Subclusters have stalled if the ratio of their split has not risen for a while; those still improving, as after
+    random starts, are left alone. Most clusters that are restarted again and again are a single Gaussian.
     """
     settings = problem.settings
     if not settings.full_ratio:
@@ -63,9 +63,9 @@ def step(key: Any, state: State, problem: Problem) -> tuple[State, RestartInfo]:
 def start_subclusters(
     state: State, problem: Problem, clusters: IntArray, at_random: Any, rng: Generator, count: int | None = None
 ) -> Statistics:
-    """Subclusters for these clusters, by the initializer or at random; the subclusters' statistics.
+    """Start subclusters for these clusters, by the initializer or at random; return their statistics.
 
-    `count` is the number of all clusters, if it is no longer the state's.
+    `count` is the number of all clusters if it differs from the state's.
     """
     members = problem.data.members(state, clusters, count)
     begun = problem.data.begun_by_kept(state, clusters)

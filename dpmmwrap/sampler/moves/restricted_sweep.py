@@ -1,7 +1,7 @@
-"""A sweep over all points among the clusters that there are, none of which may become empty: an exact move.
+"""A sweep over all points among the existing clusters, none of which may become empty: an exact move.
 
-Given drawn weights and parameters, points choose independently. A step that would take a cluster's last point away is
-refused: then clusters are born and die in other moves alone, which know what that costs.
+Given drawn weights and parameters, points choose independently. A step that would remove a cluster's last point is
+refused, so that clusters are born and die only in other moves, whose ratios account for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpmmwrap.sampler.sweep import LABELS_KEY
 
 class RestrictedSweepInfo(NamedTuple):
     refused: int
-    """Points that stayed because they were the last of their cluster."""
+    """Number of points that stayed because they were the last of their cluster."""
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, RestrictedSweepInfo]:

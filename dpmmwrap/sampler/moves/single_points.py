@@ -1,7 +1,7 @@
-"""Collapsed Gibbs on some points (Neal 2000, algorithm 3): each may join any cluster or start one.
+"""Collapsed Gibbs on some points (Neal 2000, algorithm 3): each may join any cluster or start a new one.
 
-Leaves the posterior invariant: which points are taken does not depend on their labels. Outliers are passed over: the
-sweep knows them.
+This leaves the posterior invariant, since the choice of points does not depend on their labels. Outliers are skipped;
+the sweep handles them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpmmwrap.sampler.proposals import NO_CLUSTER_SEEDS, ClusterSeeds
 from dpmmwrap.sampler.state import State, generator
 
 SEARCHED = 50_000
-"""Rows among which likely seeds are looked for."""
+"""Number of rows among which likely seeds are searched."""
 
 
 class SinglePointsInfo(NamedTuple):
@@ -31,9 +31,9 @@ class SinglePointsInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class SinglePoints:
-    """Draw the labels of some points anew, one after the other, with all parameters integrated out.
+    """Redraw the labels of some points, one after the other, with all parameters integrated out.
 
-    They are random, every other one among the likely seeds of clusters, if there are any.
+    The points are random, and every other one is drawn from the likely seeds of clusters, if there are any.
     """
 
     points: int
@@ -48,7 +48,7 @@ class SinglePoints:
 
 @dataclass(frozen=True)
 class KeptClusters:
-    """The same of some kept clusters (`sampler.kept`), each as a whole."""
+    """Redraw the labels of some kept clusters (`sampler.kept`), each as a whole."""
 
     def step(self, key: Any, state: State, problem: Problem) -> tuple[State, SinglePointsInfo]:
         data = problem.data
@@ -59,7 +59,7 @@ class KeptClusters:
 
 
 def draw_labels(state: State, problem: Problem, some: SomeRows, uniforms: Float64Array) -> SinglePointsInfo:
-    """Draw the labels of some rows anew, in turn."""
+    """Redraw the labels of some rows in turn."""
     with_room(state, problem, len(uniforms))
     used, moved = gibbs_points(
         state.collapsed, state.n_clusters, problem.outliers, problem.settings.cluster_limit, some.points, some.rows,
@@ -72,10 +72,10 @@ def draw_labels(state: State, problem: Problem, some: SomeRows, uniforms: Float6
 
 
 def likely_cluster_seeds(key: Any, state: State, problem: Problem) -> ClusterSeeds:
-    """The rows by the probability that they start a cluster, as things are now.
+    """The rows with the probability that they start a cluster, given the current state.
 
-    Most points never would. A chain that takes those that might more often sees clusters come and go a hundred times
-    as often, and it is free to: who is taken is fixed from then on, whatever becomes of the labels.
+    Most points never would. A chain that picks likely ones more often sees clusters come and go a hundred times as
+    often. It remains valid because the probabilities are fixed from then on, whatever happens to the labels.
     """
     n_rows = problem.data.n_rows
     rows = np.arange(n_rows)

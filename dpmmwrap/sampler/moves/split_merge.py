@@ -1,10 +1,10 @@
-"""Split and merge by a division whose probability is known (Jain and Neal 2004; Dahl 2003): an exact move.
+"""Split-merge moves with a proposal of known probability (Jain and Neal 2004; Dahl 2003): exact moves.
 
-Two points are chosen without looking at labels, half of the time near each other. If they share a cluster, a proposal
-divides its points between them, and says how probable just this division was. If they do not, the division is the
-present one. Whatever a proposal looks at depends on the set of points alone, never on how it is divided now: so it
-cancels. Several pairs are divided at once, as long as they have no cluster in common (`kernels.exact.disjoint_pairs`).
-They are accepted one after the other: what a cluster more or less costs may depend on how many there are by then.
+Two points are chosen without regard to labels, half of the time near each other. If they share a cluster, the proposal
+divides its points between them and returns the probability of that division. Otherwise the division is the current one.
+Everything a proposal uses depends only on the set of points and not on how it is divided now, so it cancels in the
+ratio. Several pairs without common clusters are divided in parallel (`kernels.exact.disjoint_pairs`). They are accepted
+one after the other, because the prior ratio may depend on the current number of clusters.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State
 
 LARGEST_UNION = 50_000
-"""Larger unions are left alone: a proposal goes over all of its points."""
+"""Larger unions are skipped: a proposal visits all of their points."""
 ORDER_KEY, DIVISION_KEY, UNIFORM_KEY = 1 << 48, 1 << 49, 1 << 50
-"""Added to a step's key for the order of the points, for their sides and for the acceptance."""
+"""Offsets of the keys for the order of the points, for their sides and for the acceptance."""
 
 
 class SplitMergeInfo(NamedTuple):
@@ -41,7 +41,7 @@ class SplitMergeInfo(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Pairs whose points are looked at, and the points of their clusters."""
+    """Pairs whose points have to be visited, and the points of their clusters."""
 
     one: IntArray
     other: IntArray
@@ -52,22 +52,22 @@ class Round(NamedTuple):
 
 
 class Division(NamedTuple):
-    """The points of a pair's clusters, divided between the two of the pair."""
+    """The points of a pair's clusters, divided between the two points of the pair."""
 
     rows: IntArray
     sides: IntArray
     log_q: float
-    """log probability of this division."""
+    """Log probability of this division."""
     gain: float
-    """log likelihood ratio of the move."""
+    """Log likelihood ratio of the move."""
     sizes: tuple[float, float]
     kept: KeptInUnion | None = None
-    """Kept clusters, divided as well."""
+    """The division of kept clusters, if any."""
 
 
 @dataclass(frozen=True)
 class SplitMerge:
-    """Up to this many proposals, divided at once and accepted in turn."""
+    """At most `proposals` pairs, divided in parallel and accepted in turn."""
 
     proposals: int
 
@@ -97,7 +97,7 @@ class SplitMerge:
 
 
 def scratches_of(state: State, problem: Problem) -> SimpleQueue[Any]:
-    """Bundles of three empty clusters, one for each thread, made once for each prior."""
+    """Bundles of three empty clusters, one per thread, created once for each prior."""
     if state.scratches is None:
         state.scratches = SimpleQueue()
         for _ in range(problem.data.n_jobs):
@@ -106,7 +106,7 @@ def scratches_of(state: State, problem: Problem) -> SimpleQueue[Any]:
 
 
 def plan(key: Any, proposals: int, state: State, problem: Problem, prior: GibbsType) -> tuple[Round, SplitMergeInfo]:
-    """The pairs of a round that need a look at their points; how many were proposed."""
+    """The pairs of a round whose points have to be visited, and the number of proposals."""
     clusters, data = state.collapsed, problem.data
     pairs = exact.draw_pairs(key, proposals, data.n_rows, problem.near if state.near is None else state.near)
     labels = data.labels_at(state, pairs.ravel())
@@ -118,7 +118,7 @@ def plan(key: Any, proposals: int, state: State, problem: Problem, prior: GibbsT
     gains = merge_gains(state, problem, one, other)
     split = one == other
     info = SplitMergeInfo(splits_proposed=int(split.sum()), merges_proposed=int((~split).sum()))
-    # Most merges are refused without looking at a point, whatever becomes of the pairs before them.
+    # Most merges can be rejected without visiting any point, whatever happens to the pairs before them.
     alive = number_of_clusters(state)
     fewest, most = max(alive - info.merges_proposed, 1), alive + info.splits_proposed
     hopeful = split | (exact.merge_bounds(prior, fewest, most, clusters.counts, one, other, gains) >= log_uniforms)
@@ -127,7 +127,7 @@ def plan(key: Any, proposals: int, state: State, problem: Problem, prior: GibbsT
 
 
 def merge_gains(state: State, problem: Problem, one: IntArray, other: IntArray) -> Float64Array:
-    """log likelihood ratios of merging pairs of clusters."""
+    """Log likelihood ratios of merging pairs of clusters."""
     scratches = scratches_of(state, problem)
     scratch = scratches.get()
     gains: Float64Array = exact.merge_gains(state.collapsed, scratch, one, other)
@@ -136,17 +136,17 @@ def merge_gains(state: State, problem: Problem, one: IntArray, other: IntArray) 
 
 
 def number_of_clusters(state: State) -> int:
-    """Clusters with points, without that of outliers."""
+    """Number of clusters with points, without the outliers."""
     return int(np.count_nonzero(state.counts[state.model.outliers :]))
 
 
 def spare_clusters(state: State, these: Round, number: int) -> tuple[int, int]:
-    """Where the two halves of a proposed split are kept; the second stays there if it is accepted."""
+    """Indices of the two halves of a proposed split. The second half stays there if the split is accepted."""
     return state.n_clusters + len(these.one) + number, state.n_clusters + number
 
 
 def divide(key: Any, number: int, these: Round, state: State, problem: Problem, scratch: Any) -> Division:
-    """Propose to divide the cluster of two points, or see how probable the present division of their clusters is."""
+    """Propose a division of the cluster of two points, or compute the probability of the current one."""
     clusters, unions = state.collapsed, these.unions
     one, other = int(these.one[number]), int(these.other[number])
     rows, labels = unions.rows[unions.starts[number] : unions.starts[number + 1]], unions.labels
@@ -169,7 +169,8 @@ def divide_kept(
     key: Any, one: int, other: int, points: Any, rows: IntArray, sides: IntArray, state: State, problem: Problem,
     scratch: Any,
 ) -> tuple[KeptInUnion | None, float | None]:  # fmt: skip
-    """Begin the sides with the kept clusters in a union; these, and the log probability. None where there are none."""
+    """Start the sides with the kept clusters of a union; return these and the log probability, or None if there are
+    none."""
     data = problem.data
     if not isinstance(data, KeptData):
         return None, None
@@ -181,7 +182,7 @@ def divide_kept(
 
 
 def accept(divisions: list[Division], these: Round, state: State, problem: Problem, prior: GibbsType) -> Any:
-    """Which proposals are accepted, one after the other; they are carried out."""
+    """Accept or reject the proposals one after the other, and carry out the accepted ones."""
     clusters, labels, limit = state.collapsed, these.unions.labels, problem.settings.cluster_limit
     alive, accepted = number_of_clusters(state), np.zeros(len(divisions), bool)
     for number, (rows, sides, log_q, gain, sizes, kept) in enumerate(divisions):
@@ -210,23 +211,23 @@ def accept(divisions: list[Division], these: Round, state: State, problem: Probl
 
 
 def are_apart(kept: KeptInUnion | None, problem: Problem) -> bool:
-    """Whether kept clusters on both sides may not be in one cluster."""
+    """Whether there are kept clusters on both sides that must not share a cluster."""
     data = problem.data
     return kept is not None and isinstance(data, KeptData) and data.kept.apart and len(np.unique(kept.sides)) > 1
 
 
 def split_gain(clusters: Any, scratch: Any, one: int) -> float:
-    """log likelihood ratio of splitting a cluster into scratch's two sides."""
+    """Log likelihood ratio of splitting a cluster into the two sides in `scratch`."""
     left, right = log_marginals(scratch, 0, 2)
     whole = log_marginals(clusters, one, one + 1)[0]
     return float(left + right - whole)
 
 
 def merge(state: State, problem: Problem, one: int, other: int) -> None:
-    """Put the points of a cluster into another."""
+    """Move the points of a cluster into another one."""
     clusters, scratches = state.collapsed, scratches_of(state, problem)
     scratch = scratches.get()
-    # Makes the union.
+    # This call leaves the union in `scratch`.
     exact.merge_gains(clusters, scratch, np.array([one]), np.array([other]))
     copy_cluster(clusters, one, scratch, exact.UNION)
     scratches.put(scratch)

@@ -1,4 +1,5 @@
-"""Splits and merges by subclusters (Chang and Fisher 2013): all of them proposed at once, accepted, and carried out."""
+"""Splits and merges by subclusters (Chang and Fisher 2013), proposed, accepted and carried out for all clusters at
+once."""
 
 from __future__ import annotations
 
@@ -16,16 +17,15 @@ from dpmmwrap.sampler.problem import Problem
 from dpmmwrap.sampler.state import State, generator
 
 MIN_SPLIT_SIDE = 10
-"""A split that sets fewer points aside leaves the rest of the cluster as it was: both start at random, not by a
-search."""
+"""A split that removes fewer points leaves the rest nearly unchanged, so both halves start with random subclusters."""
 STARTS_KEY = 1 << 50
-"""Added to a step's key for the starts of new clusters."""
+"""Offset of the key for the starts of new clusters."""
 NO_CLUSTERS = np.empty(0, np.int64)
 
 
 class AcceptedMoves(NamedTuple):
-    """What is to be done: the clusters that split, those that others merge into and that are absorbed then, and how
-    many leave because they are empty."""
+    """The accepted moves: clusters that split, clusters that absorb others, clusters that are absorbed, and the number
+    of empty clusters to remove."""
 
     splits: IntArray
     merge_into: IntArray
@@ -36,25 +36,25 @@ class AcceptedMoves(NamedTuple):
 
 
 def step(key: Any, state: State, problem: Problem) -> tuple[State, AcceptedMoves]:
-    """Propose to split and merge all clusters that are old enough, and carry out what is accepted.
+    """Propose splits and merges of all clusters that are old enough, and carry out those accepted.
 
-    The greedy end of a search proposes none: only clusters without points leave.
+    The greedy end of a search proposes none and only removes empty clusters.
     """
     problem.data.update_posteriors(state)
     moves = empty_ones(state) if problem.is_greedy(state) else accept_moves(key, state, problem)
-    # Of wide data they are large.
+    # Free them: they are large for wide data.
     state.tables = None
     return apply_moves(key, state, problem, moves), moves
 
 
 def empty_ones(state: State) -> AcceptedMoves:
-    """No splits and merges."""
+    """No splits or merges; only empty clusters are removed."""
     counts = state.counts[state.model.outliers :]
     return AcceptedMoves(NO_CLUSTERS, NO_CLUSTERS, NO_CLUSTERS, int(len(counts) - np.count_nonzero(counts)))
 
 
 def accept_moves(key: Any, state: State, problem: Problem) -> AcceptedMoves:
-    """Decide which clusters split and merge: those whose log Hastings ratio is above the log of a uniform number."""
+    """Accept the splits and merges whose log Hastings ratio exceeds the log of a uniform number."""
     settings, outliers, count = problem.settings, problem.outliers, state.n_clusters
     neg_log_uniform = standard_exponentials(key, count * (count + 1) // 2)
     ratio, latest = settings.acceptance_ratio, state.iteration - settings.min_cluster_age
@@ -68,14 +68,14 @@ def accept_moves(key: Any, state: State, problem: Problem) -> AcceptedMoves:
     one, other, margins = candidates.one, candidates.other, candidates.margins
     if len(one):
         if settings.full_ratio:
-            # As yet the probability that the split back would come up just so has been taken for 1.
+            # So far the probability of the reverse proposal has been taken as 1.
             margins = problem.data.add_reverse_proposal_log_prob(state, one, other, margins)
         one, other = disjoint(one, other, margins)
     return AcceptedMoves(splits, one, other, candidates.empty, candidates.splits_proposed, candidates.merges_proposed)
 
 
 def disjoint(one: IntArray, other: IntArray, margins: Float64Array) -> tuple[IntArray, IntArray]:
-    """The merges with a margin above zero that can all be carried out: each cluster once, the best first."""
+    """Select merges with positive margins that can all be carried out: each cluster once, the best first."""
     hopeful = (margins > 0).nonzero()[0]
     if not len(hopeful):
         return NO_CLUSTERS, NO_CLUSTERS
@@ -90,9 +90,9 @@ def disjoint(one: IntArray, other: IntArray, margins: Float64Array) -> tuple[Int
 
 
 def apply_moves(key: Any, state: State, problem: Problem, moves: AcceptedMoves) -> State:
-    """Split and merge clusters, remove those without points, and renumber the others without gaps.
+    """Split and merge clusters, remove empty ones, and renumber the others without gaps.
 
-    Two that merge become the subclusters of the merged cluster, so that the way back stays open.
+    Two clusters that merge become the subclusters of the union, so that the reverse split remains possible.
     """
     left, merge_into, absorbed = moves.splits, moves.merge_into, moves.absorbed
     if not (len(left) or len(absorbed) or moves.empty):
@@ -116,7 +116,7 @@ def apply_moves(key: Any, state: State, problem: Problem, moves: AcceptedMoves) 
         labels[left, 1] = np.arange(kept, kept + born)
     data.relabel(state, labels, sides)
     sizes = known.sides[left]
-    # Of wide data they are large.
+    # Free them: they are large for wide data.
     state.posteriors = known = None
     state.keep(staying)
     if born:
