@@ -1,1 +1,1 @@
-"""What compiled loops share: special functions, random variates, k-means cells, the cache of compiled code."""
+"""Shared numerical code: special functions, random variates, k-means cells, and the cache of compiled code."""

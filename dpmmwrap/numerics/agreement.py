@@ -1,7 +1,7 @@
-"""How alike two clusterings are, from how many points have each pair of labels.
+"""Agreement of two clusterings, computed from their contingency table.
 
-Where labels are at hand, scikit-learn's scores do. These are for where they are not, or too slow: a trace wants them at
-every iteration, and on Dask no process has all labels. They are the same numbers.
+Where labels are available, scikit-learn's scores serve. The functions here return the same numbers where they are not,
+or where scikit-learn is too slow: the trace needs a score in every iteration, and with Dask no process has all labels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 AGREEMENT = 0.8
-"""Adjusted Rand index below which chains have found different clusterings. One that two have found will be found
-again."""
+"""Adjusted Rand index below which chains count as having found different clusterings. A clustering found by two chains
+will be found again."""
 
 
 def ari_of_table(table: IntArray) -> float:
@@ -21,12 +21,12 @@ def ari_of_table(table: IntArray) -> float:
     rows, columns = pairs(counts.sum(axis=1)), pairs(counts.sum(axis=0))
     chance = rows * columns / max(pairs(counts.sum(keepdims=True)), 1.0)
     most = (rows + columns) / 2
-    # Both are one cluster, or both are all singletons: there is nothing to disagree about.
+    # Both are a single cluster, or all singletons, so they agree.
     return 1.0 if most == chance else float((pairs(counts) - chance) / (most - chance))
 
 
 def pairs(counts: Float64Array) -> float:
-    """How many pairs of points lie together in groups of these sizes."""
+    """Number of pairs of points within groups of these sizes."""
     return float((counts * (counts - 1)).sum() / 2)
 
 

@@ -1,4 +1,4 @@
-"""Names for the arrays that pass between the rooms."""
+"""Types of the arrays that are passed between packages."""
 
 from typing import Any, TypeAlias
 
@@ -13,6 +13,6 @@ UInt8Array: TypeAlias = NDArray[np.uint8]
 
 
 def evenly_spaced(count: int, most: int) -> IntArray:
-    """Row numbers from 0: all, or `most` of them (two at least) that are evenly spaced."""
+    """At most `most` (and at least two) evenly spaced row numbers from 0 to count - 1; all of them if they are few."""
     most = max(2, most)
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)

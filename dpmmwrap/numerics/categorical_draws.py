@@ -1,4 +1,4 @@
-"""Draws from the probabilities of each row."""
+"""Draws from a categorical distribution per row."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dpmmwrap.numerics.arrays import FloatArray, IntArray
 
 
 def draw_columns(shares: FloatArray, rng: Generator) -> IntArray:
-    """A column for each row, drawn by its shares, which need not sum to 1."""
+    """Draw a column for each row with probabilities proportional to `shares`."""
     reached = np.cumsum(shares, axis=1)
     return np.asarray((reached < rng.random(len(reached))[:, None] * reached[:, -1:]).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Bins of k-means on a sample: what the default priors learn from, and where a chain of many clusters may begin."""
+"""k-means cells of a sample: the default priors learn from them, and a chain of many clusters may start with them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array, IntArray
 from dpmmwrap.numerics.interrupt import postponed
 
 MOST = 150
-"""More clusters than most data have; data with more find the rest by splits."""
+"""More clusters than most data have. If there are more, splits find the rest."""
 POINTS_PER_CLUSTER = 20
 SAMPLE = 10_000
 SEEDING = 10
-"""Points per bin among which k-means++ looks for the first centres (a thousand at least): more of them find no better
-ones, but slowly."""
+"""Points per cell on which k-means++ looks for initial centres (at least a thousand in all). More points take longer
+and do not give better centres."""
 STEPS = 8
-"""Steps of k-means on a full sample; a small one costs little, and k-means runs until it has converged."""
+"""Steps of k-means on a full sample. Smaller samples get more steps, in proportion, until convergence."""
 FAR_OUT = 8.0
-"""Robust deviations from a column's median: values further out count as if they were there. A typing error or a heavy
-tail does not decide how wide a column is."""
+"""Robust standard deviations from a column's median to which more distant values are clipped, so that neither a typing
+error nor a heavy tail determines the width of a column."""
 CHUNK = 1 << 13
 ROWS_AT_A_TIME = 1 << 14
 
 Embedder = Callable[[Any], Any]
-"""From rows of the data to coordinates (dense, or sparse) in which distances mean something."""
+"""A map from rows to coordinates (dense or sparse) with meaningful distances."""
 
 
 def many_clusters(X: Any, seed: int, embed: Embedder | None = None, columns: int | None = None) -> Any:
-    """A label per point to begin with: as many clusters as there are groups that show a shape, up to MOST."""
+    """Initial labels with as many clusters as there can be groups large enough to show their shape, up to MOST."""
     rows, features = X.shape
     return kmeans_cells(X, min(MOST, rows // max(POINTS_PER_CLUSTER, 2 * (columns or features))), seed, embed)
 
@@ -45,17 +45,18 @@ def sample_rows(rows: int, seed: int) -> IntArray:
 
 
 def kmeans_cells(X: Any, count: int, seed: int, embed: Embedder | None = None) -> Any:
-    """A label per point: the nearest of `count` centres, with each feature divided by its deviation; of points that are
-    elsewhere, the rule that gives it."""
+    """Label points by the nearest of `count` centres, with standardised features. For remote points, return the rule
+    that labels them."""
     if count < 2:
         return 1 if is_remote(X) else np.zeros(X.shape[0], np.int32)
     (rule,) = nested_rules(X, [count], seed, embed)
-    # Points that are elsewhere are labelled there.
+    # Remote points are labelled where they are.
     return rule if is_remote(X) else rule(X)
 
 
 def nested_rules(X: Any, counts: list[int], seed: int, embed: Embedder | None = None) -> list[NearestCentre]:
-    """The rules for several numbers of cells: the first centres of k-means++ for many are those for few."""
+    """The rules for several numbers of cells. The initial centres for few cells are the first ones of those for
+    many."""
     from sklearn.cluster import KMeans, kmeans_plusplus
     from sklearn.exceptions import ConvergenceWarning
 
@@ -65,9 +66,9 @@ def nested_rules(X: Any, counts: list[int], seed: int, embed: Embedder | None = 
     shuffled = np.random.default_rng(seed).permutation(points.shape[0])
     some = points[shuffled[: max(SEEDING * max(counts), 1000)]]
     steps, rules = STEPS * max(1, SAMPLE // points.shape[0]), []
-    # Many small steps: more threads than idle cores make them a hundred times slower.
+    # k-means makes many small steps: with more threads than idle cores they take a hundred times longer.
     with thread_pools().limit(limits=1), warnings.catch_warnings():
-        # Fewer different points than cells: then some cells are empty, and that is fine.
+        # With fewer distinct points than cells some cells are empty, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
         centres, _ = kmeans_plusplus(some, max(counts), random_state=seed % 2**32)
         for count in counts:
@@ -77,12 +78,12 @@ def nested_rules(X: Any, counts: list[int], seed: int, embed: Embedder | None = 
 
 
 def is_remote(X: Any) -> bool:
-    """Whether points are on other machines (`backends.dask`): then some rows of them can be had, never all."""
+    """Whether the points are on other machines (`backends.dask`). Then rows can be fetched, but never all of them."""
     return bool(getattr(X, "is_remote", False))
 
 
 class NearestCentre(NamedTuple):
-    """A label per point: the number of the nearest centre, in the coordinates of an embedding."""
+    """Label points by the nearest centre in the coordinates of an embedding."""
 
     centres: Float32Array
     embed: Embedder
@@ -92,30 +93,30 @@ class NearestCentre(NamedTuple):
 
 
 def winsorized(values: Float64Array) -> Float64Array:
-    """The values of each column, winsorized: those that are far out become FAR_OUT robust deviations from its median.
+    """Winsorize each column: clip values to within FAR_OUT robust standard deviations of the median.
 
-    A robust deviation is from the middle half of a column; if that is one value, from the middle nine tenths. A column
-    in which even these are one value stays as it is.
+    The robust deviation comes from the interquartile range or, if that is zero, from the 5th and 95th percentiles. If
+    these are equal, too, the column is left unchanged.
     """
     if not values.size:
         return values
     with warnings.catch_warnings():
-        # A column without any value.
+        # A column may have no values at all.
         warnings.simplefilter("ignore", RuntimeWarning)
         percentiles = np.nanpercentile if np.isnan(values).any() else np.percentile
         low, quarter, middle, three_quarters, high = percentiles(values, (5, 25, 50, 75, 95), axis=0)
-    # In deviations of a normal distribution.
+    # Divided by the ranges of a standard normal distribution.
     spread = np.where(three_quarters > quarter, (three_quarters - quarter) / 1.349, (high - low) / 3.29)
     reach = np.where(spread > 0, FAR_OUT * spread, np.inf)
     return np.asarray(np.clip(values, middle - reach, middle + reach))
 
 
 def standardiser(sample: Any) -> Embedder:
-    """Each feature from its mean, by its deviation, both without regard to values far out; where a value is missing,
-    the mean stands for it."""
+    """Standardise features by the mean and deviation of the winsorized sample. Missing values are replaced by the
+    mean."""
     values = winsorized(np.asarray(sample, dtype=np.float64))
     with warnings.catch_warnings():
-        # A column without any value.
+        # A column may have no values at all.
         warnings.simplefilter("ignore", RuntimeWarning)
         shift, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     shift = np.where(np.isfinite(shift), shift, 0.0)
@@ -130,21 +131,23 @@ def standardised(rows: Any, shift: Float64Array, deviations: Float64Array) -> Fl
 
 @lru_cache(maxsize=1)
 def thread_pools() -> Any:
-    """The thread pools of this process's libraries; looked up once, which takes longer than the steps that they do."""
+    """The thread pools of this process's libraries. Cached, because finding them takes longer than the steps they
+    run."""
     return find_thread_pools()
 
 
 def find_thread_pools() -> Any:
-    """The thread pools of the libraries that are loaded by now."""
+    """The thread pools of the libraries loaded so far."""
     from threadpoolctl import ThreadpoolController
 
-    # It calls back from C, where an exception would be lost.
+    # threadpoolctl calls back from C, where an exception such as KeyboardInterrupt would be lost.
     with postponed():
         return ThreadpoolController()
 
 
 def nearest(X: Any, centres: Float32Array, embed: Embedder) -> IntArray:
-    """The number of the nearest centre to each point, a chunk of points at a time: whatever other points there are."""
+    """The index of the centre nearest to each point, chunk by chunk. The result for a point does not depend on
+    others."""
     from dpmmwrap.numerics.row_loops import nearest_centres
 
     centres = centres.astype(np.float32, copy=False)
@@ -161,7 +164,7 @@ def nearest(X: Any, centres: Float32Array, embed: Embedder) -> IntArray:
 
 
 def has_missing(X: Any) -> bool:
-    """Whether any value is missing; NaN stands for it. Points that are elsewhere know it of themselves."""
+    """Whether any value is missing (NaN). Remote points have an attribute that says so."""
     known = getattr(X, "missing", None)
     if known is not None:
         return bool(known)

@@ -1,7 +1,7 @@
-"""Rows in fixed chunks, and the threads that go over them.
+"""Fixed chunks of rows, and the threads that process them.
 
-Chunks depend on the data's shape alone and sums run in a fixed order (`ordered_sums`), so that no result depends on the
-number of threads.
+Chunks depend only on the shape of the data and sums run in a fixed order (`ordered_sums`), so that no result depends on
+the number of threads.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from dpmmwrap.numerics.labels import LabelOrder
 from dpmmwrap.numerics.ordered_sums import Nodes, block_edges, group_edges, merge_nodes, power_of_two, reduce_groups
 
 CHUNK_BYTES = 1 << 20
-"""A chunk of points is to stay in a core's second-level cache while it is looked at three times."""
+"""Size of a chunk of points, which should stay in a core's second-level cache while it is visited three times."""
 SUMS_AT_ONCE = 32 << 20
-"""Bytes of sums of groups that are kept at once, on all threads."""
+"""Bytes of sums of groups that are kept at a time, over all threads."""
 
 
 class Stretch(NamedTuple):
-    """Which part of all rows some data are: whole groups of chunks."""
+    """The part of all rows that some data hold: a range of whole groups of chunks."""
 
     first_row: int
     bounds: IntArray
-    """Edges of its chunks, the first of them 0."""
+    """Edges of its chunks, starting at 0."""
     first_group: int
     groups: IntArray
-    """First chunk of each of its groups, the first of them 0, and the end of the last."""
+    """First chunk of each of its groups, starting at 0, and the end of the last one."""
 
     @classmethod
     def whole(cls, n_rows: int, bytes_per_row: int) -> Stretch:
-        """All rows."""
+        """The stretch of all rows."""
         bounds = chunk_bounds(n_rows, bytes_per_row)
         return cls(0, bounds, 0, group_edges(len(bounds) - 1))
 
     def part(self, first: int, last: int) -> Stretch:
-        """The groups first to last of all rows."""
+        """The groups `first` to `last - 1` of all rows."""
         chunks = self.groups[first : last + 1]
         bounds = self.bounds[chunks[0] : chunks[-1] + 1]
         return Stretch(int(bounds[0]), bounds - bounds[0], first, chunks - chunks[0])
@@ -52,7 +52,7 @@ class Stretch(NamedTuple):
 
 
 class Chunks:
-    """The chunks of some rows, with threads."""
+    """The chunks of some rows, and a pool of threads."""
 
     def __init__(self, stretch: Stretch, n_jobs: int) -> None:
         self.stretch = stretch
@@ -66,7 +66,7 @@ class Chunks:
             self.pool.shutdown()
 
     def run(self, task: Callable[[int, int], None], length: int, parts: int) -> None:
-        """Do task(begin, end) for parts of a length, on all threads; with one thread, all of it at once."""
+        """Call task(begin, end) for parts of a range on all threads; with one thread, once for the whole range."""
         if self.pool is None or length < 2:
             task(0, length)
         else:
@@ -75,8 +75,8 @@ class Chunks:
                 pass
 
     def sum_groups(self, task: Callable[[int, int], tuple[Any, ...]], numbers: int) -> Nodes:
-        """What task(begin, end) sums for the groups begin to end (arrays with a leading axis, `numbers` a group),
-        on all threads."""
+        """Add up what task(begin, end) returns for the groups begin to end: arrays with a leading axis of groups and
+        `numbers` entries per group. Runs on all threads."""
         edges = self.blocks(numbers)
         nodes: Nodes = {}
 
@@ -85,16 +85,16 @@ class Chunks:
 
         if len(edges) < 3:
             return reduced(edges[0], edges[-1])
-        # Of wide data sums are large: they are added up as they come.
+        # Add sums as they arrive, because they are large for wide data.
         for its_nodes in (map if self.pool is None else self.pool.map)(reduced, edges[:-1], edges[1:]):
             nodes = merge_nodes(nodes | its_nodes, overwrite=True)
         return nodes
 
     def sum_clusters(self, clusters: int, task: Callable[[int, int, int], tuple[Any, ...]], numbers: int) -> Nodes:
-        """What task(cluster, begin, end) sums for the groups begin to end and one cluster after the other, on all
-        threads; each finds arrays with axes of groups and of one cluster."""
+        """Add up what task(cluster, begin, end) returns for the groups begin to end of each cluster: arrays with axes
+        of groups and of one cluster. Runs on all threads."""
         blocks = list(itertools.pairwise(self.blocks(numbers)))
-        # Clusters differ in size: many parts, so that no thread waits long for another.
+        # Clusters differ in size, so many small parts keep all threads busy.
         tasks = [(cluster, *block) for cluster in range(clusters) for block in blocks]
         nodes_found: list[list[Nodes]] = [[] for _ in range(clusters)]
 
@@ -106,11 +106,11 @@ class Chunks:
         return side_by_side(nodes_found)
 
     def reduced(self, begin: int, sums: tuple[Any, ...]) -> Nodes:
-        """The nodes of the tree of sums that groups from `begin` on fill."""
+        """The nodes of the tree of sums for the groups from `begin` on."""
         return reduce_groups(self.stretch.first_group + begin, sums)
 
     def blocks(self, numbers: int) -> list[int]:
-        """Edges of blocks of groups whose sums, `numbers` a group, can be kept at once."""
+        """Edges of blocks of groups whose sums, with `numbers` entries per group, can be kept at a time."""
         first, count = self.stretch.first_group, len(self.stretch.groups) - 1
         most = min(
             SUMS_AT_ONCE // (8 * numbers * self.n_jobs), count if self.pool is None else count // (4 * self.n_jobs)
@@ -118,17 +118,17 @@ class Chunks:
         return [edge - first for edge in block_edges(first, first + count, power_of_two(most))]
 
     def group_rows(self) -> IntArray:
-        """First row of each group, and the end of the last."""
+        """First row of each group, and the end of the last one."""
         edges: IntArray = self.bounds[self.stretch.groups]
         return edges
 
     @property
     def row_type(self) -> Any:
-        """The type of row numbers: loops over them are compiled once."""
+        """One type of row numbers for all loops over them, so that they are compiled once."""
         return np.int32 if self.n_rows < 2**31 else np.int64
 
     def sort(self, labels: IntArray, count: int) -> LabelOrder:
-        """Each chunk's rows in order of their labels, of which there are `count`."""
+        """Sort the rows of each chunk by label; `count` is the number of labels."""
         chunks = len(self.bounds) - 1
         order = LabelOrder(np.empty(self.n_rows, np.int32), np.empty((chunks, count + 1), np.int64))
 
@@ -148,19 +148,19 @@ class Chunks:
 
 
 def side_by_side(clusters: list[list[Nodes]]) -> Nodes:
-    """The sums of several clusters, each in pieces, as sums of all of them."""
+    """Concatenate the sums of several clusters, each given in pieces."""
     every = [{node: sums for piece in pieces for node, sums in piece.items()} for pieces in clusters]
     return {node: tuple(map(np.concatenate, zip(*(nodes[node] for nodes in every), strict=True))) for node in every[0]}
 
 
 def chunk_bounds(rows: int, bytes_per_row: int) -> IntArray:
-    """Edges of the chunks: a function of the data's shape alone, so that sums do not depend on the threads."""
+    """Edges of the chunks, which depend only on the shape of the data, so that sums do not depend on threads."""
     largest = min(max(CHUNK_BYTES // bytes_per_row, 4096), 32768)
-    # Not too small either: in each chunk the last block of a cluster's points is only partly filled.
+    # Not too small, because the last block of each cluster in a chunk is only partly filled.
     chunks = max(-(-rows // largest), min(8, rows // 10_000), 1)
     return even_edges(rows, chunks)
 
 
 def even_edges(length: int, parts: int) -> IntArray:
-    """Where each of some nearly equal parts begins, and where the last one ends."""
+    """Edges of nearly equal parts of a range."""
     return np.arange(parts + 1) * length // parts

@@ -1,4 +1,4 @@
-"""Ctrl-C that lets the current iteration, or what must not be left half done, finish."""
+"""Ctrl-C that lets the current iteration, or another step that must not be left unfinished, complete."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 
 class Interrupt:
-    """Within this context the first Ctrl-C sets `requested`; a second one raises KeyboardInterrupt at once.
+    """Within this context the first Ctrl-C sets `requested`, and a second one raises KeyboardInterrupt at once.
 
-    Signals reach the main thread only: in any other thread this does nothing.
+    Python delivers signals to the main thread only, so in any other thread this does nothing.
     """
 
     def __init__(self) -> None:
@@ -39,9 +39,9 @@ class Interrupt:
 
 @contextlib.contextmanager
 def postponed() -> Iterator[None]:
-    """Within this context the first Ctrl-C waits until the end, and then does what it would have done; a second raises.
+    """Delay the first Ctrl-C until the end of this context; a second one raises at once.
 
-    For steps that call back from C into Python: an exception is lost there, and what it has cut short is used.
+    For steps that call back from C into Python: an exception would be lost there and the incomplete result used.
     """
     interrupt = Interrupt()
     try:

@@ -1,9 +1,9 @@
-"""Where compiled loops are kept on disk: a folder for the sources as they are, so that nothing in it is out of date.
+"""The cache of compiled loops on disk: one folder per state of the sources, so that its contents are never out of date.
 
-numba's cache looks at the file that a function stands in, not at the files that it calls into. Here the folder's
-name has a digest of all sources with compiled loops, of numba's and Python's versions and of the processor. It is in
-NUMBA_CACHE_DIR if that is set, else in the package's `__pycache__`, in the user's cache, or in a temporary folder:
-the first that can be written to, or that somebody whom we trust has filled (`dpmmwrap warm-up`).
+numba's cache checks the file in which a function is defined, but not the files that the function calls into. Here the
+folder's name contains a digest of all sources with compiled loops, of the versions of numba and Python, and of the
+processor. The folder is in NUMBA_CACHE_DIR if that is set, otherwise in the package's `__pycache__`, the user's cache,
+or a temporary folder: the first that is writable, or that a trusted user has filled (`dpmmwrap warm-up`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parents[1]
 HAS_LOOPS = re.compile(rb"^(from|import) (numba|dpmmwrap\.numerics\.special)\b", re.MULTILINE)
 COMPILED = ".compiled"
-"""How the names of the marks end that say what has been compiled (`compiling`)."""
+"""Suffix of the marker files that record what has been compiled (`compiling`)."""
 KEPT = 5
-"""Folders of other sources that are kept, the newest ones."""
+"""Number of folders of other sources to keep, the newest ones."""
 
 
 @cache
 def digest() -> str:
-    """A word for everything that compiled code depends on."""
+    """A digest of everything that compiled code depends on."""
     sources = hashlib.sha256(f"{numba.__version__} {sys.version} {get_host_cpu_name()}".encode())
     for path in sorted(PACKAGE.rglob("*.py")):
         text = path.read_bytes()
@@ -51,7 +51,7 @@ def digest() -> str:
 
 @cache
 def folder() -> Path | None:
-    """Where compiled loops are kept; None if no folder can be written to."""
+    """The folder of the cache; None if no folder is writable."""
     for parent in possible_folders():
         path = parent / f"dpmmwrap-{digest()}"
         with contextlib.suppress(OSError):
@@ -77,7 +77,7 @@ def possible_folders() -> Iterator[Path]:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a folder is ours, root's or of those who have installed the package: what is in it is executed."""
+    """Whether a folder belongs to us, to root, or to the owner of the package: its contents are executed."""
     if not hasattr(os, "getuid"):
         return True
     status = path.stat()
@@ -98,7 +98,7 @@ def remove_old(parent: Path, ours: Path) -> None:
 
 
 class Locator(_CacheLocator):
-    """Tells numba where a function's code is kept. The folder's name is the stamp of the sources."""
+    """Tells numba where to cache a function. The digest in the folder's name serves as the source stamp."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -122,7 +122,7 @@ class KernelCacheImpl(CompileResultCacheImpl):
 
 
 class KernelCache(FunctionCache):
-    """numba's cache of a function, in our folder, for several processes at once."""
+    """numba's cache of a function, in our folder and safe for several processes."""
 
     _impl_class = KernelCacheImpl
 
@@ -130,21 +130,21 @@ class KernelCache(FunctionCache):
         try:
             return super().load_overload(signature, target_context)
         except Exception:
-            # It cannot be read: cut off, or it names a class that has moved. It is compiled again.
+            # The entry is unreadable, truncated or refers to a class that has moved: compile again.
             with contextlib.suppress(OSError):
                 self.flush()
             return None
 
     def save_overload(self, signature: Any, data: Any) -> None:
-        # Two processes that write an index at once would mix up whose code is whose.
+        # If two processes wrote an index at once, it would mix up their entries.
         with contextlib.suppress(OSError), alone("saving"):
             super().save_overload(signature, data)
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without Ctrl-C: code that is half loaded would be called all the same, and end the process. And without the
-    garbage collector: it takes a seventh of the time, and the compiler leaves little in cycles."""
+    """Postpone Ctrl-C, since half-loaded code would be called all the same and end the process. Disable the garbage
+    collector, which takes a seventh of the time while the compiler leaves few cycles."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -156,11 +156,11 @@ def undisturbed() -> Iterator[None]:
 
 
 def kept(jit: Any) -> Callable[[Function], Function]:
-    """A decorator of numba's, whose functions are kept in our folder."""
+    """A numba decorator whose functions are cached in our folder."""
 
     def decorate(function: Function) -> Function:
         dispatcher: Any = jit(function)
-        # With NUMBA_DISABLE_JIT there is nothing to keep.
+        # With NUMBA_DISABLE_JIT there is nothing to cache.
         if hasattr(dispatcher, "enable_caching"):
             dispatcher.compile = undisturbed()(dispatcher.compile)
             if folder() is not None:
@@ -172,7 +172,7 @@ def kept(jit: Any) -> Callable[[Function], Function]:
 
 @contextlib.contextmanager
 def alone(name: str) -> Iterator[None]:
-    """One at a time of all processes that use the folder; where files cannot be locked, all at once."""
+    """A lock shared by all processes that use the folder. Without file locks it does nothing."""
     ours = folder()
     if ours is None:
         yield

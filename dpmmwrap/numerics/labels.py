@@ -1,4 +1,4 @@
-"""The small loops over labels, compiled by numba: who is where, and what is called what."""
+"""Small compiled loops over labels: sorting, relabelling and counting."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dpmmwrap.numerics.special import compiled, new_array, new_zeros
 from dpmmwrap.numerics.variates import random_bits
 
 CUTOFF = 30.0
-"""A cluster whose log probability is by so much below the best one's is left out."""
+"""A cluster whose log probability is this far below the best one is left out."""
 
 
 class LabelOrder(NamedTuple):
-    """The rows of each chunk in order of their labels."""
+    """The rows of each chunk, ordered by label."""
 
     rows: Any
-    """Within their chunk (N,)."""
+    """Row numbers within the chunk (N,)."""
     starts: Any
-    """Where each cluster begins (chunks, K + 1)."""
+    """Index of each cluster's first row (chunks, K + 1)."""
 
 
 @compiled
 def sort_by_label(labels: Any, starts: Any, order: Any) -> None:
-    """Counting sort of a chunk: order holds rows, starts[k] the index of cluster k's first. O(n + K)."""
+    """Counting sort of a chunk: `order` receives the rows, starts[k] the index of cluster k's first row. O(n + K)."""
     for k in range(len(starts)):
         starts[k] = 0
     for row in range(len(labels)):
@@ -42,7 +42,7 @@ def sort_by_label(labels: Any, starts: Any, order: Any) -> None:
 
 @compiled
 def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
-    """Put the rows of each chunk in order of their labels. O(n + K)."""
+    """Sort the rows of each chunk by label. O(n + K)."""
     for chunk in range(len(bounds) - 1):
         begin, end = bounds[chunk], bounds[chunk + 1]
         sort_by_label(labels[begin:end], starts[chunk], order[begin:end])
@@ -50,14 +50,14 @@ def sort_chunks(labels: Any, bounds: Any, starts: Any, order: Any) -> None:
 
 @compiled
 def random_labels(key: Any, first_row: Any, count: Any, labels: Any) -> None:
-    """Draw a label below `count` for each row; the rows' numbers begin with `first_row`. O(n)."""
+    """Draw a label below `count` for each row; row numbers start at `first_row`. O(n)."""
     for row in range(len(labels)):
         labels[row] = random_bits(key, first_row + row) % np.uint64(count)
 
 
 @compiled
 def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> None:
-    """Give each point the label and sublabel that its old pair maps to. O(n)."""
+    """Map each pair of label and sublabel to a new one. O(n)."""
     for row in range(len(labels)):
         k, side = labels[row], sublabels[row]
         labels[row] = to_label[k, side]
@@ -66,9 +66,9 @@ def relabel(labels: Any, sublabels: Any, to_label: Any, to_sublabel: Any) -> Non
 
 @compiled
 def collect_members(order: Any, starts: Any, bounds: Any, clusters: Any, ends: Any, rows: Any) -> None:
-    """Row numbers of some clusters, one after the other; `ends` says where each has ended. O(members).
+    """Concatenate the row numbers of some clusters; `ends` receives the end of each. O(members).
 
-    From each chunk's rows in order of their labels, as the sweep keeps them.
+    Uses each chunk's rows ordered by label, which the sweep keeps up to date.
     """
     at = 0
     for number in range(len(clusters)):
@@ -82,18 +82,17 @@ def collect_members(order: Any, starts: Any, bounds: Any, clusters: Any, ends: A
 
 @compiled
 def contingency(first: Any, second: Any, table: Any) -> None:
-    """How often each pair of labels occurs. O(n)."""
+    """Count each pair of labels. O(n)."""
     for row in range(len(first)):
         table[first[row], second[row]] += 1
 
 
 @compiled
 def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
-    """Undo the steps of new labels that would take a cluster's last point away; the rows that stay where they were,
-    and where they would have gone.
+    """Undo the label changes that would empty a cluster; return the rows that stay and where they would have gone.
 
-    Rows are taken one after the other: a step is refused when its cluster has no other point by then. A cluster that
-    keeps one of its points all the while cannot become empty: only the others are looked at. O(N).
+    Rows are processed in order: a change is refused if its cluster has no other point at that moment. A cluster that
+    keeps one of its points throughout cannot become empty, so only the others are examined. O(N).
     """
     staying, left = new_zeros(count, np.int64), new_zeros(count, np.int64)
     for row in range(len(labels)):
@@ -121,11 +120,11 @@ def refuse_to_empty(before: Any, labels: Any, count: Any, fixed: Any) -> Any:
 def find_stalled(
     records: Any, ratios: Any, sides: Any, iteration: Any, patience: Any, longest: Any, min_age: Any
 ) -> Any:
-    """Note whose split has become clearly better, by more than a few draws differ and by a thousandth; mark the others
-    whose subclusters are to begin anew. O(K).
+    """Record whose split ratio has improved clearly (by more than the spread of a few draws and by a thousandth), and
+    mark the clusters whose subclusters should be restarted. O(K).
 
-    `patience` is how many iterations they may stay as they are with points on both sides and with an empty side. It
-    doubles with each start that led nowhere, up to `longest` times.
+    `patience` is the number of iterations allowed without improvement, with points on both sides and with an empty
+    side. It doubles with each failed restart, up to a factor of `longest`.
     """
     stalled = new_zeros(len(records), np.bool_)
     for k in range(len(records)):

@@ -1,4 +1,4 @@
-"""Modules of compiled loops, imported when the first of them is called: who only predicts does without numba."""
+"""Modules of compiled loops, imported on first use, so that prediction alone does not import numba."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Loops:
-    """Stands for a module until something in it is used."""
+    """A stand-in for a module, which is imported when one of its attributes is first used."""
 
     def __init__(self, module: str) -> None:
         self.module = module

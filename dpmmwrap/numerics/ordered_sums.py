@@ -1,8 +1,8 @@
-"""Sums over the points in an order that depends on the data's shape alone: not on threads, nor on machines.
+"""Sums over points in an order that depends only on the shape of the data, not on threads or machines.
 
-Chunks of points are put into groups, whose number is a power of two. A group's chunks are summed one after the other,
-and groups as the leaves of a binary tree: whoever has some of the groups sums what is below the nodes that these
-fill, and only nodes travel.
+Chunks of points form groups, whose number is a power of two. The chunks of a group are summed one after the other, and
+the groups are the leaves of a binary tree. Each thread or machine sums its groups up to the largest nodes that they
+fill completely, and sends only these nodes.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ import numpy as np
 from dpmmwrap.numerics.arrays import IntArray
 
 MOST_GROUPS = 1024
-"""Groups are what threads and machines share out among themselves: with more of these than groups, some would idle."""
+"""Most groups. Threads and machines share the work by groups, so more of them than this would be idle."""
 
 Nodes = dict[tuple[int, int], tuple[Any, ...]]
-"""Sums (several arrays) by level and number: node (l, i) is over the groups i 2^l up to (i + 1) 2^l."""
+"""Sums (tuples of arrays) by level and index: node (l, i) covers the groups i 2^l to (i + 1) 2^l - 1."""
 
 
 def group_edges(chunks: int) -> IntArray:
-    """First chunk of each group, and the end of the last."""
+    """First chunk of each group, and the end of the last one."""
     groups = power_of_two(min(chunks, MOST_GROUPS))
     return np.arange(groups + 1) * chunks // groups
 
 
 def power_of_two(most: int) -> int:
-    """The largest one that is not above this."""
+    """The largest power of two that is at most `most`."""
     return int(1 << (max(int(most), 1).bit_length() - 1))
 
 
 def block_edges(first: int, last: int, size: int) -> list[int]:
-    """The groups first to last in blocks that a node each is the sum of, but for those at the ends."""
+    """Edges of blocks of the groups `first` to `last - 1` such that each block, except at the ends, is one node."""
     inner = range(-(-first // size) * size, last + 1, size)
     return sorted({first, *(edge for edge in inner if first <= edge <= last), last})
 
 
 def reduce_groups(first: int, sums: tuple[Any, ...]) -> Nodes:
-    """The nodes that consecutive groups fill, from their sums: arrays with a leading axis of groups."""
+    """Sum consecutive groups to the nodes that they fill; `sums` are arrays with a leading axis of groups."""
     nodes: Nodes = {}
     level, index = 0, first
     if len(sums[0]) == 1:
-        # Small data: the usual way through the loop below, which takes longer.
+        # A shortcut for small data.
         return {(0, first): tuple(array[0] for array in sums)}
     while len(sums[0]):
         if len(sums[0]) == 1 or index % 2:
@@ -57,7 +57,7 @@ def reduce_groups(first: int, sums: tuple[Any, ...]) -> Nodes:
 
 
 def merge_nodes(nodes: Nodes, overwrite: bool = False) -> Nodes:
-    """The same sums in as few nodes as can be. Of wide data sums are large, and may be overwritten."""
+    """Merge nodes until there are as few as possible. `overwrite` saves memory, since sums are large for wide data."""
     merged, level = dict(nodes), 0
     while any(its_level >= level for its_level, _ in merged):
         for its_level, index in sorted(merged):
@@ -71,6 +71,6 @@ def merge_nodes(nodes: Nodes, overwrite: bool = False) -> Nodes:
 
 
 def total_of(nodes: Nodes, overwrite: bool = False) -> tuple[Any, ...]:
-    """The sums over all groups, whose nodes these are."""
+    """The sums over all groups, given nodes that cover them."""
     (total,) = merge_nodes(nodes, overwrite).values() if len(nodes) > 1 else nodes.values()
     return total

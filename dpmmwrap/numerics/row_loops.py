@@ -1,7 +1,6 @@
-"""Loops that label rows, compiled by numba: one row after the other, whatever other rows there are.
+"""Compiled loops that label rows independently of each other.
 
-BLAS may sum in another order for other numbers of rows, and then points would be labelled otherwise on other numbers of
-machines.
+BLAS may change the order of sums with the number of rows, and then labels would depend on the number of machines.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dpmmwrap.numerics.variates import random_bits
 
 @compiled
 def toss(key: Any, rows: Any, first_row: Any) -> Any:
-    """0 or 1 for each row, by its number. O(n)."""
+    """0 or 1 for each row, determined by the key and the row number. O(n)."""
     sides = new_array(len(rows), np.uint8)
     for i in range(len(rows)):
         sides[i] = random_bits(key, first_row + rows[i]) & np.uint64(1)
@@ -28,7 +27,7 @@ def toss(key: Any, rows: Any, first_row: Any) -> Any:
 
 @compiled
 def project(points: Any, axis: Any) -> Any:
-    """points . axis of each row. O(n D)."""
+    """The dot product of each row with `axis`. O(n D)."""
     along = new_array(len(points), np.float64)
     for i in range(len(points)):
         total = 0.0
@@ -40,7 +39,7 @@ def project(points: Any, axis: Any) -> Any:
 
 @compiled
 def nearest_centres(points: Any, centres: Any, half_squares: Any, labels: Any) -> None:
-    """The number of the nearest centre to each row; centres are (D, K). O(n K D)."""
+    """The index of the centre nearest to each row; centres are (D, K). O(n K D)."""
     count = len(half_squares)
     scores = new_array(count, np.float32)
     for i in range(len(points)):
@@ -66,7 +65,7 @@ def label_members(
     linear: Float64Array,
     quadratic: Float64Array,
 ) -> UInt8Array:
-    """1 where constant + linear . d + d' quadratic d > 0, with d = x - centre. Cost D^2 / 2 per member."""
+    """1 where constant + linear . d + d' quadratic d > 0, with d = x - centre. About D^2 / 2 operations per member."""
     dim = len(centre)
     labels = np.empty(len(rows), dtype=np.uint8)
     d = np.empty(dim)
@@ -75,7 +74,7 @@ def label_members(
             d[j] = X[rows[i], j] - centre[j]
         odds = constant
         for j in range(dim):
-            # The quadratic form is symmetric: only its lower half is read.
+            # The matrix is symmetric, so only its lower half is read.
             inner = linear[j] + quadratic[j, j] * d[j]
             for k in range(j):
                 inner += 2.0 * quadratic[j, k] * d[k]
@@ -94,9 +93,9 @@ def label_members_by_feature(
     linear: Float64Array,
     quadratic: Float64Array,
 ) -> UInt8Array:
-    """1 where constant + sum of offset + linear d + quadratic d^2 > 0, with d = x - centre, over what is not missing.
+    """1 where constant + sum of offset + linear d + quadratic d^2 > 0, with d = x - centre, over observed values.
 
-    Cost D per member. The compiler may reorder the sum, but not take it for granted that no value is missing.
+    O(D) per member. The compiler may reorder the sum but must not assume that there are no NaNs.
     """
     dim = len(centre)
     labels = np.empty(len(rows), dtype=np.uint8)

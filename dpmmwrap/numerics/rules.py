@@ -1,7 +1,7 @@
-"""Rules by which a start divides a cluster: small, so that they can go to where the points are.
+"""Rules by which a start divides a cluster. They are small, so that they can be sent to where the points are.
 
-A start looks at a bounded sample of a cluster and returns a rule. The rule says for any member on which side it is,
-whatever other rows it is asked with: members on several machines are divided as they would be on one.
+A start looks at a bounded sample of a cluster and returns a rule, which gives the side of any member independently of
+other members. Clusters on several machines are therefore divided as on one.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ CHUNK = 1 << 16
 
 
 class Rows(NamedTuple):
-    """Some rows of data, or of a part of them."""
+    """Some rows of the data, or of a part of them."""
 
     X: Any
     rows: IntArray
     first_row: int = 0
-    """The number that the first row of X has in all data."""
+    """Row number, in all data, of the first row of X."""
     sublabels: UInt8Array | None = None
-    """All rows of X, as they are."""
+    """Current sublabels of all rows of X."""
     before: IntArray | None = None
-    """Labels of all rows of X, as they were before a move."""
+    """Labels of all rows of X before a move."""
 
 
 class Rule(Protocol):
-    """On which side rows are."""
+    """A function from rows to sides."""
 
     def __call__(self, at: Rows) -> UInt8Array:
-        """0 or 1 for each."""
+        """0 or 1 for each row."""
 
 
 class Together(NamedTuple):
-    """All on the left: for clusters of one point."""
+    """All points on the left: for clusters of one point."""
 
     def __call__(self, at: Rows) -> UInt8Array:
         return np.zeros(len(at.rows), np.uint8)
 
 
 class Coin(NamedTuple):
-    """By the toss of a coin, a row's number and a key."""
+    """A coin toss per row, determined by its number and a key."""
 
     key: int
 
@@ -61,7 +61,7 @@ class Coin(NamedTuple):
 
 
 class GivenSides(NamedTuple):
-    """As a start has said for each row, where all rows of a cluster are at hand."""
+    """The sides that a start has computed for all rows of a cluster."""
 
     sides: UInt8Array
 
@@ -70,7 +70,7 @@ class GivenSides(NamedTuple):
 
 
 class AsBefore(NamedTuple):
-    """Where they are already."""
+    """The current sides."""
 
     def __call__(self, at: Rows) -> UInt8Array:
         assert at.sublabels is not None
@@ -79,7 +79,7 @@ class AsBefore(NamedTuple):
 
 
 class CameFrom(NamedTuple):
-    """Left what had this label before a move."""
+    """Left for rows that had this label before a move, right for the others."""
 
     label: int
 
@@ -89,7 +89,7 @@ class CameFrom(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Which of two centres is nearer, in the coordinates of an embedding."""
+    """The side of the nearer of two centres, in the coordinates of an embedding."""
 
     embed: Embedder
     centres: Float64Array
@@ -103,14 +103,14 @@ class Plane(NamedTuple):
 
 
 def nearer(points: Any, centres: Float64Array) -> UInt8Array:
-    """1 for points (dense or sparse) nearer to the second centre than to the first."""
+    """1 for points (dense or sparse) that are nearer to the second centre than to the first."""
     axis, middle = centres[1] - centres[0], (centres[1] + centres[0]) / 2
     if hasattr(points, "indptr"):
         along = points @ axis
     else:
         from dpmmwrap.numerics.row_loops import project
 
-        # BLAS may sum in another order for other numbers of rows.
+        # BLAS may change the order of sums with the number of rows.
         along = project(np.ascontiguousarray(points), axis)
     return np.asarray(along > middle @ axis, dtype=np.uint8)
 
@@ -131,7 +131,7 @@ class Quadratic(NamedTuple):
 
 
 class ByFeature(NamedTuple):
-    """The sign of constant + the sum of offset + linear d + quadratic d^2 over what is observed of d = x - centre."""
+    """The sign of constant + sum of offset + linear d + quadratic d^2 over the observed values of d = x - centre."""
 
     centre: Float64Array
     constant: float
@@ -147,7 +147,7 @@ class ByFeature(NamedTuple):
 
 
 class OrElse(NamedTuple):
-    """A rule, and another for the whole cluster if it leaves one side empty."""
+    """A rule, with an alternative for the whole cluster if the rule leaves one side empty."""
 
     rule: Rule
     otherwise: Rule
@@ -165,7 +165,7 @@ def sides_by(rule: Rule, at: Rows) -> UInt8Array:
 
 
 def rules_of(initializer: Any, members: list[Any], rng: Generator) -> list[Rule]:
-    """What a start proposes for some clusters, whose rows (or a stand-in for these) are given."""
+    """The rules that an initializer proposes for some clusters, given their rows (or a stand-in)."""
     if hasattr(initializer, "rules"):
         rules: list[Rule] = initializer.rules(members, rng)
         return rules

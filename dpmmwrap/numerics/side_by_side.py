@@ -1,4 +1,4 @@
-"""Blocks of rows side by side: a thread for each core, and in each of them one thread of BLAS."""
+"""Blocks of rows in parallel: one thread per core, with BLAS limited to one thread in each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def usable_cores() -> int:
 
 
 def for_each(work: Callable[[int], None], begins: Sequence[int]) -> None:
-    """Call it for each, side by side if there are several: products have threads already, what is beside them has
-    not."""
+    """Call `work` for each block, in parallel if there are several: BLAS products have threads of their own, but the
+    code around them has not."""
     if len(begins) < 2:
         for begin in begins:
             work(begin)

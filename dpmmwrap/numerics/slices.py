@@ -1,4 +1,4 @@
-"""Slice sampling of one number (Neal 2003)."""
+"""Slice sampling of a scalar (Neal 2003)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.random import Generator
 def slice_step(
     rng: Generator, x: float, log_density: Callable[[float], float], width: float, low: float, high: float
 ) -> float:
-    """A step that leaves the density between `low` and `high` invariant: an interval about x grows until both ends are
-    outside of the slice, and shrinks about x until a point of it is inside."""
+    """A step that leaves the density on (low, high) invariant. An interval around x grows until both ends are outside
+    the slice, and shrinks until a point drawn from it is inside."""
     level = log_density(x) - rng.standard_exponential()
     begin = x - width * rng.random()
     end = begin + width

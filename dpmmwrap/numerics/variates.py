@@ -1,9 +1,9 @@
-"""Random numbers, compiled by numba: many at a time, each from a key and an index.
+"""Compiled random number generators: many numbers at a time, each determined by a key and an index.
 
-NumPy draws one number after the other, with branches that no vector unit can take: a normal variable takes it 7
-nanoseconds and a gamma variable 60, the functions here one and ten. That is a third of what an iteration of the
-built-in sampler costs apart from its sweep. A number depends on nothing but its key and its index, so threads may draw
-theirs in any order.
+NumPy draws one number after the other, with branches that prevent vectorisation. A normal variable takes it 7
+nanoseconds and a gamma variable 60; the functions here take about 1 and 10. The difference is a third of the cost of an
+iteration of the built-in sampler apart from its sweep. Each number depends only on its key and index, so threads may
+draw in any order.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dpmmwrap.numerics.special import compiled, inner, log_float32, new_array
 
 
 def derived_key(key: Any, index: int) -> Any:
-    """What `key_from` gives, for callers in Python: a compiled function would hand back an int, not a uint64."""
+    """`key_from` for callers in Python: the compiled function would return an int instead of a uint64."""
     return np.uint64((int(key) + index * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF)
 
 
 @inner
 def key_from(key: Any, index: Any) -> Any:
-    """The key whose first number is the given key's index-th."""
+    """The key whose stream starts at the given index of this key's stream."""
     return np.uint64(key) + np.uint64(index) * np.uint64(0x9E3779B97F4A7C15)
 
 
 @inner
 def random_bits(key: Any, index: Any) -> Any:
-    """64 random bits: the index-th output of splitmix64 seeded with key (Steele et al. 2014)."""
+    """64 random bits: output number `index` of splitmix64 seeded with `key` (Steele et al. 2014)."""
     z = key_from(key, np.uint64(index) + np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -38,13 +38,13 @@ def random_bits(key: Any, index: Any) -> Any:
 
 @inner
 def uniform(bits: Any) -> Any:
-    """A float32 strictly between 0 and 1 from the low 24 of the given bits."""
+    """A float32 strictly between 0 and 1, from the low 24 bits."""
     return (np.float32(np.uint32(bits & np.uint64(0xFFFFFF))) + np.float32(0.5)) * np.float32(2.0**-24)
 
 
 @compiled
 def standard_exponentials(key: Any, count: Any) -> Any:
-    """So many standard exponential variables, float64, none above 17.4."""
+    """`count` standard exponential variables in float64, none above 17.4."""
     drawn = new_array(count, np.float64)
     for index in range(count):
         drawn[index] = -log_float32(uniform(random_bits(key, index)))
@@ -53,13 +53,13 @@ def standard_exponentials(key: Any, count: Any) -> Any:
 
 @compiled
 def standard_normals(key: Any, count: Any) -> Any:
-    """So many standard normal variables, float32, by Box and Muller's transform (1958): none beyond 5.9.
+    """`count` standard normal variables in float32, by the Box-Muller transform (1958), none beyond 5.9.
 
-    The angle is drawn within an eighth of a turn to either side of the first axis, where sine and cosine are short
-    polynomials; two more bits say which of the axes it was, and which end of it.
+    The angle is drawn within an eighth of a turn of the first axis, where sine and cosine are short polynomials. Two
+    more bits choose the axis and its direction.
     """
     half = (count + 1) // 2
-    # Two arrays, which the compiler can tell do not overlap; then one.
+    # Two arrays that do not overlap, as the compiler can tell; concatenated at the end.
     first, second = new_array(2 * half, np.float32), new_array(half, np.float32)
     for index in range(half):
         bits = random_bits(key, index)
@@ -81,10 +81,10 @@ def standard_normals(key: Any, count: Any) -> Any:
 
 @compiled
 def standard_gammas(key: Any, shapes: Any) -> Any:
-    """A gamma variable of each shape, float64, by Marsaglia and Tsang's method (2000).
+    """A gamma variable of each shape in float64, by the method of Marsaglia and Tsang (2000).
 
-    The first try of all is one loop without a branch; the few that its quick test does not let through are looked at
-    again one by one. A variable of a shape below 1 is one of the shape above it times a power of a uniform one.
+    A loop without branches makes the first attempt for all variables. The few that fail its quick test are finished one
+    by one. A variable with shape below 1 is one with that shape plus 1, times a power of a uniform variable.
     """
     count = len(shapes)
     normals, drawn, doubtful = standard_normals(key, count), new_array(count, np.float64), new_array(count, np.bool_)
@@ -109,7 +109,7 @@ def standard_gammas(key: Any, shapes: Any) -> Any:
 
 @inner
 def _cube(key: Any, index: Any, step: Any, d: Any, x: Any) -> Any:
-    """The first cube (1 + x / sqrt(9 d))^3 that Marsaglia and Tsang's exact test accepts, from the given x on."""
+    """The first cube (1 + x / sqrt(9 d))^3 that the exact test of Marsaglia and Tsang accepts, starting from x."""
     while True:
         v = 1.0 + x / math.sqrt(9.0 * d)
         v = v * v * v

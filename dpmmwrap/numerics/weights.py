@@ -1,4 +1,4 @@
-"""Weights of rows: a row of weight w stands for w equal rows that stay together."""
+"""Row weights: a row of weight w stands for w identical rows that stay together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 BITS = 50
-"""Weights are rounded to multiples of 2^-BITS of their sum, which leaves three bits of a double: all sums of them are
-then exact, in any order, and a cluster that loses its last row weighs nothing."""
+"""Weights are rounded to multiples of 2^-BITS of their sum. This leaves three spare bits in a double, so that sums are
+exact in any order, and a cluster that loses its last row has weight zero."""
 
 
 def checked_weights(weights: Any, rows: int) -> Float64Array:
-    """Weights as they were given, one for each row; anything else is refused in a sentence."""
+    """Validate weights, one per row, and round them so that sums are exact."""
     try:
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def checked_weights(weights: Any, rows: int) -> Float64Array:
 
 
 def with_exact_sums(weights: Float64Array) -> Float64Array:
-    """Weights so little changed that their sums are exact, whatever the order."""
+    """Round weights slightly, so that their sums are exact in any order."""
     total = float(weights.sum())
     if not total:
         return weights
@@ -44,7 +44,7 @@ def with_exact_sums(weights: Float64Array) -> Float64Array:
 
 
 def rows_by_weight(weights: Float64Array, most: int) -> IntArray:
-    """Row numbers, each as often as its weight says, or in proportion to it where that would be more than `most`."""
+    """Row numbers repeated according to their weights, or in proportion to them if that would give more than `most`."""
     ends = np.cumsum(weights)
     count = int(min(max(round(float(ends[-1])), 1), most))
     places = (np.arange(count) + 0.5) * (ends[-1] / count)
