@@ -91,7 +91,7 @@ class AxisBlock(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """New hidden states of points (B, n, h), of axes (B, D, a) and of the cluster (B, s), from the old ones and the
         features (B, n, D * FEATURES); `absent` (B, n, 1) marks padding."""
-        # Called as functions, and few of them: for a few small sets, calls cost as much as their work.
+        # Few calls, and of functions instead of modules: for a few small sets, calls cost as much as the arithmetic.
         (B, dim, _), rows = axes.shape, norm(H, self.norm)
         scores = linear(rows, self.membership)
         if absent is not None:

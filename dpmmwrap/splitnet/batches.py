@@ -1,4 +1,4 @@
-"""Training and validation batches: sets in their frames, with the splits that the network should find."""
+"""Training and validation batches: sets in their frames, and the splits that the network should find."""
 
 from __future__ import annotations
 
@@ -28,41 +28,42 @@ from dpmmwrap.splitnet.synthesis import (
 )
 
 TARGETS = 4
-"""Target splits per set; for a pair, all of them are the one true split."""
+"""Number of target splits per set. A pair has a single true split, which is repeated."""
 POINTS = (16, 2000)
 """Points per set that the network reads."""
 POINTS_PER_DIM = 3
-"""Fewer points per dimension are not enough for two covariances."""
+"""With fewer points per dimension, two covariances cannot be estimated."""
 FRAME_POINTS = (400, 1300)
 LARGER_FRAMES = 0.5
-"""Points from which the frame of a set is computed in this share of the batches, if the set has fewer: the network
-reads only a part of a cluster's context."""
+"""The share of batches in which the frame of a set is computed from more points (FRAME_POINTS) than the network reads,
+as for the contexts of clusters."""
 POINTS_PER_STEP = 256
-"""Points per step, divided by the batch size: a step of small sets has more of them."""
+"""Points per step divided by the batch size: a step with small sets has more of them."""
 LARGEST_BATCH = 64
 ALIKE_SHARE, REGULAR_SHARE = 0.2, 0.4
-"""Pairs with one covariance, of all pairs, and crowds of round components, of all crowds."""
+"""The share of pairs with a common covariance, and of crowds with round components."""
 HEAVY_SHARE, FREEDOM = 0.2, (2.5, 30.0)
-"""Sets whose components are Student t, and with how many degrees of freedom."""
+"""The share of sets with Student-t components, and the range of their degrees of freedom."""
 NOISY_SHARE, NOISE, NOISE_WIDTH = 0.2, (0.003, 0.05), 3.0
-"""Sets with noise: their share, the share of noise in them, and its width in deviations of the set."""
+"""The share of sets with noise, the share of noise points in them, and the width of the noise in standard deviations of
+the set."""
 
 
 class Stage(NamedTuple):
-    """The distribution of training sets from some step on."""
+    """The distribution of training sets from a given step on."""
 
     begins: int
     dims: tuple[int, ...]
     regular: bool
-    """Whether some pairs have one covariance, and some crowds nearly."""
+    """Whether some pairs have a common covariance, and some crowds nearly so."""
     hardness: float
     """How close to the hard end pairs are drawn."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Points (B, n, D) in their frames, for each target split the probability of its first half (B, T, n), and which
-    points have one (B, n): noise does not."""
+    """Points (B, n, D) in their frames, the probability of the first half for each target split (B, T, n), and which
+    points are not noise and so have such a probability (B, n)."""
 
     X: Tensor
     targets: Tensor
@@ -70,7 +71,7 @@ class Batch:
 
 
 def crowd_share(dim: int) -> float:
-    """The share of crowded clusters among the training sets: the fewer dimensions, the more crowding matters."""
+    """The share of crowded clusters among the training sets. The fewer dimensions, the more crowding matters."""
     return 0.3 if dim <= 5 else 0.2
 
 
@@ -81,12 +82,12 @@ def set_size(rng: Generator, dim: int) -> int:
 
 
 def training_batch(seed: int, step: int, stage: Stage, sets: int, progress: float) -> Batch:
-    """The batch of one step, of one dimension. It depends on the seed and the step alone, so a run can be resumed
+    """The batch of one step, all in one dimension. It depends only on the seed and the step, so a run can be resumed
     exactly."""
     rng = np.random.default_rng((seed, step))
     dim = int(rng.choice(stage.dims))
     n = set_size(rng, dim)
-    # The same number of points in every batch, so that a step of small sets is not wasted.
+    # About the same number of points in every batch, so that a step with small sets is not wasted.
     sets = min(LARGEST_BATCH, max(2, round(sets * POINTS_PER_STEP / n)))
     crowded = int(rng.binomial(sets, crowd_share(dim)))
     n_frame = max(n, int(rng.integers(*FRAME_POINTS))) if rng.random() < LARGER_FRAMES else n
@@ -110,7 +111,7 @@ def training_batch(seed: int, step: int, stage: Stage, sets: int, progress: floa
 
 
 def first_side(pairs: int) -> Float64Array:
-    """Targets (pairs, TARGETS, 2) of pairs, which are split in one way only."""
+    """Targets (pairs, TARGETS, 2) of pairs, which can be split in one way only."""
     return np.tile([1.0, 0.0], (pairs, TARGETS, 1))
 
 
@@ -131,7 +132,7 @@ def draw_worthwhile_crowds(rng: Generator, dim: int, count: int, regular: float 
 
 
 def _training_sets(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: Float64Array, n: int) -> Batch:
-    """Sets in their frames, n points of each; some with heavy tails, some with noise."""
+    """Sets of n points in their frames, some with heavy tails, some with noise."""
     heavy = np.flatnonzero(rng.random(len(X)) < HEAVY_SHARE)
     if len(heavy):
         freedom = np.full(len(X), np.inf)
@@ -149,7 +150,7 @@ def _training_sets(rng: Generator, mixtures: Mixtures, X: Float64Array, sides: F
 
 
 def _scaled(X: Float64Array) -> Float64Array:
-    """Centred and scaled per feature: no more than what keeps the whitening of float32 data well conditioned."""
+    """Centre and scale each feature, just enough to keep the whitening of float32 data well conditioned."""
     centred = X - X.mean(axis=1, keepdims=True)
     return np.asarray(centred / np.maximum(centred.std(axis=1, keepdims=True), 1e-30))
 

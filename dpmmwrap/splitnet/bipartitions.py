@@ -1,4 +1,4 @@
-"""Which bipartition of a crowded cluster is worth proposing: the log Hastings ratio of groups."""
+"""The bipartitions of a crowded cluster that are worth proposing, judged by their log Hastings ratios."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dpmmwrap.families.full.wishart import Statistics
 from dpmmwrap.numerics.arrays import Float64Array
 
 LARGEST_GROUP = 6
-"""Components in a group at most: beyond that its complement, or a smaller group, scores better."""
+"""Most components in a group. Beyond that, its complement or a smaller group scores better."""
 
 
 def log_hastings(prior: NIW, left: Statistics, right: Statistics, alpha: float) -> Float64Array:
     """log alpha + lnGamma(Nl) + lnGamma(Nr) - lnGamma(N) + log f(l) + log f(r) - log f(all), pair by pair.
 
-    A pair with an empty side is no split: minus infinity.
+    A pair with an empty side is not a split: minus infinity.
     """
     whole = union(left, right)
     sizes = gammaln(np.maximum(left.counts, 1e-9)) + gammaln(np.maximum(right.counts, 1e-9))
@@ -29,12 +29,12 @@ def log_hastings(prior: NIW, left: Statistics, right: Statistics, alpha: float) 
 def best_bipartitions(
     weights: Float64Array, means: Float64Array, covariances: Float64Array, count: int
 ) -> tuple[Float64Array, Float64Array]:
-    """The `count` most worthwhile groups of each mixture: (B, count, K) as 0/1 and their gain per point (B, count).
+    """The `count` most worthwhile groups of each mixture: (B, count, K) as 0/1, and their gains per point (B, count).
 
     The gain is the limit of log H / N for many points,
         1/2 log|S| - p/2 log|S_l| - q/2 log|S_r| - h(p),
-    of which the last term is what the Gamma functions cost. First among singles, then grown greedily as long
-    as another component makes the group better.
+    where the last term comes from the Gamma functions. The search starts with single components and then adds
+    components greedily as long as the group improves.
     """
     sets, components = weights.shape
     singles = np.broadcast_to(np.eye(components, dtype=bool), (sets, components, components))
@@ -52,7 +52,7 @@ def best_bipartitions(
             break
         grown[better] = larger[better, choice[better]]
         gain[better] = gains[better, choice[better]]
-    # The best single stays among the candidates: it moves down one place if growing it paid.
+    # The best single component remains a candidate: it moves down one place if growing it paid.
     improved = gain > best[:, 0] + 1e-9
     found[improved, 1:] = found[improved, :-1]
     best[improved, 1:] = best[improved, :-1]

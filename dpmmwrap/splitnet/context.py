@@ -11,7 +11,7 @@ from dpmmwrap.splitnet.features import Features
 from dpmmwrap.splitnet.subcluster_models import SubclusterModel, View
 
 LEAST_STRENGTH = 0.1
-"""EM counts the prior at least this often: a context has few points for two covariances."""
+"""Least weight of the prior in EM: a context has few points for two covariances."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SplitContext:
         return self.total_of(self.n)
 
     def features_of(self, points: int) -> Features:
-        """Those of the first points, which are a random sample of all."""
+        """The features of the first points, which are a random sample of all."""
         return self.features if points == self.n else self.features.head(points)
 
     def total_of(self, points: int) -> Tensor:
@@ -64,7 +64,7 @@ class SplitContext:
 
     @cached_property
     def _totals(self) -> dict[int, Tensor]:
-        """By number of points: several steps use the same."""
+        """Cached by number of points, as several steps use the same."""
         return {}
 
     @property
@@ -74,11 +74,12 @@ class SplitContext:
 
     @property
     def strength(self) -> Tensor:
-        """How often EM counts the prior (B,): by the context's share of the cluster, so that it weighs the same."""
+        """The weight of the prior in EM (B,): the context's share of the cluster, so that the prior's influence is the
+        same as in the whole cluster."""
         return (self.counts / self.sizes).double().clamp_min(LEAST_STRENGTH)
 
     def take(self, clusters: Tensor) -> SplitContext:
-        """Some of the clusters only."""
+        """The context of some of the clusters."""
         if len(clusters) == len(self.Z):
             return self
         view = None if self.view is None else View(*(part[clusters] for part in self.view))

@@ -1,4 +1,4 @@
-"""Where the network runs."""
+"""The device on which the network runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def choose_device(device: str) -> torch.device:
-    """A device by name; "auto" is CUDA if there is one."""
+    """A device by name; "auto" is CUDA if available."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -25,8 +25,8 @@ def choose_device(device: str) -> torch.device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within this context torch works on one thread: a start is many small steps, and waiting for a busy core at each
-    of them costs more than a second core brings."""
+    """Limit torch to one thread in this context: a start makes many small steps, and waiting for a busy core at each
+    of them costs more than a second core gains."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

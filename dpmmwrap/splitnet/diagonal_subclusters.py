@@ -1,7 +1,7 @@
-"""Subclusters with a variance per feature, or one for all of them: diagonal and spherical covariances in batches.
+"""Subclusters with one variance per feature, or one for all: diagonal and spherical covariances in batches.
 
-The features phi of a point are (1, z, z^2), or (1, z, |z|^2) where features share a variance. Where values are missing,
-what was observed is marked by one more feature each: then a missing value contributes nothing, as in the family itself.
+The features phi of a point are (1, z, z^2), or (1, z, |z|^2) if all features share a variance. If values are missing,
+an indicator per feature marks the observed ones, and a missing value contributes nothing, as in the family itself.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 STANDARD_ERRORS = 4.5
-"""Covariances that differ from the family's by less are not significant among hundreds."""
+"""Standard errors by which a covariance may differ from the family's: among hundreds, smaller differences are not
+significant."""
 LABELLED_AT_ONCE = 1 << 14
 
 
 class Sums(NamedTuple):
-    """Sums of features by what they are."""
+    """Sums of features phi, by kind."""
 
     counts: Tensor
     values: Tensor
     squares: Tensor
-    """Of each feature, or of all of them together (a last axis of one)."""
+    """One per feature, or their total (a last axis of length one)."""
     observed: Tensor
-    """Of each feature, or the same for all of them (a last axis of one)."""
+    """One per feature, or one for all features (a last axis of length one)."""
 
 
 @dataclass(frozen=True)
 class DiagonalSubclusters:
-    """Gaussians along the axes in the frames of B clusters, which only shift and scale features."""
+    """Axis-parallel Gaussians in the frames of B clusters, which only shift and scale features."""
 
     centre: Tensor
     factors: Tensor
     """x -> (x - centre) * factors; both (B, 1, D)."""
     prior_mean: Tensor
     prior_scale: Tensor
-    """In each frame (B, 1, 1, D), the scale (B, 1, 1, 1) where features share it."""
+    """In each frame (B, 1, 1, D); the scale is (B, 1, 1, 1) if features share it."""
     strength: float
     freedom: float
     tied: bool
@@ -88,7 +89,7 @@ class DiagonalSubclusters:
         return (centred * self.factors).nan_to_num().float()
 
     def view(self, Z: Tensor) -> View | None:
-        """These frames do not turn clusters, and so do not show what is along none of the axes."""
+        """None: these frames are not rotated, so they do not show structure that is oblique to the axes."""
         return None
 
     def features(self, Z: Tensor, present: Tensor, observed: Tensor | None) -> Features:
@@ -100,8 +101,8 @@ class DiagonalSubclusters:
         return StoredFeatures(torch.cat(parts, dim=2).transpose(1, 2).contiguous())
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
-        """A half's log density is log n + sum over what is observed of 1/2 log p - 1/2 p (z - m)^2, with the precision
-        p = (points + the prior's degrees of freedom) / (scatter + the prior's scale)."""
+        """A half's log density is log n + sum over observed values of 1/2 log p - 1/2 p (z - m)^2, with precision p =
+        (points + the prior's degrees of freedom) / (scatter + the prior's scale)."""
         share = strength[:, None, None, None]
         own = self._split(sums)
         observed = own.observed.clamp_min(SMALLEST_COUNT)
@@ -123,7 +124,7 @@ class DiagonalSubclusters:
 
     def log_terms(self, sums: Tensor) -> Tensor:
         own, dim, kappa, nu = self._split(sums), self.dim, self.strength, self.freedom
-        # What is the same for all features is computed once, and counts D times.
+        # Terms that are the same for all features are computed once and counted D times.
         times = dim / own.observed.shape[-1]
         weight = own.observed + kappa
         shifted = own.values + kappa * self.prior_mean
@@ -136,7 +137,8 @@ class DiagonalSubclusters:
         return total + torch.lgamma(own.counts.clamp_min(1e-3))
 
     def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
-        """Features that go together are more than one cluster of this family; so are different variances if shared."""
+        """Correlated features need more than one cluster of this family, and so do different variances if they are
+        shared."""
         if self.missing:
             return torch.zeros(len(Z), dtype=torch.bool, device=Z.device)
         n = counts.to(Z.dtype)[:, None, None]
@@ -167,17 +169,17 @@ class DiagonalSubclusters:
         return Sums(sums[..., 0], sums[..., 1 : dim + 1], sums[..., dim + 1 : last], observed)
 
     def _scatter(self, squares: Tensor, kappa: float | Tensor, taken: Tensor) -> Tensor:
-        """The scatter about the mean and the prior's mean; never below zero, whatever rounding leaves."""
+        """The scatter about the mean plus the term for the prior mean; never negative, whatever rounding leaves."""
         beyond = kappa * self.prior_mean.square() - taken
         return (squares + (beyond.sum(dim=-1, keepdim=True) if self.tied else beyond)).clamp_min(0.0)
 
     def _pooled(self, observed: Tensor) -> Tensor:
-        """How many values a shared variance is learned from."""
+        """Number of values from which a shared variance is estimated."""
         return observed.sum(dim=-1, keepdim=True) * (self.dim / observed.shape[-1])
 
 
 class DiagonalLabeller(NamedTuple):
-    """Log odds constant + sum over what is observed of offset + linear d + quadratic d^2, with d = x - centre."""
+    """Log odds constant + sum over observed values of offset + linear d + quadratic d^2, with d = x - centre."""
 
     centre: Tensor
     constant: Tensor
@@ -189,7 +191,7 @@ class DiagonalLabeller(NamedTuple):
         return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> ByFeature:
-        """For one cluster, without torch."""
+        """The rule for one cluster, without torch."""
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
         return ByFeature(centre, float(constant), *others)
 

@@ -1,6 +1,6 @@
 """Features phi of points, in which the log density of a Gaussian is linear.
 
-With them both halves of an EM step are products of matrices, for many candidate splits of many clusters at once: the
+In terms of phi, both halves of an EM step are matrix products, for many candidate splits of many clusters at once: the
 statistics of a half are sums of phi, and the log odds of a point are phi . weights.
 """
 
@@ -24,12 +24,13 @@ class Features(Protocol):
         """phi . weights of every point (B, C, n), for weights (B, C, F)."""
 
     def head(self, n: int) -> Features:
-        """Of the first n points only."""
+        """The features of the first n points."""
 
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """All of phi (B, F, n), the constant first. The values of a feature are contiguous, which is fastest."""
+    """The whole of phi (B, F, n), starting with the constant. The values of a feature are contiguous, which is
+    fastest."""
 
     phi: Tensor
 
@@ -47,7 +48,7 @@ class StoredFeatures:
 class OuterFeatures:
     """The upper triangle of (1, z)(1, z)', which is never stored: in many dimensions it would fill the memory.
 
-    One product of matrices per candidate, instead of one for all of them.
+    Needs one matrix product per candidate instead of one for all of them.
     """
 
     extended: Tensor
@@ -79,13 +80,13 @@ class Triangle:
     index: Tensor
     """(D + 1, D + 1): the number of each entry in the triangle."""
     half: Tensor
-    """Half of the number of times that an entry occurs in the whole matrix."""
+    """Half the number of times that an entry occurs in the whole matrix."""
 
 
 @lru_cache(maxsize=32)
 def triangle(dim: int, device: torch.device) -> Triangle:
-    """The upper triangle in D dimensions; made once, as every EM step needs it."""
-    # Also used outside of inference, as by tests: an inference tensor could not be.
+    """The upper triangle in D dimensions, cached because every EM step needs it."""
+    # Not an inference tensor, which could not be used outside of inference, for example in tests.
     with torch.inference_mode(False):
         rows, columns = torch.triu_indices(dim + 1, dim + 1, device=device)
         index = torch.empty(dim + 1, dim + 1, dtype=torch.long, device=device)

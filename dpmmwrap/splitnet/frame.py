@@ -1,8 +1,8 @@
 """The frame of a cluster: coordinates that do not depend on how its points were stretched or rotated.
 
-Splitting Gaussians is affine-equivariant. Whitening removes the stretch; a second scatter matrix, in which far
-points weigh more, removes the rotation (invariant coordinate selection). For two Gaussians with a
-common mean, both covariances are diagonal in that frame: the whitened ones share their axes.
+Splitting Gaussians is affine-equivariant. Whitening removes the stretch. A second scatter matrix, in which distant
+points have more weight, removes the rotation (invariant coordinate selection). For two Gaussians with a common mean,
+both covariances are diagonal in this frame, because the whitened ones share their axes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Frame:
     longest: Tensor
 
     def take(self, clusters: Tensor) -> Frame:
-        """Of some of the clusters only."""
+        """The frames of some of the clusters."""
         return Frame(self.mean[clusters], self.axes[clusters], self.longest[clusters])
 
     def __call__(self, X: Tensor) -> Tensor:
@@ -38,9 +38,9 @@ class Frame:
 
 
 def whitening(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
-    """Mean zero and identity covariance; flat directions stay (nearly) zero.
+    """Mean zero and identity covariance; flat directions remain (nearly) zero.
 
-    An expected covariance (D, D) has the weight of the points that a cluster lacks to estimate one.
+    An expected covariance (D, D) stands in for the points that a cluster lacks to estimate its own.
     """
     if present is None:
         mean = X.mean(dim=1, keepdim=True)
@@ -70,9 +70,9 @@ def lacking_share(counts: Tensor, dim: int) -> Tensor:
 
 
 def standardising(X: Tensor, present: Tensor, expected: Tensor) -> Frame:
-    """Mean zero and unit variances, without a rotation: for more dimensions than the points can determine.
+    """Mean zero and unit variances without rotation, for more dimensions than the points can determine.
 
-    Deviations are at least a thousandth of the expected ones (D,).
+    Standard deviations are at least a thousandth of the expected ones (variances (D,)).
     """
     weights = _weights(X, present)[:, :, None]
     mean = (X * weights).sum(dim=1, keepdim=True)
@@ -82,12 +82,13 @@ def standardising(X: Tensor, present: Tensor, expected: Tensor) -> Frame:
 
 
 def rotate_to_ics(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Rotates whitened points to their invariant axes: the points and (B, D, D) axes, heavy-tailed axes first.
+    """Rotate whitened points to their invariant axes; return the points and the axes (B, D, D), heavy-tailed axes
+    first.
 
-    Each axis points to its longer tail, so that mirror images get the same frame.
+    Each axis points to its longer tail, so that mirror images have the same frame.
     """
     weights = _weights(Z, present)
-    # Bounded, so that one far point does not determine the axes.
+    # Bounded, so that a single distant point does not determine the axes.
     radius = Z.square().mean(dim=-1).clamp_max(LARGEST_WEIGHT)
     scatter = torch.bmm((Z * (weights * radius)[:, :, None]).transpose(1, 2), Z)
     _, axes = torch.linalg.eigh(scatter)
@@ -101,7 +102,7 @@ def rotate_to_ics(Z: Tensor, present: Tensor | None = None) -> tuple[Tensor, Ten
 def frame_of(X: Tensor, present: Tensor | None = None, expected: Tensor | None = None) -> Frame:
     """The frames of B clusters with the points X (B, n, D)."""
     white = whitening(X, present, expected)
-    # Only the covariance needs double precision: points about their mean are no more exact than single.
+    # Only the covariance needs double precision: centred points are no more accurate than float32.
     Z = torch.bmm((X - white.mean).float(), white.axes.float())
     axes = rotate_to_ics(Z, present)[1]
     return Frame(white.mean, white.axes @ axes.to(X), axes[:, -1])
@@ -113,9 +114,9 @@ def to_frame(X: Tensor, present: Tensor | None = None) -> Tensor:
 
 
 def principal(Z: Tensor, directions: Tensor) -> Tensor:
-    """Centred points (B, n, D) along their first principal directions, as many as random ones are given (D, d).
+    """Centred points (B, n, D) along their first d principal directions, given random directions (D, d).
 
-    By subspace iteration, which computes no other directions.
+    Uses subspace iteration, which computes no other directions.
     """
     basis = directions.to(Z).expand(len(Z), -1, -1)
     for _ in range(POWER_STEPS):

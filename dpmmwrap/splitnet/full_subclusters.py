@@ -1,9 +1,9 @@
-"""Subclusters with any covariance and a normal-inverse-Wishart prior: `families.full`, in batches and in torch.
+"""Subclusters with full covariances and a normal-inverse-Wishart prior: a batched torch version of `families.full`.
 
-With phi(z) the upper triangle of (1, z)(1, z)', sums of phi, put back into a matrix, are [[n, s'], [s, Q]] of n points
-with sum s and sum of squares Q. The prior is such a matrix, too, [[kappa, kappa m'], [kappa m, scale + kappa m m']],
-and the posterior is their sum. Its Cholesky factor holds that of the scatter about the mean, and its inverse the
-precision and its product with the mean: no statistic is ever computed by itself.
+Let phi(z) be the upper triangle of (1, z)(1, z)'. Sums of phi over n points with sum s and sum of squares Q form the
+matrix [[n, s'], [s, Q]]. The prior is such a matrix, too, [[kappa, kappa m'], [kappa m, scale + kappa m m']], and the
+posterior is their sum. Its Cholesky factor contains that of the scatter about the mean, and its inverse contains the
+precision and its product with the mean, so no statistic is computed separately.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from dpmmwrap.splitnet.labelling import label_members
 from dpmmwrap.splitnet.subcluster_models import SMALLEST_COUNT, View
 
 LARGEST_WHITENED_DIM = 20
-"""In more dimensions a context is few points for a covariance: its features are only standardised, and candidates are
-looked for in some directions only."""
+"""In more dimensions a context has too few points for a covariance. Features are then only standardised, and candidates
+are sought in some directions only."""
 LARGEST_STORED_DIM = 24
 LABELLED_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
 class FullSubclusters:
-    """Gaussians of any covariance in the frames of B clusters."""
+    """Gaussians with full covariances in the frames of B clusters."""
 
     frame: Frame
     prior: Tensor
     """The prior's matrix in each frame (B, 1, 1, D + 1, D + 1)."""
     freedom: float
     halves: Tensor
-    """(nu - i) / 2 of each dimension i: with n / 2 more, what the multivariate gamma function takes."""
+    """(nu - i) / 2 for each dimension i; plus n / 2 they are the arguments of the multivariate gamma function."""
 
     @classmethod
     def of(cls, prior: NIW, X: Tensor, present: Tensor) -> FullSubclusters:
@@ -58,7 +58,7 @@ class FullSubclusters:
             frame = frame_of(X, None if present.all() else present, scale / freedom)
         else:
             frame = standardising(X, present, scale.diagonal() / freedom)
-        # A change of coordinates x -> (x - m) A takes the mean to (mean - m) A and the scale to A' scale A.
+        # The change of coordinates x -> (x - m) A maps the mean to (mean - m) A and the scale to A' scale A.
         centres = torch.bmm(mean - frame.mean, frame.axes)
         scales = frame.axes.transpose(1, 2) @ scale @ frame.axes
         extended = torch.cat([torch.ones_like(centres[:, :, :1]), centres], dim=2)
@@ -92,9 +92,9 @@ class FullSubclusters:
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
         """A half's log density is log n - 1/2 log |C| - 1/2 (z - m)' C^-1 (z - m), with C = S / c.
 
-        S is the scatter and the prior's scale, c the points and the prior's degrees of freedom. With G the half's
-        matrix, the inverse of G is [[1/n + m'Pm, -m'P], [-Pm, P]], with P = S^-1: so the last term is
-        c (1/n - (1, z)' G^-1 (1, z)) / 2.
+        S is the scatter plus the prior's scale, and c the number of points plus the prior's degrees of freedom. If G is
+        the half's matrix, its inverse is [[1/n + m'Pm, -m'P], [-Pm, P]] with P = S^-1, so the last term is c (1/n - (1,
+        z)' G^-1 (1, z)) / 2.
         """
         where = triangle(self.dim, sums.device)
         share = strength[:, None, None]
@@ -102,7 +102,7 @@ class FullSubclusters:
         logs = factors.diagonal(dim1=-2, dim2=-1).log()
         counts = sums[..., 0].clamp_min(SMALLEST_COUNT)
         certainty = counts + share * self.freedom
-        # The first entry of the factor's diagonal is the root of n, the others are those of S.
+        # The first diagonal entry of the factor is the root of n, the others are those of S.
         constants = counts.log() + 0.5 * self.dim * certainty.log() - logs[..., 1:].sum(-1)
         constants += 0.5 * certainty * (-2 * logs[..., 0]).exp()
         weights = torch.cholesky_inverse(factors).flatten(-2).index_select(-1, where.flat) * certainty[..., None]
@@ -116,7 +116,7 @@ class FullSubclusters:
         return gain + torch.lgamma(counts.clamp_min(1e-3)) - 0.5 * self.dim * math.log(math.pi) * counts
 
     def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
-        """A full covariance is as good as any other."""
+        """Any covariance is possible, so nothing needs to be tested."""
         return torch.ones(len(Z), dtype=torch.bool, device=Z.device)
 
     def half(self, directions: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class FullSubclusters:
         return FullLabeller(self.frame.mean[:, 0], matrices[:, 0, 0], 2 * linear, quadratic)
 
     def _factors(self, sums: Tensor, prior: Tensor) -> Tensor:
-        """Cholesky factors of the halves' matrices, with the prior's added."""
+        """Cholesky factors of the halves' matrices plus the prior's."""
         index = triangle(self.dim, sums.device).index
         matrices = sums.index_select(-1, index.flatten()).view(*sums.shape[:-1], *index.shape)
         factors: Tensor = torch.linalg.cholesky_ex(matrices.add_(prior))[0]
@@ -139,11 +139,11 @@ class FullSubclusters:
 
     @cached_property
     def _prior_log_normaliser(self) -> Tensor:
-        """(B, 1, 1): that of a half without points."""
+        """The log normaliser of a half without points (B, 1, 1)."""
         return self._log_normaliser(self.prior.new_zeros(len(self.prior), 1, 1, triangle_count(self.dim)))
 
     def _log_normaliser(self, sums: Tensor) -> Tensor:
-        """log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2) of the posteriors, but for a constant."""
+        """Log of Gamma_D(nu/2) |scale|^(-nu/2) kappa^(-D/2) of the posteriors, up to a constant."""
         counts = sums[..., 0]
         logs = self._factors(sums, self.prior).diagonal(dim1=-2, dim2=-1).log()
         gammas = torch.lgamma(0.5 * counts[..., None] + self.halves).sum(-1)
@@ -163,7 +163,7 @@ class FullLabeller(NamedTuple):
         return label_members(self, X, cluster, rows, LABELLED_AT_ONCE)
 
     def rule(self, cluster: int) -> Quadratic:
-        """For one cluster, without torch."""
+        """The rule for one cluster, without torch."""
         centre, constant, *others = (part[cluster].cpu().numpy() for part in self)
         return Quadratic(centre, float(constant), *others)
 

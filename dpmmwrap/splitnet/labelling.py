@@ -1,4 +1,4 @@
-"""Labels of all members of a cluster, from the two Gaussians that were fitted to its context."""
+"""Labels for all members of a cluster, from the two Gaussians fitted to its context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpmmwrap.numerics.rules import Rows
 
 
 def label_members(labeller: Any, X: Any, cluster: int, rows: Any, at_once: int) -> UInt8Array:
-    """1 where a labeller's log odds are positive: in batches for data on a GPU, else by its rule without torch."""
+    """1 where a labeller's log odds are positive: in batches for data on a GPU, otherwise by its rule without torch."""
     if not isinstance(X, Tensor):
         return labeller.rule(cluster)(Rows(X, rows))  # type: ignore[no-any-return]
     parts = torch.split(torch.as_tensor(np.asarray(rows)).to(X.device), at_once)

@@ -1,4 +1,4 @@
-"""What layers do, called as functions: for a few small sets, calls of modules cost as much as their work."""
+"""Layers called as functions: for a few small sets, calls of modules cost as much as the arithmetic."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ SMALLEST_ENTROPY = 0.1
 def split_loss(logits: Tensor, targets: Tensor, present: Tensor | None = None) -> Tensor:
     """The smaller of the mean BCE against the labels and against the flipped labels; (..., n) -> (...).
 
-    Targets are probabilities of side 1, so both labels (0 or 1) and posteriors under the true mixture will do.
+    Targets are probabilities of side 1: labels (0 or 1), or posteriors under the true mixture.
     """
     if present is None:
         present = torch.ones_like(targets)
@@ -28,9 +28,9 @@ def split_loss(logits: Tensor, targets: Tensor, present: Tensor | None = None) -
 def proposal_loss(logits: Tensor, targets: Tensor, present: Tensor | None = None) -> Tensor:
     """The mean loss of a batch: logits (B, n, P), targets (B, T, n).
 
-    The first proposal learns the best split; of the others, the one that is nearest to a target learns it, so
-    that they come to differ. Each loss is divided by the entropy of the target's proportions: answering with the
-    proportions alone costs 1 in every set, whether it is halved or a small group is set apart.
+    The first proposal learns the best split. Each target is also learned by the nearest of the other proposals, so that
+    these come to differ. Each loss is divided by the entropy of the target's proportions: predicting only the
+    proportions costs 1 for every set, whether its halves are equal or one is small.
     """
     proposals = logits.transpose(1, 2)
     share = targets.mean(dim=-1)

@@ -19,17 +19,17 @@ Sizes = AxisSizes | Architecture
 KINDS: dict[str, type[Sizes]] = {"axes": AxisSizes, "set transformer": Architecture}
 PRESETS = ("compact", "paper")
 LARGEST_DIM = 20
-"""In more dimensions, a network for any dimension reads the longest directions."""
+"""With more dimensions, a network for any dimension reads the longest directions only."""
 
 
 def architecture(preset: str = "compact", dim: int | None = None) -> Sizes:
-    """The sizes of a preset. The compact network takes any dimension, the paper's is of one."""
+    """The sizes of a preset. The compact network works in any dimension, the paper's in a single one."""
     if preset == "compact":
         return AxisSizes()
     if preset != "paper":
         raise ValueError(f"preset should be one of {', '.join(PRESETS)}, not {preset!r}")
     if dim is None:
-        raise ValueError("the paper's network is of one dimension, which should be given")
+        raise ValueError("the paper's network works in a single dimension, which should be given")
     return paper_architecture(dim)
 
 
@@ -45,16 +45,16 @@ def longest(X: Tensor) -> Tensor:
 class SplitNet(nn.Module):
     """A network that proposes splits of a cluster.
 
-    `SplitNet.load` reads weights that were trained; `split` asks the network about the points of a cluster.
+    `SplitNet.load` reads trained weights; `split` applies the network to the points of a cluster.
 
     Parameters
     ----------
     sizes : AxisSizes or Architecture
-        Which network and how large; `architecture(preset)` has those of the presets.
+        The kind and size of the network; `architecture(preset)` returns those of a preset.
 
     Examples
     --------
-    The probability that a point goes with one of two groups, which overlap:
+    The probability that a point belongs to one of two overlapping groups:
 
     >>> import numpy as np
     >>> from dpmmwrap import SplitNet
@@ -72,7 +72,7 @@ class SplitNet(nn.Module):
 
     @classmethod
     def load(cls, weights: int | str | Path) -> SplitNet:
-        """The shipped network for this number of features, or that of a weights file."""
+        """The shipped network for this number of features, or the network in a weights file."""
         from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 
         if isinstance(weights, int):
@@ -83,11 +83,11 @@ class SplitNet(nn.Module):
 
     @property
     def dim(self) -> int | None:
-        """The dimension of its input; None if it takes any."""
+        """The dimension of its input; None for any."""
         return self.sizes.dim if isinstance(self.sizes, Architecture) else None
 
     def describe(self) -> dict[str, Any]:
-        """Which network, and its sizes."""
+        """The kind of the network and its sizes."""
         kind = next(name for name, sizes in KINDS.items() if isinstance(self.sizes, sizes))
         return {"kind": kind, **asdict(self.sizes)}
 
@@ -97,18 +97,18 @@ class SplitNet(nn.Module):
 
     @torch.inference_mode()
     def split(self, X: FloatArray) -> Float64Array:
-        """The probability of each point (n, D) of a cluster to be in the second of two groups, by the network alone.
+        """The probability that each point (n, D) of a cluster is in the second of two groups, by the network alone.
 
-        The order of the groups is arbitrary. No EM steps follow. If there are more than 20 features, the network reads
-        the 20 principal components of the standardised features.
+        The order of the groups is arbitrary, and no EM steps follow. With more than 20 features, the network reads the
+        first 20 principal components of the standardised features.
         """
         points = np.ascontiguousarray(X, dtype=np.float64)
         if points.ndim != 2 or not points.size:
-            raise ValueError(f"X should be points by features, with one of each at least, not of shape {points.shape}")
+            raise ValueError(f"X should be points by features, at least one of each, not of shape {points.shape}")
         if self.dim not in (None, points.shape[1], min(points.shape[1], LARGEST_DIM)):
             raise ValueError(f"the network is for {self.dim} features, but the points have {points.shape[1]}")
         if not np.isfinite(points).all():
-            raise ValueError("X should be finite numbers only")
+            raise ValueError("X should contain finite numbers only")
         device = next(self.parameters()).device
         whole = torch.from_numpy(points).to(device)[None]
         if whole.shape[2] > LARGEST_DIM:

@@ -1,4 +1,4 @@
-"""What a training says of itself: where it is, and how far that is from the shipped network."""
+"""Progress reports of a training run: its state, and a comparison with the shipped network."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from dpmmwrap.splitnet.weights_io import card_path, shipped_path
 
 COMPARED = "hard"
-"""The kind of validation sets by which networks are compared: on others they soon are equal."""
+"""The kind of validation sets on which networks are compared. On the others they soon become equal."""
 COMPARED_AFTER = 120.0
-"""Seconds of training after which a validation is compared with the shipped network."""
+"""Seconds of training after which the first validation is compared with the shipped network."""
 MOST_FEATURES = 20
-"""The shipped network reads no more features than this."""
+"""The shipped network reads at most this many features."""
 
 
 @dataclass
@@ -27,15 +27,16 @@ class TrainingProgress:
     validation: dict[str, float]
     seconds_left: float
     difficulty: float
-    """Of the training sets, up to 1; the validation sets are always the same."""
+    """The difficulty of the training sets, up to 1. The validation sets stay the same."""
     remark: str = ""
-    """How far it is from the shipped network; empty as long as that is not known."""
+    """A comparison with the shipped network; empty until it is known."""
 
 
 def beside_shipped(
     own: Mapping[str, float], shipped: Mapping[str, float], seen: int, minutes: float, card: dict[str, Any]
 ) -> str:
-    """How far a network is from the shipped one, on the same sets, and what more time would bring by the latter's card.
+    """Compare a network with the shipped one on the same sets, and say what more time would bring, by the latter's
+    card.
 
     `seen` is the number of training sets in these minutes.
     """
@@ -53,13 +54,11 @@ def beside_shipped(
     half = next((step for step, value in known if value >= (here + there) / 2), None)
     if half is None:
         return text
-    return (
-        f"{text}; it was half-way from here after {half * card['batch']:,} ({length(half * card['batch'] * per_set)})"
-    )
+    return f"{text}; it was halfway there after {half * card['batch']:,} ({length(half * card['batch'] * per_set)})"
 
 
 def length(minutes: float) -> str:
-    """A time in words."""
+    """A time span in words."""
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 

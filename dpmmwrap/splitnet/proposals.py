@@ -1,7 +1,7 @@
-"""Candidate splits, from the network, 2-means and dense balls, each as probabilities (B, C, n); and a test for clusters
+"""Candidate splits from the network, 2-means and dense balls, each as probabilities (B, C, n); and a test for clusters
 that need none.
 
-All but 2-means use the view of a cluster: whitened, rotated, and in at most 20 dimensions.
+All except 2-means use the view of a cluster: whitened, rotated, and with at most 20 dimensions.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ SMALLEST_BALL, LARGEST_BALL = 0.015, 0.25
 """The size of a dense group, as a share of the context."""
 SEEDS_PER_BALL = 3
 SAMPLE = 192
-"""Points that measure the radius of a neighbourhood."""
+"""Number of points that measure the radius of a neighbourhood."""
 STANDARD_ERRORS = 3.0
-"""Moments that differ from a Gaussian's by less do not stand out."""
+"""Moments that differ from those of a Gaussian by less are not unusual."""
 FEWEST_POINTS = (40, 0), (10, 200)
 """With fewer points than the lower of two lines, slope * D + offset, moments cannot rule out one Gaussian.
 With as many, one or two in a hundred of the paper's medium and hard pairs pass for one Gaussian."""
 CLUMP_SAMPLE = 128
 CLOSE_PAIRS, CLOSE_DEVIATIONS = 0.02, 3.0
-"""Points among which clumps are sought, the expected share of close pairs, and the excess that may be chance, in
-deviations."""
+"""The number of points among which clumps are sought, the expected share of close pairs, and the excess, in standard
+deviations, that may be due to chance."""
 TWO_MEANS_STEPS = 6
 
 
@@ -57,8 +57,8 @@ def looks_gaussian(context: SplitContext) -> Tensor:
     kurtosis = (squares.square().sum(dim=1) / n - 3) / (24 / n).sqrt()
     radius = squares[:, :, :dim].sum(dim=2, keepdim=True)
     spread = (radius.square().sum(dim=1) / n - dim * (dim + 2)) / (8 * dim * (dim + 2) / n).sqrt()
-    # Skewness in any direction, be it none of the axes: for a Gaussian this is chi-square with D degrees of freedom
-    # (Mori, Rohatgi and Szekely 1993). A quarter of the points beside the rest shows here, and not in the kurtosis.
+    # Skewness in any direction, also oblique to the axes: for a Gaussian this is chi-square with D degrees of freedom
+    # (Mori, Rohatgi and Szekely 1993). A quarter of the points beside the rest shows here but not in the kurtosis.
     lean = ((Z * radius).sum(dim=1) / n).square().sum(dim=1) * n[:, 0] / (2 * (dim + 2))
     root = n.sqrt()
     plain &= (spread[:, 0].abs() < STANDARD_ERRORS) & (lean < dim + STANDARD_ERRORS * math.sqrt(2 * dim))
@@ -73,12 +73,12 @@ def looks_gaussian(context: SplitContext) -> Tensor:
 def looks_clumped(context: SplitContext) -> Tensor:
     """Whether more points of a sample are close to each other than in a Gaussian (B,).
 
-    Many tight groups together may have a Gaussian's moments, but not its distances. Two points of a whitened Gaussian
-    are N(0, 2 I) apart; the variance of the number of close pairs is that of a U-statistic.
+    Many tight groups together may have the moments of a Gaussian, but not its distances. Differences of points of a
+    whitened Gaussian are N(0, 2 I); the variance of the number of close pairs is that of a U-statistic.
     """
     points = context.seen.points[:, :CLUMP_SAMPLE]
     m, dim = context.present[:, :CLUMP_SAMPLE].sum(dim=1).to(points.dtype), points.shape[2]
-    # Padding is close to nothing, not even to itself.
+    # Padding is not close to anything, not even to itself.
     points = points.masked_fill(~context.present[:, :CLUMP_SAMPLE, None], torch.nan)
     close = torch.cdist(points, points) < close_distance(dim)
     pairs, share = m * (m - 1) / 2, CLOSE_PAIRS
@@ -89,12 +89,12 @@ def looks_clumped(context: SplitContext) -> Tensor:
 
 @lru_cache(maxsize=64)
 def close_distance(dim: int) -> float:
-    """The distance below which a share CLOSE_PAIRS of the pairs of points of a Gaussian are."""
+    """The distance below which a share CLOSE_PAIRS of the pairs of points of a Gaussian lie."""
     return math.sqrt(4 * float(gammaincinv(dim / 2, CLOSE_PAIRS)))
 
 
 def network_candidates(network: SplitNet, context: SplitContext, points: int) -> Tensor:
-    """The network's proposals for the first `points` of the context, in the frame of all of it."""
+    """The network's proposals for the first `points` of the context, in the frame of the whole context."""
     present = context.present[:, :points]
     logits = network(context.seen.points[:, :points].float(), None if bool(present.all()) else present)
     return torch.sigmoid(logits).transpose(1, 2) * present[:, None, :]
@@ -109,7 +109,7 @@ def two_means_candidates(context: SplitContext, metrics: Tensor, count: int, rng
 
 
 def two_means(points: Tensor, present: Tensor, rng: Generator) -> Tensor:
-    """Lloyd's algorithm for two centres, from k-means++, for B clusters: which points join the second (B, n)."""
+    """Lloyd's algorithm for two centres of B clusters, started by k-means++: the points that join the second (B, n)."""
     B = torch.arange(len(points), device=points.device)
     there = present.to(points.dtype)
     counts = there.sum(dim=1, keepdim=True)
@@ -133,10 +133,10 @@ def two_means(points: Tensor, present: Tensor, rng: Generator) -> Tensor:
 
 
 def ball_candidates(context: SplitContext, count: int, rng: Generator) -> Tensor:
-    """Dense groups: the neighbours of points with a crowded neighbourhood; their sizes vary.
+    """Dense groups of various sizes: the neighbours of points with a crowded neighbourhood.
 
-    The radius of a neighbourhood is estimated from the first few points of the context, which are a random sample: this
-    avoids sorting all distances. numpy sorts them ten times as fast as torch.
+    The radius of a neighbourhood is estimated from the first few points of the context, which are a random sample, to
+    avoid sorting all distances. numpy sorts them ten times as fast as torch.
     """
     Z = context.seen.points
     B, _, dim = Z.shape
@@ -150,7 +150,7 @@ def ball_candidates(context: SplitContext, count: int, rng: Generator) -> Tensor
     distances = torch.cdist(seeds, Z[:, :SAMPLE]).masked_fill(~context.present[:, None, :SAMPLE], torch.inf)
     ordered = np.sort(distances.cpu().numpy(), axis=2).reshape(B, count, SEEDS_PER_BALL, -1)
     radius = np.take_along_axis(ordered, ranks[:, :, None, None], axis=3)[..., 0]
-    # Each ball takes, of its few seeds, the one whose neighbourhood is the narrowest.
+    # Each ball uses the one of its few seeds whose neighbourhood is the narrowest.
     chosen = torch.from_numpy(np.arange(count) * SEEDS_PER_BALL + radius.argmin(axis=2))
     narrowest = torch.from_numpy(radius.min(axis=2)).to(seeds)
     near = torch.cdist(seeds[torch.arange(B)[:, None], chosen], Z)

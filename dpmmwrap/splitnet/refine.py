@@ -1,7 +1,7 @@
 """EM steps of candidate splits, many splits of many clusters at once, and their Hastings ratios.
 
-The model knows what kind of Gaussians the two halves are. Here one half is a sum of features phi, and the other half is
-the whole cluster minus this sum. Each step is small, so the number of steps determines the cost.
+The model defines the Gaussians of the two halves. Here a half is a sum of features phi, and the other half is the whole
+cluster minus this sum. The steps are small, so their number determines the cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Halves:
         return self.sums[..., 0]
 
     def times(self, times: Tensor) -> Halves:
-        """With every point of each cluster counted this many times (B,)."""
+        """The halves with every point of each cluster counted this many times (B,)."""
         return Halves(self.sums * times[:, None, None, None])
 
     def joined(self, others: Halves) -> Halves:
@@ -38,14 +38,14 @@ class Halves:
         return Halves(torch.cat([self.sums, others.sums], dim=1))
 
     def take(self, index: Tensor) -> Halves:
-        """The splits with these numbers (B, k) of each cluster."""
+        """The splits with these indices (B, k) in each cluster."""
         return Halves(self.sums[torch.arange(len(index), device=index.device)[:, None], index])
 
 
 def maximise(context: SplitContext, group: Tensor) -> Halves:
     """The M-step: statistics of the halves, given the probability (B, C, n) that a point is in the group.
 
-    If only the first points have one, they are counted more often, to stand for the whole context.
+    If probabilities are given for the first points only, these are scaled up to stand for the whole context.
     """
     points = group.shape[2]
     inside = context.features_of(points).sums(group)
@@ -60,8 +60,8 @@ def log_odds(context: SplitContext, halves: Halves, points: int | None = None) -
 
 
 def refine(context: SplitContext, halves: Halves, steps: int, more: int = 0) -> Halves:
-    """Some EM steps of every candidate, with `more` to follow. The first steps use some of the points, the last step
-    uses all."""
+    """Some EM steps of every candidate, with `more` to follow. The first steps use some of the points, the last one
+    all."""
     early = min(EARLY_STEPS, steps + more - 1)
     for step in range(steps):
         points = early_points(context.n) if step < early else context.n
@@ -70,12 +70,12 @@ def refine(context: SplitContext, halves: Halves, steps: int, more: int = 0) -> 
 
 
 def early_points(n: int) -> int:
-    """How many of n points the first steps use."""
+    """The number of points that the first steps use."""
     return min(n, max(LEAST_POINTS, n // 4))
 
 
 def refine_and_weigh(context: SplitContext, halves: Halves, steps: int) -> tuple[Halves, Tensor]:
-    """The same, and the entropy (B, C) of the labels in the last step: zero without steps."""
+    """`refine` that also returns the entropy (B, C) of the labels in the last step; zero without steps."""
     if not steps:
         return halves, context.Z.new_zeros(halves.counts.shape[:2])
     odds = log_odds(context, refine(context, halves, steps - 1, more=1))
@@ -89,23 +89,23 @@ def refine_and_weigh(context: SplitContext, halves: Halves, steps: int) -> tuple
 def scaled_log_hastings(
     context: SplitContext, halves: Halves, log_new: float, times: Tensor | None = None, size_shift: float = 0.0
 ) -> Tensor:
-    """The log Hastings ratio (B, C) that a split would have in the whole cluster, estimated from its context.
+    """The log Hastings ratio (B, C) of each split in the whole cluster, estimated from its context.
 
-    Sums over the context's n points are counted N / n times, or `times` (B,). Marginal likelihoods are those of
-    points in the cluster's frame: the change of coordinates adds the same to both halves as to the whole.
+    Sums over the context's n points are scaled by N / n, or by `times` (B,). Marginal likelihoods are those of points
+    in the cluster's frame: the change of coordinates adds the same term to both halves as to the whole.
     """
-    # The whole cluster goes along as one more split, with itself on both halves.
+    # The whole cluster is included as one more split, with itself as both halves.
     whole = context.total[:, :, None].expand(-1, -1, 2, -1)
     times = context.sizes.double() / context.counts if times is None else times
     every = halves.joined(Halves(whole)).times(times)
     terms = context.model.log_terms(every.sums)
     if size_shift:
-        # The terms have log Gamma(n), as of a Dirichlet process.
+        # The model's terms contain log Gamma(n), as in a Dirichlet process.
         counts = every.counts.clamp_min(1.0)
         terms = terms + torch.lgamma(counts + size_shift) - torch.lgamma(counts)
         log_new = log_new - math.lgamma(1.0 + size_shift)
     ratio = log_new + terms[:, :-1].sum(dim=2) - terms[:, -1:, 0]
-    # An almost empty half is no split; nor is one whose covariance cannot be factorised.
+    # A nearly empty half does not count as a split, nor does one whose covariance cannot be factorised.
     proper = (halves.counts >= 2.0).all(dim=2) & ratio.isfinite()
     return torch.where(proper, ratio, -math.inf)
 

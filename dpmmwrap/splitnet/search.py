@@ -1,5 +1,5 @@
-"""The search for the best split of each cluster: candidates of the network and 2-means, a few EM steps on a context,
-and the family's marginal likelihood to compare them."""
+"""The search for the best split of each cluster: candidates of the network and of 2-means, a few EM steps on a context,
+and a comparison by the family's marginal likelihood."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dpmmwrap.splitnet.refine import (
 
 TWO_MEANS_POINTS = 250
 NETWORK_NUMBERS, NETWORK_POINTS = 1280, (64, 256)
-"""Coordinates of a context that the network reads, and the least and largest number of points: in more dimensions a
-point is more informative and more expensive."""
+"""Number of coordinates of a context that the network reads, and the least and largest number of points. With more
+dimensions a point is more informative and more expensive."""
 BALLS = 8
-"""Dense groups among the candidates if the sampler's ratio leaves out the probability of the proposal."""
+"""Number of dense groups among the candidates if the sampler's ratio omits the probability of the proposal."""
 CROWDED_DIM = 5
 """With full covariances in more dimensions, components hardly overlap."""
 NEARLY = 0.5
@@ -55,12 +55,12 @@ class SearchSettings:
     metrics: Tensor
     """Units of the features for 2-means (M, D)."""
     log_new: float
-    """log weight of a second cluster, by the prior over partitions."""
+    """Log weight of a second cluster under the prior over partitions."""
     size_shift: float
-    """Its shift of sizes (`partitions.gibbs_type`)."""
+    """The prior's shift of sizes (`partitions.gibbs_type`)."""
     full_ratio: bool
-    """Whether the sampler's ratio includes the probability of the proposal: then a split is judged by the likelihood
-    of a mixture of its halves; otherwise by the likelihood of the hard labels."""
+    """Whether the sampler's ratio includes the probability of the proposal. If so, a split is judged by the likelihood
+    of a mixture of its halves, otherwise by that of the hard labels."""
     full_covariance: bool
 
     @property
@@ -83,7 +83,7 @@ class ScoredSplits(NamedTuple):
 
 
 def find_splits(context: SplitContext, settings: SearchSettings, rng: Generator) -> Halves:
-    """The best split (B, 1) of each cluster; if none is promising, that of 2-means."""
+    """The best split (B, 1) of each cluster, or that of 2-means if none is promising."""
     halves = maximise(context, proposals.two_means_candidates(context, settings.metrics, TWO_MEANS_POINTS, rng))
     if settings.network is not None:
         points = network_points(context.seen.points.shape[2])
@@ -107,11 +107,11 @@ def network_points(dim: int) -> int:
 
 
 def refine_and_score(context: SplitContext, halves: Halves, settings: SearchSettings) -> ScoredSplits:
-    """These candidates after some EM steps, with their scores."""
+    """The candidates after some EM steps, with their scores."""
     log_hastings = partial(scaled_log_hastings, size_shift=settings.size_shift)
     if settings.by_mixture:
         halves, entropy = refine_and_weigh(context, halves, settings.steps)
-        # As if the context were the whole cluster: an accidental fit to it should count only once.
+        # Without scaling up the context, so that an accidental fit to it counts only once.
         ratios = log_hastings(context, halves, settings.log_new, torch.ones_like(context.counts)) + entropy
         return ScoredSplits(halves, ratios, ratios)
     halves = refine(context, halves, settings.steps)

@@ -43,7 +43,7 @@ PAPER_SIZES = {
 
 
 def paper_architecture(dim: int) -> Architecture:
-    """The paper's sizes: given for D = 2, 10 and 20, others take the next one up."""
+    """The paper's sizes for D = 2, 10 and 20; other dimensions use the next larger one."""
     row = min((d for d in PAPER_SIZES if d >= dim), default=max(PAPER_SIZES))
     return Architecture(dim=dim, **PAPER_SIZES[row])
 
@@ -52,7 +52,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Te
     """Attention of queries (B, heads, n, h) to keys and values (B, heads, m, h)."""
     if mask is not None or key.shape[2] >= FEW_KEYS:
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-    # With fewer keys than the processor works on at once, the softmax is faster with the many queries last.
+    # With fewer keys than the processor handles at once, the softmax is faster if the many queries come last.
     scores = key @ query.transpose(2, 3) / math.sqrt(query.shape[-1])
     return torch.softmax(scores, dim=2).transpose(2, 3) @ value
 
@@ -99,9 +99,9 @@ class ISAB(nn.Module):
 
 
 class PMA(ISAB):
-    """Pooling by attention with one output per point: the seeds S attend to the set, the points attend back.
+    """Pooling by attention with one output per point: the seeds S attend to the set, and the points attend back.
 
-    PMA(X) = MAB(X, MAB(S, rFF(X))): the same two steps as an ISAB, after a row-wise layer on what is pooled.
+    PMA(X) = MAB(X, MAB(S, rFF(X))): the two steps of an ISAB, with a row-wise layer applied to the pooled set.
     """
 
     def __init__(self, hidden: int, heads: int, seeds: int) -> None:
@@ -116,9 +116,9 @@ class PMA(ISAB):
 def features(X: Tensor) -> Tensor:
     """The input of the network for a point in its cluster's frame.
 
-    The point and its squares: the log odds of two Gaussians are linear in them once the frame has made both
-    covariances diagonal. Their logarithms, which distinguish narrow widths. In few dimensions also sines and cosines,
-    which resolve tight groups in a crowded cluster.
+    The point and its squares, in which the log odds of two Gaussians are linear once the frame has made both
+    covariances diagonal; the logarithms of the squares, which distinguish narrow widths; and in few dimensions sines
+    and cosines, which resolve tight groups in a crowded cluster.
     """
     X = X.clamp(-12.0, 12.0)
     squares = X.square()

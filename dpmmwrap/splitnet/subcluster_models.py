@@ -1,7 +1,7 @@
-"""Models of the two subclusters of a split: a family's Gaussians with its prior, as the search for splits needs them.
+"""Models of the two subclusters of a split, for the search: a family's Gaussians with their prior.
 
-The search is the same for all families. They differ in the frame in which points are represented, in the features
-phi of a point, and in what follows from sums of these: log odds for EM, marginal likelihoods, labels of members.
+The search is the same for all families. They differ in the frame of the points, in the features phi of a point, and in
+what is computed from sums of phi: log odds for EM, marginal likelihoods, and labels of members.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpmmwrap.splitnet.features import Features
 
 
 class View(NamedTuple):
-    """The points in which candidates are sought: whitened and rotated (B, n, d), in few dimensions; and the direction
+    """The points in which candidates are sought, whitened and rotated (B, n, d) in few dimensions, and the direction
     (B, d) in which each cluster was longest before."""
 
     points: Tensor
@@ -27,59 +27,60 @@ class View(NamedTuple):
 
 
 SMALLEST_COUNT = 0.01
-"""The least count of a half in EM: rounding can make that of an empty half slightly negative."""
+"""Least count of a half in EM. Rounding can make the count of an empty half slightly negative."""
 
 
 class SubclusterModel(Protocol):
-    """A family with its prior, in the frames of B clusters. Sums of features are (B, C, 2, F), beginning with the
-    number of points; weights of features are (B, C, F)."""
+    """A family with its prior in the frames of B clusters. Sums of features are (B, C, 2, F) and start with the number
+    of points; weights of features are (B, C, F)."""
 
     @property
     def dim(self) -> int:
-        """D, the features of a point."""
+        """Number of features D."""
 
     @property
     def centre(self) -> Tensor:
         """The origins of the frames (B, 1, D)."""
 
     def take(self, clusters: Tensor) -> Any:
-        """For some of the clusters only."""
+        """The model of some of the clusters."""
 
     def to_frame(self, centred: Tensor) -> Tensor:
-        """Centred points (B, n, D) in their cluster's frame, in single precision; missing values become zero, the
+        """Centred points (B, n, D) in their cluster's frame, in single precision. Missing values become zero, the
         mean."""
 
     def view(self, Z: Tensor) -> View | None:
         """The view of these points for candidates; None if the frames are not suitable."""
 
     def features(self, Z: Tensor, present: Tensor, observed: Tensor | None) -> Features:
-        """phi of points in their frames; present (B, n) marks points, not padding; observed marks values, not gaps."""
+        """phi of points in their frames. `present` (B, n) distinguishes points from padding, `observed` values from
+        gaps."""
 
     def log_odds(self, sums: Tensor, strength: Tensor) -> Tensor:
-        """Weights with which phi . weights are the E-step's log odds of the second half, with the prior counted
+        """Weights for which phi . weights are the E-step's log odds of the second half, with the prior counted
         `strength` times (B,)."""
 
     def log_terms(self, sums: Tensor) -> Tensor:
-        """log Gamma(n) + log f of each half (B, C, 2), with f the marginal likelihood in the cluster's frame."""
+        """log Gamma(n) + log f of each half (B, C, 2), where f is the marginal likelihood in the cluster's frame."""
 
     def fits_second_moments(self, Z: Tensor, counts: Tensor) -> Tensor:
         """Whether the covariances of the points are consistent with one cluster of this family (B,)."""
 
     def half(self, directions: Tensor) -> Tensor:
-        """Weights (B, F) that cut a cluster across these directions of its frame (B, D)."""
+        """Weights (B, F) that cut a cluster in half across these directions of its frame (B, D)."""
 
     def labeller(self, weights: Tensor) -> Labeller:
-        """Labels any member by the sign of phi . weights (B, F)."""
+        """A labeller of members by the sign of phi . weights (B, F)."""
 
 
 class Labeller(Protocol):
     """Labels members of clusters, in the coordinates of the data."""
 
     def __call__(self, X: Any, cluster: int, rows: Any) -> UInt8Array:
-        """1 where the log odds of the rows of X, members of that cluster of the batch, are positive."""
+        """1 where the log odds are positive, for rows of X that are members of this cluster of the batch."""
 
     def rule(self, cluster: int) -> Rule:
-        """The same for one cluster of the batch, without torch."""
+        """The rule for one cluster of the batch, without torch."""
 
 
 def make_subcluster_model(prior: Prior, X: Tensor, present: Tensor, observed: Tensor | None) -> SubclusterModel:

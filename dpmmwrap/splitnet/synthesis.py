@@ -1,4 +1,4 @@
-"""Training sets: the paper's generator of pairs, crowded clusters, the splittable filter, the curriculum."""
+"""Training sets: the paper's generator of pairs, crowded clusters, the filter for splittable pairs, the curriculum."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PAPER_LEVELS = {
 
 
 def difficulty(dim: int, level: str) -> Difficulty:
-    """The paper's test sets (D = 2, 10, 20); the same recipe, carried over, in other dimensions."""
+    """The paper's test sets (D = 2, 10, 20), and analogous ones in other dimensions."""
     if level not in LEVELS:
         raise ValueError(f"level should be one of {', '.join(LEVELS)}, not {level!r}")
     index = LEVELS.index(level)
@@ -60,8 +60,8 @@ def test_size(dim: int) -> int:
 class Mixtures:
     """B mixtures of K Gaussians: weights (B, K), which may be zero, and B * K Gaussians.
 
-    With degrees of freedom (B,), components are Student t instead, with the Gaussian's mean and scale; infinite ones
-    leave a mixture as it is.
+    With degrees of freedom (B,), components are Student t with the Gaussian's mean and scale; infinite ones stand for
+    Gaussians.
     """
 
     weights: Float64Array
@@ -87,13 +87,13 @@ class Mixtures:
         return Mixtures(self.weights[sets], take(self.gaussians, rows), freedom)
 
     def sample(self, rng: Generator, n: int) -> tuple[Float64Array, IntArray]:
-        """n points of each mixture (B, n, D), in random order, and the component of each (B, n)."""
+        """n points of each mixture (B, n, D) in random order, and the component of each (B, n)."""
         count, components = self.weights.shape
         below = rng.random((count, n, 1)) > np.cumsum(self.weights, axis=1)[:, None, :-1]
         labels = below.sum(axis=2)
         noise = rng.standard_normal((count, n, self.dim))
         if self.freedom is not None:
-            # A Student t is a Gaussian of random width.
+            # A Student t is a Gaussian with a random width.
             heavy = np.flatnonzero(np.isfinite(self.freedom))
             freedom = self.freedom[heavy, None]
             noise[heavy] /= np.sqrt(rng.chisquare(freedom, size=(len(heavy), n)) / freedom)[:, :, None]
@@ -123,7 +123,7 @@ class Mixtures:
         return np.asarray(densities / densities.sum(axis=1, keepdims=True))
 
     def _log_kernels(self, sets: IntArray, squares: Float64Array) -> Float64Array:
-        """log densities at squared distances (b, n), but for what all components of a set share."""
+        """Log densities at squared distances (b, n), up to terms common to all components of a set."""
         if self.freedom is None:
             return -0.5 * squares
         freedom = self.freedom[sets, None]
@@ -147,8 +147,8 @@ def draw_pairs(rng: Generator, dim: int, difficulties: list[Difficulty]) -> Mixt
 
 
 def draw_alike_pairs(rng: Generator, dim: int, count: int) -> Mixtures:
-    """Pairs with one covariance, some deviations apart in any direction: what the paper's generator hardly ever draws,
-    and other people's data often have."""
+    """Pairs with a common covariance, some deviations apart in any direction. The paper's generator hardly ever draws
+    such pairs, but real data often contain them."""
     mixtures = draw_pairs(rng, dim, [Difficulty(1.0, dim + 2.0, dirichlet) for dirichlet in rng.uniform(2, 20, count)])
     factors = mixtures.gaussians.precision_factors
     factors[1::2] = factors[::2]
@@ -161,14 +161,14 @@ def draw_alike_pairs(rng: Generator, dim: int, count: int) -> Mixtures:
 
 @dataclass(frozen=True)
 class CrowdRange:
-    """What crowded clusters are drawn from: how many components, and the variance of their means."""
+    """The ranges from which crowded clusters are drawn: number of components, and variance of their means."""
 
     components: tuple[int, int] = (3, 24)
     spread: tuple[float, float] = (2.0, 200.0)
 
 
 def crowd_range(dim: int) -> CrowdRange:
-    """Crowds are a matter of few dimensions: with many, components come apart and fewer are needed."""
+    """Crowding matters in few dimensions. With many, components separate and fewer are needed."""
     if dim <= 3:
         return CrowdRange((3, 28), (3.0, 200.0))
     if dim <= 5:
@@ -179,17 +179,17 @@ def crowd_range(dim: int) -> CrowdRange:
 def draw_crowds(
     rng: Generator, dim: int, count: int, crowds: CrowdRange | None = None, regular: float = 0.0
 ) -> Mixtures:
-    """Mixtures of many Gaussians as the sampler meets them: covariances IW(D + 2, I), means N(0, spread I).
+    """Mixtures of many Gaussians as they occur in the sampler: covariances IW(D + 2, I), means N(0, spread I).
 
-    In a share of them, the regular ones, covariances are all but round and alike.
+    In a share `regular` of them the covariances are nearly spherical and alike.
     """
     crowds = crowd_range(dim) if crowds is None else crowds
     least, most = crowds.components
-    # Log-uniform: the sampler meets small crowds more often than the first, full one.
+    # Log-uniform, because the sampler meets small crowds more often than the initial large one.
     sizes = np.exp(rng.uniform(np.log(least), np.log(most + 1), size=count)).astype(int)
     narrow, wide = np.log(crowds.spread)
     spread = np.exp(rng.uniform(narrow, wide, size=count))
-    # A mean of I, whatever the degrees of freedom.
+    # The mean is I for all degrees of freedom.
     freedom = np.repeat(
         np.where(rng.random(count) < regular, REGULAR_FREEDOM, 1.0) if regular else np.ones(count), most
     )
@@ -211,7 +211,7 @@ def draw_splittable_pairs(
 ) -> tuple[Mixtures, Float64Array, IntArray]:
     """Pairs with n points each whose true split has a log Hastings ratio above the threshold.
 
-    A set that does not is drawn again with its own difficulty: the mixture of difficulties stays what was asked.
+    A set that fails is redrawn with its own difficulty, so that the mixture of difficulties is preserved.
     """
     mixtures = draw_pairs(rng, dim, difficulties)
     means, factors = mixtures.gaussians.means, mixtures.gaussians.precision_factors
@@ -226,7 +226,7 @@ def draw_splittable_pairs(
         rows = (2 * poor[:, None] + np.arange(2)).ravel()
         means[rows], factors[rows] = again.gaussians.means, again.gaussians.precision_factors
         poor = poor[split_log_hastings(X[poor], labels[poor], alpha) <= threshold]
-    # New ones: what the first draw knew of its Gaussians does not hold for those that took their place.
+    # New objects: values cached for the first Gaussians do not hold for their replacements.
     return Mixtures(mixtures.weights, gaussians_of(means, factors)), X, labels
 
 
@@ -256,11 +256,11 @@ def draw_test_sets(
 
 
 def curriculum(rng: Generator, dim: int, count: int, progress: float, hardness: float = 2.0) -> list[Difficulty]:
-    """Difficulties of `count` sets: each parameter between the easy end and the part `progress` of the way to the hard
-    end, and nearer to the latter the more `hardness` there is: easy sets are soon learned.
+    """Difficulties of `count` sets. Each parameter lies between the easy end and a share `progress` of the way to the
+    hard end, closer to the latter for larger `hardness`, since easy sets are learned soon.
 
-    The parameters move one by one, so that overlapping pairs of equal size occur as well as far ones of very
-    different size. kappa goes by its logarithm, the others linearly, as in the paper.
+    The parameters move independently, so that overlapping pairs of equal size occur as well as distant ones of very
+    different size. kappa moves on a log scale, the others linearly, as in the paper.
     """
     easy, hard = difficulty(dim, "easy"), difficulty(dim, "hard")
     steps = progress * rng.beta(hardness, 1.0, size=(count, 3))

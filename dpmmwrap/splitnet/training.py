@@ -1,4 +1,4 @@
-"""The training loop: batches made ahead, AdamW with warm-up and cosine decay, validation, checkpoints."""
+"""The training loop: batches prepared ahead, AdamW with warm-up and linear decay, validation, checkpoints."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from dpmmwrap.splitnet.progress import (
 from dpmmwrap.splitnet.weights_io import read_tensors, save_weights
 
 WARM_UP = 100
-"""Steps of warm-up. The curriculum begins after it, so that the first steps do not depend on the total."""
+"""Steps of warm-up. The curriculum starts after it, so that the first steps do not depend on the total."""
 TIMED = (5, 15)
-"""The steps of this run, from its first, that are timed to convert minutes into a number of steps."""
+"""The steps of a run that are timed to convert minutes into a number of steps."""
 VALIDATIONS, VALIDATION_SHARE = 25, 0.2
-"""The number of validations, and the share of a given time that they may take."""
+"""Number of validations, and the share of a given time that they may take."""
 GRACE = 1.1
-"""A training that takes this much longer than planned ends without its last steps."""
+"""A training that takes this much longer than planned stops before its last steps."""
 FULL_DIFFICULTY = 1000
 """The first step whose sets may be of full difficulty."""
 DECAY = 0.6
-"""The last share of the steps, in which the learning rate decreases: before, a run can be made longer at no cost."""
+"""Final share of the steps during which the learning rate decreases. Until then a run can be extended at no cost."""
 MIXED_DIMS = (2, 2, 2, 2, 3, 3, 5, 5, 10, 10, 10, 10, 20, 20, 20, 1, 4, 7, 15)
 OTHER_DIMS = (3, 3, 5, 5, 1, 4, 7, 15)
 MIXED_STAGES = (
@@ -54,14 +54,14 @@ MIXED_STAGES = (
     Stage(2400, (2,) * 10 + (10,) * 5 + (20,) * 3 + OTHER_DIMS, regular=True, hardness=2.0),
     Stage(7308, (2,) * 10 + (10,) * 8 + (20,) + OTHER_DIMS, regular=True, hardness=5.0),
 )
-"""The training of a network for all dimensions: their common part is learned early; two dimensions and hard sets take
-longest."""
+"""The stages of training for all dimensions. What they have in common is learned early; two dimensions and hard sets
+take longest."""
 ONE_STAGE = Stage(0, (), regular=True, hardness=3.0)
-"""The training of a network for some dimensions."""
+"""The training of a network for particular dimensions."""
 VALIDATED_DIMS = 3
 CURVE_NOTE = (
-    f"the sets to learn from get harder during the first {FULL_DIFFICULTY:,} steps, and the loss may rise "
-    "meanwhile; the ARI is of the same validation sets throughout"
+    f"the training sets get harder during the first {FULL_DIFFICULTY:,} steps, and the loss may rise "
+    "meanwhile; the ARI always refers to the same validation sets"
 )
 
 
@@ -70,7 +70,7 @@ class TrainingSettings:
     """Everything that determines the weights."""
 
     dims: tuple[int, ...] = MIXED_DIMS
-    """Dimensions of the training sets: each step draws one of these."""
+    """Dimensions of the training sets; each step draws one of these."""
     preset: str = "compact"
     steps: int = 4000
     batch: int = 32
@@ -83,20 +83,22 @@ class TrainingSettings:
         if not self.dims or min(self.dims) < 1:
             raise ValueError(f"dims should be at least 1, not {', '.join(map(str, self.dims)) or 'none'}")
         if self.preset == "paper" and len(self.dims) > 1:
-            raise ValueError(f"the paper's network is of one dimension, not of {', '.join(map(str, self.dims))}")
+            raise ValueError(
+                f"the paper's network works in a single dimension, not in {', '.join(map(str, self.dims))}"
+            )
         for name, least in (("steps", 1), ("batch", 1), ("seed", 0), ("validations", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} should be at least {least}, not {getattr(self, name)}")
         architecture(self.preset, self.dims[0])
 
     def identity(self) -> dict[str, Any]:
-        """The settings that must agree with those of a checkpoint to resume it."""
+        """The settings that must agree with those of a checkpoint to resume from it."""
         free = ("device", "steps", "validations")
         found = {name: value for name, value in asdict(self).items() if name not in free}
         return found | {"dims": list(self.dims)}
 
     def stage_at(self, step: int) -> Stage:
-        """What a step draws from."""
+        """The distribution of training sets at a step."""
         if self.dims != MIXED_DIMS:
             return ONE_STAGE._replace(dims=self.dims)
         return next(stage for stage in reversed(MIXED_STAGES) if step >= stage.begins)
@@ -112,7 +114,7 @@ def checkpoint_path(out: Path) -> Path:
 
 
 class Training:
-    """The state of a training run: network, optimiser, best weights so far. All of it survives in a checkpoint."""
+    """The state of a training run: network, optimiser, best weights so far. A checkpoint saves all of it."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         self.settings = settings
@@ -134,7 +136,7 @@ class Training:
         self.curve: list[dict[str, float]] = []
         self.ended_by = "steps"
         self.shipped: dict[str, float] = {}
-        """What the shipped network has on the same sets, as soon as it is compared."""
+        """The scores of the shipped network on the same sets, once it has been compared."""
 
     @property
     def difficulty(self) -> float:
@@ -156,7 +158,7 @@ class Training:
         return value
 
     def validate(self, sets: list[Validation]) -> None:
-        """Measures the ARI of the first proposal, and keeps the weights if they are the best so far."""
+        """Measure the ARI of the first proposal, and keep the weights if they are the best so far."""
         self.metrics = validate(self.network, sets)
         named = {f"ari_{name}": round(value, 4) for name, value in self.metrics.items()}
         now = {
@@ -172,7 +174,7 @@ class Training:
             self.best = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
     def compare(self, sets: list[Validation]) -> str:
-        """How far the network is from the shipped one, in a sentence; nothing where that cannot read the sets."""
+        """A sentence that compares the network with the shipped one; empty if the latter cannot read the sets."""
         readable = [kind for kind in sets if kind.name.startswith(COMPARED) and kind.X.shape[-1] <= MOST_FEATURES]
         if not readable:
             return ""
@@ -200,7 +202,7 @@ class Training:
         write_atomically(path, lambda file: file.write(content))
 
     def load_checkpoint(self, path: Path) -> None:
-        """Resumes a run with the same settings."""
+        """Resume a run with the same settings."""
         if not path.exists():
             raise ValueError(f"there is no checkpoint {path} to resume from")
         tensors, metadata = read_tensors(path)
@@ -210,11 +212,11 @@ class Training:
             validations = int(json.loads(metadata["validations"]))
             numbers = json.loads(metadata["numbers"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no checkpoint of a SplitNet training") from error
+            raise ValueError(f"{path} is not a checkpoint of SplitNet training") from error
         if identity != self.settings.identity():
             differing = [name for name, value in self.settings.identity().items() if identity.get(name) != value]
-            raise ValueError(f"the checkpoint {path} is of a training with another {', '.join(differing)}")
-        # The schedule belongs to the run: it keeps the number of steps that it was started with.
+            raise ValueError(f"the checkpoint {path} is of a training run with a different {', '.join(differing)}")
+        # The learning-rate schedule belongs to the run, so it keeps the number of steps it was started with.
         self.settings = replace(self.settings, steps=steps, validations=validations)
         for name, value in numbers.items():
             setattr(self, name, value)
@@ -230,7 +232,7 @@ class Training:
             raise ValueError(f"{path} is a damaged checkpoint: its parts do not belong together") from error
 
     def card(self) -> dict[str, Any]:
-        """The model card that goes beside the weights."""
+        """The model card that is stored beside the weights."""
         return {
             "dimensions": list(self.settings.dims),
             "preset": self.settings.preset,
@@ -258,7 +260,7 @@ class Training:
 
 
 def schedule(step: int, steps: int) -> float:
-    """The learning rate's factor: linear warm-up, then constant, at last linearly down to 2%."""
+    """The factor of the learning rate: linear warm-up, then constant, finally linear decay to 2%."""
     if step < WARM_UP:
         return (step + 1) / WARM_UP
     return max(0.02, min(1.0, (steps - step) / max(1.0, DECAY * steps)))
@@ -277,7 +279,7 @@ def validate(network: SplitNet, sets: list[Validation]) -> dict[str, float]:
     network.eval()
     found = {}
     for kind in sets:
-        # In slices: a whole level at once would not fit the cache.
+        # In slices, because a whole level at once would not fit the cache.
         logits = torch.cat([network(part.to(device))[..., 0] for part in torch.split(kind.X, 4)])
         splits = (logits > 0).cpu().numpy()
         found[kind.name] = float(
@@ -295,18 +297,17 @@ def train(
     minutes: float | None = None,
     progress: Callable[[TrainingProgress], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains and writes weights and card to `out`; Ctrl-C keeps the best so far. Returns the card.
+    """Train and write weights and card to `out`; return the card. Ctrl-C keeps the best weights so far.
 
-    With `minutes`, also of a run that is resumed, the first steps are timed and the numbers of steps and validations
-    are set from them; the card records them, and the same numbers as settings make the same weights.
+    With `minutes`, the first steps (also of a resumed run) are timed to set the numbers of steps and validations. The
+    card records these numbers, and passing them as settings gives the same weights.
     """
     budget = Budget(minutes, time.perf_counter())
     training = Training(settings)
     checkpoint = checkpoint_path(out)
     if resume and out.exists() and not checkpoint.exists():
         raise ValueError(
-            f"the training of {out} has come to its end, and there is nothing to resume: without --resume it begins "
-            "anew"
+            f"the training of {out} has finished, so there is nothing to resume: without --resume it starts again"
         )
     if resume:
         training.load_checkpoint(checkpoint)
@@ -320,16 +321,16 @@ def train(
 
 @dataclass
 class Budget:
-    """The time that a training may take in all, and the number of steps in it."""
+    """The total time that a training may take, and the number of steps it allows."""
 
     minutes: float | None
     begun: float
     timed_from: float = 0.0
     validation: float = math.inf
-    """Seconds of one validation; unknown before the steps are timed."""
+    """Seconds per validation; unknown before the steps have been timed."""
 
     def look(self, training: Training, done: int, sets: list[Validation]) -> None:
-        """Time the first steps; then set the number of all."""
+        """Time the first steps, then set the total number."""
         if self.minutes is None or done not in TIMED:
             return
         now = time.perf_counter()
@@ -345,7 +346,7 @@ class Budget:
         training.settings = replace(training.settings, steps=training.step + more, validations=validations)
 
     def is_spent(self) -> bool:
-        """Whether only the last validation fits into the time: the steps may have become slower."""
+        """Whether only the last validation still fits into the time, in case the steps have become slower."""
         if self.minutes is None or math.isinf(self.validation):
             return False
         return time.perf_counter() - self.begun + self.validation > GRACE * 60 * self.minutes
@@ -358,10 +359,10 @@ def run(
     progress: Callable[[TrainingProgress], None] | None,
     interrupt: Interrupt,
 ) -> None:
-    """Step by step to the end, or to the first Ctrl-C. The next batch is made while this one is learned."""
+    """Train step by step to the end or to the first Ctrl-C, preparing the next batch meanwhile."""
     sets = validation_sets(training.settings.seed, training.settings.validated_dims)
     begun, done_before, seconds_before, remark = time.perf_counter(), training.step, training.seconds, ""
-    # With more minutes a run continues beyond its planned steps.
+    # With more minutes a run may continue beyond its planned steps.
     if budget.minutes is not None:
         training.settings = replace(training.settings, steps=max(training.settings.steps, training.step + TIMED[1] + 1))
     with ThreadPoolExecutor(1) as ahead:
@@ -373,7 +374,7 @@ def run(
             now = time.perf_counter()
             training.seconds = seconds_before + now - begun
             budget.look(training, training.step - done_before, sets)
-            # Checked once: a Ctrl-C during the validation takes effect after the next step, which is validated, too.
+            # Checked only here: after a Ctrl-C during validation, one more step follows and is validated, too.
             training.ended_by = "interrupt" if interrupt.requested else "time" if budget.is_spent() else "steps"
             stop = training.ended_by != "steps" or training.step == training.settings.steps
             if stop or training.step % max(1, training.settings.steps // training.settings.validations) == 0:

@@ -1,4 +1,4 @@
-"""Weights on disk: one safetensors file, which describes its architecture, and one model card (JSON) beside it."""
+"""Weights on disk: a safetensors file that describes its architecture, and a model card (JSON) beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpmmwrap.splitnet.network import KINDS, Sizes, SplitNet
 FORMAT = "dpmmwrap-splitnet-2"
 FOLDER = Path(__file__).parent / "weights"
 CHECKSUM = "sha256"
-"""Of the weights file, in its card: numbers that are damaged look like any others."""
+"""Key of the weights file's checksum in its card: damaged numbers look like any others."""
 
 
 def shipped_path(folder: Path = FOLDER) -> Path:
@@ -31,7 +31,7 @@ def card_path(path: Path) -> Path:
 
 
 def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
-    """Writes the weights, then the card: a card never describes weights that are not there."""
+    """Write the weights, then the card, so that a card never describes missing weights."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
     metadata = {"format": FORMAT, "architecture": json.dumps(network.describe())}
     content = save(tensors, metadata)
@@ -40,7 +40,7 @@ def save_weights(path: Path, network: SplitNet, card: dict[str, Any]) -> None:
 
 
 def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
-    """The network in a weights file; a ValueError with one sentence if it is not what it should be."""
+    """Load the network from a weights file; raise a ValueError that says what is wrong with it."""
     path = Path(path)
     tensors, metadata = read_tensors(path)
     if metadata.get("format") != FORMAT:
@@ -60,7 +60,7 @@ def load_weights(path: str | Path, dim: int | None = None) -> SplitNet:
 
 
 def check_sum(path: Path) -> None:
-    """Refuse a file that is not the one its card describes; one without a card cannot be compared."""
+    """Reject a file that differs from the one its card describes. Without a card there is nothing to compare."""
     card = card_path(path)
     known = read_json(card) if card.is_file() else {}
     expected = known.get(CHECKSUM) if isinstance(known, dict) else None
@@ -69,7 +69,7 @@ def check_sum(path: Path) -> None:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a safetensors file (a format without code: nothing is unpickled)."""
+    """Tensors and metadata of a safetensors file, a format without code: nothing is unpickled."""
     if not path.is_file():
         raise ValueError(f"there is no weights file {path}")
     try:
@@ -77,7 +77,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return tensors, dict(file.metadata() or {})
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"the weights file {path} is damaged or no safetensors file ({error})") from error
+        raise ValueError(f"the weights file {path} is damaged or not a safetensors file ({error})") from error
 
 
 def _architecture(path: Path, text: str) -> Sizes:
@@ -89,5 +89,5 @@ def _architecture(path: Path, text: str) -> Sizes:
         if not all(isinstance(size, int) and 0 < size <= 1 << 14 for size in sizes.values()):
             raise ValueError("no sizes")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the weights in {path} are of another architecture") from error
+        raise ValueError(f"the weights in {path} have an unknown architecture") from error
     return kind(**sizes)

@@ -1,4 +1,4 @@
-"""How a new cluster's two subclusters begin: the Initializer protocol and the starts by name."""
+"""How the two subclusters of a new cluster are initialised: the Initializer protocol and the named starts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dpmmwrap.partitions import PartitionPrior
 
 
 class SplitCriterion(NamedTuple):
-    """By what the sampler will accept the split that a start proposes."""
+    """The criterion by which the sampler accepts the splits that a start proposes."""
 
     prior: Prior
-    """The family, with its prior."""
+    """The prior, which also determines the family."""
     partition_prior: PartitionPrior
-    """How probable a split is before the data are seen."""
+    """The prior over partitions."""
     full_ratio: bool = True
-    """Whether the Hastings ratio counts the probability of proposing just these sublabels."""
+    """Whether the Hastings ratio includes the probability of proposing the sublabels."""
 
 
 @runtime_checkable
@@ -30,10 +30,10 @@ class Initializer(Protocol):
     """Proposes the subclusters of newly formed clusters."""
 
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
-        """Once per fit: see the data, and what splits are accepted by. With a GPU, this uploads the data, once."""
+        """Called once per fit with the data and the split criterion. With a GPU, this uploads the data."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
-        """For each cluster (the row numbers of its points), a 0/1 sublabel per member."""
+        """A 0/1 sublabel per member for each cluster, given the row numbers of its points."""
 
 
 Start: TypeAlias = str | Callable[..., Any]
@@ -45,15 +45,15 @@ class NetworkUnavailable(ValueError):
 
 
 def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
-    """A start by name, or from a callable: how a new cluster's two subclusters begin.
+    """Create a start, by name or from a callable, which divides a new cluster into two subclusters.
 
     Parameters
     ----------
     start : "random", "kmeans", "splitnet", callable or Initializer
-        A plain callable gets the points of one cluster (n, D) and returns n sublabels 0 or 1; an object that already
-        is an Initializer is used as it is.
+        A plain callable maps the points of one cluster (n, D) to n sublabels 0 or 1. An Initializer is returned
+        unchanged.
     **options
-        Of the start that is named: `weights`, a file, and `device` of "splitnet", for example.
+        Options of the named start, for example `weights` (a file) and `device` of "splitnet".
 
     Returns
     -------
@@ -62,7 +62,7 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
 
     Examples
     --------
-    Halves by the first feature's median:
+    Halves at the median of the first feature:
 
     >>> import numpy as np
     >>> from dpmmwrap import DPMM, make_initializer
@@ -97,11 +97,11 @@ def make_initializer(start: Start | Initializer, **options: Any) -> Initializer:
 
 
 def check_torch() -> None:
-    """Whatever a broken torch raises when it is imported becomes one sentence."""
+    """Raise a one-sentence error if torch cannot be imported, whatever a broken installation raises."""
     try:
         importlib.import_module("torch")
     except Exception as error:
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise NetworkUnavailable(
-            f"the start splitnet needs torch, which cannot be imported ({why}); kmeans does without"
+            f"the start splitnet needs torch, which cannot be imported ({why}); kmeans does not need it"
         ) from error

@@ -1,4 +1,4 @@
-"""A start of the user's own: any function from the points of one cluster to sublabels."""
+"""User-defined starts: any function from the points of one cluster to sublabels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CallableStart:
 
 
 def checked(sides: Any, count: int, name: str) -> UInt8Array:
-    """The sublabels that a user's function returned, or a sentence about what is wrong with them."""
+    """Validate the sublabels returned by a user's function."""
     array = np.asarray(sides)
     if array.shape != (count,):
         raise ValueError(f"the start {name} should return {count} sublabels, not an array of shape {array.shape}")

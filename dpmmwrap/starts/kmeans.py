@@ -1,4 +1,4 @@
-"""The paper's first proposal: the two subclusters are those of 2-means."""
+"""The paper's start: the subclusters are those of 2-means."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dpmmwrap.starts import SplitCriterion
 
 
 class KMeansStart:
-    """2-means on at most `sample` points of a cluster; the rest go to the nearer of the two centres.
+    """2-means on at most `sample` points of a cluster; the other points go to the nearer centre.
 
-    Distances are taken in the coordinates that the family embeds its points in: each feature by its deviation over the
-    data for Gaussians, roots of proportions for counts. So units do not matter.
+    Distances are computed in the family's embedding: standardised features for Gaussians, square roots of proportions
+    for counts. They do not depend on units.
     """
 
     name = "kmeans"
@@ -31,7 +31,7 @@ class KMeansStart:
 
     @property
     def identity(self) -> str:
-        """Everything that the answers depend on, for checkpoints."""
+        """Everything that the result depends on, for checkpoints."""
         return f"{self.name} sample={self.sample} iterations={self.iterations}"
 
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
@@ -40,7 +40,7 @@ class KMeansStart:
 
     @property
     def embed(self) -> Embedder:
-        """Looked for when it is first needed: short searches may need no start."""
+        """Computed on first use, because short searches may need no start."""
         if self._embed is None:
             self._embed = self.prior.embedder(self.X)
         return self._embed
@@ -49,24 +49,24 @@ class KMeansStart:
         return [rule(Rows(self.X, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)]
 
     def rules(self, members: list[IntArray], rng: Generator) -> list[Rule]:
-        """Which of two centres is nearer, for each cluster."""
+        """A rule for each cluster: the nearer of two centres."""
         return [self.rule(rows, rng) for rows in members]
 
     def rule(self, rows: IntArray, rng: Generator) -> Rule:
         if len(rows) < 2:
             return Together()
-        # The places are drawn, not the rows: these may be elsewhere.
+        # Draw positions, not rows, because the rows may be remote.
         few = len(rows) <= self.sample
         places = np.arange(len(rows)) if few else rng.choice(len(rows), self.sample, replace=False)
         return Plane(self.embed, two_means(self.embed(self.X[np.sort(rows[places])]), self.iterations, rng))
 
 
 def two_means(points: Any, iterations: int, rng: Generator) -> Float64Array:
-    """Lloyd's algorithm for two centres, begun as k-means++ does: a point, and one far from it."""
+    """Lloyd's algorithm for two centres, started as in k-means++ with a point and one far from it."""
     first = row(points, int(rng.integers(points.shape[0])))
     lengths = np.asarray((points.multiply(points) if hasattr(points, "multiply") else points * points).sum(axis=1))
     squares = np.maximum(lengths.ravel().astype(np.float64) - 2 * (points @ first) + first @ first, 0.0)
-    # What is left of rounding is no distance.
+    # Treat rounding errors as zero.
     squares[squares < 1e-6 * max(float(squares.max()), 1e-30)] = 0.0
     if not squares.sum() > 1e-6 * max(float(first @ first), 1e-30):
         return np.stack([first, first])

@@ -1,4 +1,4 @@
-"""The reference's start: each point goes left or right by the toss of a coin."""
+"""The reference package's start: each point goes left or right by the toss of a coin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RandomStart:
     name = "random"
 
     def bind(self, X: Points, criterion: SplitCriterion) -> None:
-        """Nothing to see: the coin does not look at the data."""
+        """Does nothing, as coin tosses do not depend on the data."""
 
     def __call__(self, members: list[IntArray], rng: Generator) -> list[UInt8Array]:
         return [rule(Rows(None, rows)) for rule, rows in zip(self.rules(members, rng), members, strict=True)]

@@ -1,6 +1,7 @@
-"""SplitNet's start: the network's splits and that of 2-means, a few EM steps on a context, judged by Hastings ratio.
+"""The SplitNet start: splits by the network and by 2-means, a few EM steps on a context, and a choice by Hastings
+ratio.
 
-The cost of a start does not depend on the size of the cluster, apart from labelling its members once.
+Apart from labelling the members once, the cost does not depend on the size of the cluster.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from dpmmwrap.splitnet.weights_io import load_weights, shipped_path
 from dpmmwrap.starts import SplitCriterion
 
 FEWEST_POINTS = 4
-"""Smaller clusters begin at random."""
+"""Smaller clusters start with random subclusters."""
 SEARCH_ANYWAY = 0.05
-"""The share of clusters that look like one Gaussian, but are searched for a split all the same."""
+"""The share of clusters that look like a single Gaussian but are searched nevertheless."""
 BATCH_NUMBERS = 1 << 23
-"""Numbers that are kept of all contexts worked on at once: more would leave the cache, and then the memory."""
+"""Numbers stored for all contexts of a batch. More would not fit the cache, and eventually the memory."""
 
 
 @lru_cache(maxsize=2)
 def shipped_network(device: torch.device) -> SplitNet:
-    """The shipped network; read once."""
+    """The shipped network, read once."""
     return load_weights(shipped_path()).to(device)
 
 
@@ -51,12 +52,12 @@ class SplitNetStart:
     Parameters
     ----------
     weights : a weights file; None for the shipped weights.
-    device : "auto" (CUDA if there is one), "cpu" or "cuda".
-    context : points of a cluster that are looked at.
-    network : whether the network proposes splits; without it, there is 2-means and EM.
-    refine : EM steps of a candidate; 0 leaves it as proposed.
+    device : "auto" (CUDA if available), "cpu" or "cuda".
+    context : number of points of a cluster that are examined.
+    network : whether the network proposes splits; without it only 2-means does.
+    refine : EM steps of each candidate; 0 leaves candidates as proposed.
 
-    2-means is always among the candidates. All of them are judged by the family's own marginal likelihood and prior.
+    2-means is always among the candidates. All are judged by the family's marginal likelihood and prior.
     """
 
     name = "splitnet"
@@ -76,26 +77,26 @@ class SplitNetStart:
             raise ValueError(f"refine should not be negative, but is {refine}")
         self.device = choose_device(device)
         self.context, self.refine, self.with_network = context, refine, network
-        # The user names this file, so an error in it is raised at once.
+        # The user has named this file, so an error in it is raised at once.
         self.own_network = None if weights is None else load_weights(weights).to(self.device)
         self.network: SplitNet | None = self.own_network if network else None
         self.loading_seconds = 0.0
-        """What it took to import torch and to read the weights."""
+        """Seconds spent on importing torch and reading the weights."""
         if network and weights is None:
-            # Read now, for the sake of the clock: the next fit has it.
+            # Read now, so that the time counts as loading; the next fit reuses the network.
             shipped_network(self.device)
 
     @property
     def identity(self) -> str:
-        """Everything that the answers depend on, for checkpoints: the options, and the weights by digest."""
+        """Everything that the result depends on, for checkpoints: the options, and a digest of the weights."""
         weights = "shipped" if self.with_network else "none"
         weights = weights if self.network is None else weights_digest(self.network)
         return f"{self.name} context={self.context} refine={self.refine} weights={weights}"
 
     def bind(self, X: Float32Array, criterion: SplitCriterion) -> None:
-        """Sees the data, and uploads it if the device is a GPU; then only row numbers travel."""
+        """Take the data and upload them if the device is a GPU; afterwards only row numbers are sent."""
         if criterion.prior.correlated and not is_remote(X) and has_missing(X):
-            # The network looks at whole rows.
+            # The network needs complete rows.
             X = np.where(np.isnan(X), np.nanmean(X, axis=0), X).astype(np.float32)
         self.X, self.prior = X, criterion.prior
         dim = int(X.shape[1])
@@ -124,10 +125,10 @@ class SplitNetStart:
         ]
 
     def rules(self, members: list[IntArray], rng: Generator) -> list[Rule]:
-        """A rule for each cluster, all clusters in batches; tiny clusters begin at random."""
+        """A rule for each cluster, computed in batches. Tiny clusters start at random."""
         found: list[Rule] = [Coin.of(rng) for _ in members]
         large = [i for i, rows in enumerate(members) if len(rows) >= FEWEST_POINTS]
-        # Clusters of like size go together: contexts are padded to the longest of their batch.
+        # Batches have clusters of similar size, as contexts are padded to the longest of their batch.
         large.sort(key=lambda i: len(members[i]))
         per_batch = max(1, BATCH_NUMBERS // self._numbers())
         for begin in range(0, len(large), per_batch):
@@ -139,7 +140,7 @@ class SplitNetStart:
         return found
 
     def _numbers(self) -> int:
-        """Numbers that are kept of a context: features of EM and the probabilities of some candidates."""
+        """Numbers stored per context: features for EM, and the probabilities of some candidates."""
         dim, stored = self.settings.dim, self.settings.full_covariance and self.settings.dim <= LARGEST_STORED_DIM
         return self.context * ((triangle_count(dim) if stored else 6 * dim) + 64)
 
@@ -159,17 +160,17 @@ class SplitNetStart:
         return [GivenSides(label(X, cluster, rows)) for cluster, rows in enumerate(members)]
 
     def _weights(self, context: SplitContext, rng: Generator) -> Tensor:
-        """Weights (B, F) of the best splits that a search finds."""
+        """Weights (B, F) of the best splits found by a search."""
         sides = find_splits(context, self.settings, rng)
         return context.model.log_odds(sides.sums, context.strength)[:, 0]
 
     def _worth_a_search(self, context: SplitContext, rng: Generator) -> Tensor:
-        """The clusters that do not look like one Gaussian, and now and then one that does."""
+        """The clusters that do not look like a single Gaussian, and occasionally one that does."""
         plain = proposals.looks_gaussian(context).cpu().numpy()
         return torch.from_numpy(np.flatnonzero(~plain | (rng.random(len(plain)) < SEARCH_ANYWAY))).to(self.device)
 
     def _context(self, members: list[IntArray], rng: Generator) -> SplitContext:
-        """Points of each cluster in its frame, with a view of them for candidates."""
+        """A sample of points of each cluster in its frame, with a view of them for candidates."""
         X, present, sizes = self._gathered(members, self.context, rng)
         observed = ~X.isnan() & present[:, :, None] if self.missing else None
         model = make_subcluster_model(self.prior, X, present, observed)
@@ -184,7 +185,8 @@ class SplitNetStart:
         return SplitContext(model, Z, present, sizes, observed, view, centred)
 
     def _gathered(self, members: list[IntArray], most: int, rng: Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """At most `most` random points of each cluster (B, n, D), which of them are no padding, the clusters' sizes."""
+        """At most `most` random points of each cluster (B, n, D), which of them are not padding, and the clusters'
+        sizes."""
         n = min(most, max(len(rows) for rows in members))
         picked = np.zeros((len(members), n), dtype=np.int64)
         present = np.zeros((len(members), n), dtype=bool)
@@ -192,7 +194,7 @@ class SplitNetStart:
             count = min(n, len(rows))
             picked[b, :count] = rows[rng.choice(len(rows), size=count, replace=False)]
             present[b, :count] = True
-        # Gathered in double precision, so that a cluster far from the origin keeps its shape.
+        # In double precision, so that a cluster far from the origin keeps its shape.
         if self.uploaded is not None:
             X = self.uploaded[torch.from_numpy(picked).to(self.device)].double()
         else:
@@ -202,7 +204,7 @@ class SplitNetStart:
 
 
 def projected_view(points: Tensor, present: Tensor, directions: Tensor) -> View:
-    """Points in the family's units, along as many principal directions as random ones are given, whitened there."""
+    """Points in the family's units along as many principal directions as there are random ones, whitened there."""
     if points.shape[2] > directions.shape[1]:
         points = principal(points, directions)
     points = points.double()
@@ -211,11 +213,11 @@ def projected_view(points: Tensor, present: Tensor, directions: Tensor) -> View:
 
 
 def feature_units(X: Float32Array, prior: Any) -> Tensor:
-    """Factors that make features comparable (2, D): by their deviation over the data, and by what the prior expects of
-    a cluster."""
+    """Factors that make features comparable (2, D): by their standard deviation, and by the prior's expectation for a
+    cluster."""
     sample = np.asarray(X[sample_rows(len(X), 0)], dtype=np.float64)
     with warnings.catch_warnings():
-        # A column without any value.
+        # A column may have no values at all.
         warnings.simplefilter("ignore", RuntimeWarning)
         deviations = np.nan_to_num(np.nanstd(sample, axis=0))
     scale = prior.scale.diagonal() if prior.scale.ndim == 2 else prior.scale
@@ -224,10 +226,10 @@ def feature_units(X: Float32Array, prior: Any) -> Tensor:
 
 
 def halves(model: SubclusterModel, rng: Generator) -> Tensor:
-    """Weights (B, F) that cut clusters in halves along a random direction: for clusters that look like one Gaussian.
+    """Weights (B, F) that cut clusters in half along a random direction, for clusters that look like a single Gaussian.
 
-    A small group in it would die out within a few sweeps and ask for another start; halves stay until the sampler asks
-    for a fresh start of its own accord.
+    A small group in such a cluster would die out within a few sweeps and cause another start. Halves persist until the
+    sampler requests a fresh start.
     """
     directions = rng.standard_normal(model.centre[:, 0].shape)
     return model.half(torch.from_numpy(directions).to(model.centre.device))

@@ -20,7 +20,7 @@ def test_it_writes_weights_and_a_card(run, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "ARI easy 3 " in done.out
     assert "step 4/4: loss" in done.err and "at difficulty 33%, ARI easy 3" in done.err
-    assert done.err.count("the sets to learn from get harder during the first 1,000 steps") == 1
+    assert done.err.count("the training sets get harder during the first 1,000 steps") == 1
     assert "on hard pairs in 3 dimensions after 0 min; the shipped network has 0." in done.err
     assert load_weights(path, 3).describe()["kind"] == "axes"
     assert path.with_suffix(".json").exists()
@@ -34,7 +34,7 @@ def test_a_run_that_is_done_is_not_resumed(run, tmp_path: Path, monkeypatch: pyt
     assert run("train", "--dim", 2, "--steps", 2, "--batch", 1).code == 0
     assert (tmp_path / "splitnet.safetensors").exists()
     said = run("train", "--dim", 2, "--steps", 2, "--batch", 1, "--resume").sentence
-    assert "the training of splitnet.safetensors has come to its end" in said
+    assert "the training of splitnet.safetensors has finished" in said
 
 
 def test_minutes_are_obeyed_by_a_run_that_goes_on(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another dims, seed"):
         train(TrainingSettings(dims=(3,), steps=12, batch=1, seed=5), path, resume=True)
     save_file({"x": torch.zeros(1)}, checkpoint_path(path))
-    with pytest.raises(ValueError, match="is no checkpoint of a SplitNet training"):
+    with pytest.raises(ValueError, match="is not a checkpoint of SplitNet training"):
         train(SETTINGS, path, resume=True)
 
 
@@ -231,10 +231,10 @@ def test_weights_that_are_not_what_they_should_be_are_refused(tmp_path: Path) ->
 
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="is damaged or no safetensors file"):
+    with pytest.raises(ValueError, match="is damaged or not a safetensors file"):
         load_weights(path)
     path.write_bytes(b"not weights at all")
-    with pytest.raises(ValueError, match="is damaged or no safetensors file"):
+    with pytest.raises(ValueError, match="is damaged or not a safetensors file"):
         load_weights(path)
     save_file({"x": torch.zeros(1)}, path)
     with pytest.raises(ValueError, match="does not hold SplitNet weights"):
@@ -251,9 +251,9 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
         save_file(tensors, path, {"format": "dpmmwrap-splitnet-2", "architecture": json.dumps(sizes)})
         return path
 
-    with pytest.raises(ValueError, match="of another architecture"):
+    with pytest.raises(ValueError, match="have an unknown architecture"):
         load_weights(written({**sizes, "layers": 3}, state))
-    with pytest.raises(ValueError, match="of another architecture"):
+    with pytest.raises(ValueError, match="have an unknown architecture"):
         load_weights(written({**sizes, "hidden": 10**9}, state))
     with pytest.raises(ValueError, match="do not fit the architecture"):
         load_weights(written({**sizes, "hidden": 8}, state))
@@ -267,7 +267,7 @@ def test_how_far_it_is_from_the_shipped_network() -> None:
     said = beside_shipped({"hard 2": 0.1, "easy 2": 1.0}, {"hard 2": 0.9}, seen=500, minutes=2.0, card=card)
     assert said == (
         "ARI 0.10 on hard pairs in 2 dimensions after 2 min; the shipped network has 0.90, which learned from 3,000 "
-        "sets of all dimensions (here 12 min); it was half-way from here after 2,000 (8 min)"
+        "sets of all dimensions (here 12 min); it was halfway there after 2,000 (8 min)"
     )
     said = beside_shipped({"hard 3": 0.1}, {"hard 3": 0.9}, seen=5, minutes=2.0, card=card)
     assert said.endswith("has 0.90, which learned from 3,000 sets of all dimensions (here 20.0 h)"), "no curve there"
