@@ -65,7 +65,7 @@ def test_its_weights_can_be_evaluated(run, tmp_path: Path) -> None:
 
 def test_bad_use(run, tmp_path: Path) -> None:
     out = tmp_path / "w.safetensors"
-    assert "is of one dimension" in run("train", "--dim", 2, "--dim", 3, "--preset", "paper").sentence
+    assert "works in a single dimension" in run("train", "--dim", 2, "--dim", 3, "--preset", "paper").sentence
     assert "--steps or --minutes" in run("train", "--dim", 2, "--steps", 3, "--minutes", 1).sentence
     assert "should be a .safetensors file" in run("train", "--dim", 2, "--out", tmp_path / "w.pt").sentence
     assert "--preset" in run("train", "--dim", 2, "--preset", "huge").sentence

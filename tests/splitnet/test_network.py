@@ -56,7 +56,7 @@ def test_presets() -> None:
     assert architecture("paper", 10) == paper_architecture(10)
     with pytest.raises(ValueError, match="preset should be one of compact, paper, not 'large'"):
         architecture("large")
-    with pytest.raises(ValueError, match="of one dimension"):
+    with pytest.raises(ValueError, match="in a single dimension"):
         architecture("paper")
 
 

@@ -94,6 +94,7 @@ def test_a_broken_torch_is_one_sentence(tmp_path: Path) -> None:
     *summary, codes = done.stdout.splitlines()
     assert json.loads(codes) == [0, 2]
     fitted = json.loads("\n".join(summary))
-    said = "the start splitnet needs torch, which cannot be imported (libcudart.so.12: no such file); kmeans does not need it"
+    why = "libcudart.so.12: no such file"
+    said = f"the start splitnet needs torch, which cannot be imported ({why}); kmeans does not need it"
     assert fitted["init"] == "kmeans" and f"subclusters begin by 2-means: {said}" in fitted["notes"]
     assert done.stderr.splitlines() == [f"dpmmwrap: {said}"]
