@@ -167,7 +167,8 @@ def test_every_attribute_is_described() -> None:
 
 
 METHODS = [getattr(kind, name) for kind in (DPMM, Groups) for name in public_methods(kind)]
-METHODS += [getattr(Mixture, name) for name in public_methods(Mixture) if name != "shifted"]
+INTERNAL = {"shifted", "estimate", "from_statistics"}
+METHODS += [getattr(Mixture, name) for name in public_methods(Mixture) if name not in INTERNAL]
 METHODS += [Draws.save, Draws.load, NIW.reference, NIW.from_data, Dirichlet.from_data, load, make_initializer]
 
 

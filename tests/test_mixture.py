@@ -13,10 +13,11 @@ from scipy import stats
 from dpmmwrap.families.diagonal.prior import NIG
 from dpmmwrap.families.full.prior import NIW
 from dpmmwrap.files import InputError
-from dpmmwrap.mixture import MOST_ROWS, Mixture
+from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.preparation import Preparation
 from dpmmwrap.posterior.averaging import AveragedMixture
 from dpmmwrap.posterior.mixture_file import load
+from dpmmwrap.posterior.predictor import MOST_ROWS
 
 
 @pytest.fixture

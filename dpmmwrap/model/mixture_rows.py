@@ -1,4 +1,4 @@
-"""How a fitted mixture reads new rows: by name, prepared like those of the fit, and without the columns left out."""
+"""How a fitted mixture reads new rows: by name, prepared like those of the fit, without the columns left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpmmwrap.model.subspace import Subspace
 
 
 class MixtureRows:
-    """What a mixture knows of the columns of its data."""
+    """The columns of a mixture's data, and rows with these columns."""
 
     posterior: Any
     columns: Columns | None
@@ -27,18 +27,18 @@ class MixtureRows:
 
     @property
     def dim(self) -> int:
-        """Features that the clusters are about."""
+        """Features of the clusters."""
         return int(self.posterior.dim)
 
     @property
     def n_features(self) -> int:
-        """Columns of the data."""
+        """Columns of the prepared data."""
         left_out = 0 if self.restored is None else len(self.restored.offset) - len(self.restored.kept)
         return left_out + (self.dim if self.subspace is None else self.subspace.n_features)
 
     @property
     def input_names(self) -> tuple[str, ...] | None:
-        """What the columns of rows to predict are called, where that is known."""
+        """The names of the columns of rows to predict; None if they are not known."""
         if self.columns is not None:
             return self.columns.names if self.columns.named else None
         return self.feature_names if self.preparation is None else self.preparation.names
@@ -52,17 +52,17 @@ class MixtureRows:
 
     @property
     def _feature_names(self) -> tuple[str, ...]:
-        """What the features are called, or their numbers from 1."""
+        """The names of the features, or their numbers from 1."""
         return numbered(self.n_features) if self.feature_names is None else self.feature_names
 
     def _all_columns(self, rows: Any) -> Any:
-        """With the columns that were left out."""
+        """Rows with the columns that were left out."""
         return rows if self.restored is None else self.restored.points(rows)
 
     def _points(self, X: Any) -> Any:
-        """Rows as the family stores them; in a subspace, if clusters differ there alone."""
-        own = self._prepared(self._read(X))
-        return own if self.subspace is None else self.subspace.points(own)
+        """Rows in the coordinates of the clusters."""
+        rows = self._prepared(self._read(X))
+        return rows if self.subspace is None else self.subspace.points(rows)
 
     def _read(self, X: Any) -> Any:
         """Rows as the family stores them, before their preparation."""
@@ -74,12 +74,12 @@ class MixtureRows:
         return TablePoints(self._useful(points.numeric), points.codes)
 
     def _useful(self, rows: Any) -> Any:
-        """Prepared, without the columns that were left out."""
+        """Prepared rows, without the columns that were left out."""
         rows = rows if self.preparation is None else self.preparation(rows)
         return rows if self.restored is None else rows[:, self.restored.kept]
 
     def _rows(self, X: Any) -> Any:
-        """An array or a sparse matrix as it is, of a table the columns by their names; as many as the mixture has."""
+        """An array or a sparse matrix as it is; the columns of a table by their names."""
         if is_table(X) and not issparse(X):
             table, _ = table_of(by_name(X))
             names = self.input_names if self.input_names is not None else tuple(table)
