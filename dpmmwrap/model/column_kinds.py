@@ -1,4 +1,4 @@
-"""The columns of a mixed table of which nothing was said: which are categories, and which are none."""
+"""Which columns of a mixed table are categorical, if the user does not say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpmmwrap.files.selection import listed
 
 
 class ColumnKinds(NamedTuple):
-    """The columns to cluster by, those that are categorical, and what is to be said of it."""
+    """The columns in use, the names of the categorical ones, and notes."""
 
     table: dict[str, Any]
     categorical: list[str]
@@ -21,23 +21,27 @@ class ColumnKinds(NamedTuple):
 
 
 def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
-    """Words are categories, unless nearly every row has its own: then they are an id or a text, and left out. Few
-    different whole numbers are codes of categories.
+    """Columns of words are categorical, unless nearly every row has its own word: then the column is an id or a text, and
+    is left out. Columns of few different whole numbers are categorical, too.
 
-    Without names all columns stay, as new rows go by their places.
+    If columns have no names, all of them stay, because new rows are matched by position.
     """
     refuse_dates(table)
     words = {name: as_words_or_numbers(column) for name, column in table.items() if not is_numeric(column)}
     texts = [name for name, column in words.items() if named and names_rows(column.tolist())]
     if len(texts) == len(table):
         texts = []
-    codes = [name for name, column in table.items() if name not in words and few_whole_numbers(numbers(column))]
+    codes = [
+        name
+        for name, column in table.items()
+        if name not in words and few_whole_numbers(as_words_or_numbers(np.asarray(column)))
+    ]
     kept = {name: column for name, column in table.items() if name not in texts}
     notes = [text_note(name, words[name]) for name in texts]
     if codes:
         called = listed(codes if named else [str(int(name) + 1) for name in codes], 5)
         notes.append(
-            f"taken for categories, as they hold few different whole numbers: {called} (to have it otherwise, name the "
+            f"used as categories, because they hold few different whole numbers: {called} (if they are none, name the "
             "categorical columns: categorical)"
         )
     categorical = [name for name in kept if name in words or name in codes]
@@ -50,7 +54,7 @@ def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
 
 
 def refuse_dates(table: Mapping[str, Any]) -> None:
-    """Dates are neither numbers nor categories: every day would be another level."""
+    """Refuse dates: as categories, every day would be another level."""
     for name, column in table.items():
         if is_numeric(column):
             continue
@@ -58,12 +62,12 @@ def refuse_dates(table: Mapping[str, Any]) -> None:
         if values.dtype.kind in "Mm" or holds_dates(as_words_or_numbers(values).tolist()):
             raise ValueError(
                 f"the column {name!r} holds dates, which are neither numbers nor categories: leave it out, or use the "
-                f"days since some date; categorical=['{name}'] takes each for a category"
+                f"days since some date; categorical=['{name}'] makes each a category"
             )
 
 
 def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
-    """What is to be said of columns of numbers that may not be what they look like."""
+    """Notes about columns of numbers that may be codes for missing values, dates, or skewed."""
     some = X[some_rows(*X.shape)]
     called = [f"number {place + 1}" if names is None else repr(str(names[place])) for place in range(X.shape[1])]
     coded, skewed, dated = strange_columns((name, some[:, place]) for place, name in enumerate(called))
@@ -84,10 +88,6 @@ def strange_notes(X: Any, names: Any) -> tuple[str, ...]:
             f"{'column' if one else 'columns'} {listed(skewed, 5)}; try the logarithm"
         )
     return tuple(notes)
-
-
-def numbers(column: Any) -> Any:
-    return as_words_or_numbers(np.asarray(column))
 
 
 def text_note(name: str, column: Any) -> str:

@@ -1,4 +1,4 @@
-"""The default prior of numeric columns, and what of it is not learned from the data."""
+"""The default prior of numeric columns, which is learned from the data, all or in part."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dpmmwrap.model.parameters import AUTO, POSITIVE, Constraints, Options
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DataPrior(Options):
-    """The default prior of numeric columns, for `DPMM(prior=...)`: tied to how wide the data are locally.
+    """The default prior of numeric columns, for `DPMM(prior=...)`, which depends on how wide the data are locally.
 
     Parameters
     ----------
     kappa : float or "auto", default="auto"
-        How close to each other clusters are: a cluster's variance over the variance of all clusters' means.
+        How close clusters are to each other: the variance of a cluster divided by that of the clusters' means.
     width : float or "auto", default="auto"
         How wide clusters are, as a share of each feature's variance. A narrower prior gives more clusters.
     strength : float or "auto", default="auto"
-        How much alike clusters are in their widths, in degrees of freedom above the least that a covariance needs.
+        How similar the widths of clusters are, in degrees of freedom above the minimum of a covariance.
 
     Notes
     -----
@@ -42,16 +42,16 @@ class DataPrior(Options):
 
 
 def learned_names(prior: Any) -> list[str]:
-    """Which of a default prior's numbers are learned."""
+    """The hyperparameters of a default prior that are learned."""
     given = prior if isinstance(prior, DataPrior) else DataPrior()
     return [name for name, value in given.get_params().items() if value == "auto"]
 
 
 def is_default(prior: Any) -> bool:
-    """Whether the prior of numeric columns comes from the data."""
+    """Whether a prior of numeric columns is made from the data."""
     return prior is None or isinstance(prior, DataPrior) or (isinstance(prior, str) and prior == "data")
 
 
 def is_given(prior: Any) -> bool:
-    """Whether the user has given a prior, which then holds for all columns."""
+    """Whether it is a prior object, which is for all columns."""
     return not (is_default(prior) or isinstance(prior, str))

@@ -1,4 +1,4 @@
-"""Rows without any value: they say nothing, are left out of a fit, and have no cluster."""
+"""Rows without any value: a fit leaves them out, and they have no cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def with_values(points: Any) -> BoolArray:
-    """Which rows have a value in some column. Counts always do."""
+    """Which rows have a value in some column. Rows of counts always do."""
     if isinstance(points, TablePoints):
         return np.asarray(with_values(points.numeric) | (points.codes >= 0).any(axis=1))
     found = np.ones(points.shape[0], bool)
@@ -29,37 +29,33 @@ def with_values(points: Any) -> BoolArray:
 
 def absent_note(rows: int) -> str:
     count = "1 row has" if rows == 1 else f"{rows:,} rows have"
-    return f"{count} no value in the columns that are clustered by, and therefore no cluster (label -1)"
+    return f"{count} no value in the columns in use, and therefore no cluster (label -1)"
 
 
 class Present(NamedTuple):
-    """The numbers of the rows that have values, and a weight if there are weights, among `total` rows."""
+    """The numbers of the rows that have values, and a weight above 0, among `total` rows."""
 
     rows: IntArray
     total: int
     weightless: int = 0
-    """Rows that have values, and are left out because they weigh nothing."""
+    """Rows that have values, but a weight of 0."""
 
     @classmethod
     def among(cls, points: Any) -> Present | None:
-        """None where all rows have values."""
-        there = with_values(points)
-        if there.all():
+        """The rows with values; None if all have some."""
+        present = with_values(points)
+        if present.all():
             return None
-        if there.sum() < 2:
-            raise ValueError(f"at least 2 rows should hold values, but {there.sum()} of the {len(there):,} rows do")
-        return cls(np.flatnonzero(there), len(there))
+        if present.sum() < 2:
+            raise ValueError(f"at least 2 rows should hold values, but {present.sum()} of the {len(present):,} rows do")
+        return cls(np.flatnonzero(present), len(present))
 
     @property
     def note(self) -> str:
         return absent_note(self.total - len(self.rows))
 
-    def labels(self, labels: Any, name: str) -> IntArray:
-        """The labels of these rows, from labels of all rows, as whole numbers from 0 without gaps."""
-        return truth_labels(truth_labels(labels, self.total, name)[self.rows], len(self.rows), name)
-
     def spread(self, values: Any, fill: Any) -> Any:
-        """What is known of these rows, for all rows."""
+        """Values for all rows, from those of these rows and a fill value for the others."""
         every = np.full(self.total, fill, dtype=values.dtype)
         every[self.rows] = values
         return every
@@ -73,9 +69,9 @@ class Present(NamedTuple):
         return replace(draws, labels=labels)
 
 
-def truth_labels(labels: Any, rows: int, name: str = "truth") -> IntArray:
-    """Labels as whole numbers from 0 without gaps."""
+def truth_labels(labels: Any, rows: int, name: str = "truth", some: Any = slice(None)) -> IntArray:
+    """The labels of some of the rows as whole numbers from 0 without gaps."""
     array = np.asarray(labels)
     if array.shape != (rows,):
         raise ValueError(f"{name} should be {rows} labels, one per point, not an array of shape {array.shape}")
-    return np.unique(array, return_inverse=True)[1].astype(np.int32)
+    return np.unique(array[some], return_inverse=True)[1].astype(np.int32)

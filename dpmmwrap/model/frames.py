@@ -1,4 +1,4 @@
-"""Tables that other libraries keep in memory: pandas, polars, pyarrow."""
+"""Tables of pandas, polars and pyarrow."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def is_table(X: Any) -> bool:
 
 
 def is_arrow(X: Any) -> bool:
-    """A table or a batch of pyarrow's, or what looks like one."""
+    """Whether it is a table or a batch of pyarrow, or looks like one."""
     return hasattr(X, "column_names") and hasattr(X, "column") and hasattr(X, "schema")
 
 
 def by_name(X: Any) -> Any:
-    """The columns of a table of pyarrow's by name; anything else as it is."""
+    """The columns of a pyarrow table by name; anything else as it is."""
     if not is_arrow(X):
         return X
     return {str(name): arrow_values(X.column(name)) for name in X.column_names}
 
 
 def arrow_values(column: Any) -> Any:
-    """A column as an array: NaN where a number is missing, None where a word is."""
+    """A column as an array, with NaN for missing numbers and None for missing words."""
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
     if hasattr(column, "dictionary_decode"):
@@ -37,6 +37,6 @@ def arrow_values(column: Any) -> Any:
 
 
 def word_columns(X: Any) -> list[str]:
-    """The columns of a table that do not hold numbers; truth values are 0 and 1."""
+    """The columns of a table that hold neither numbers nor truth values."""
     table, _ = table_of(by_name(X))
     return [name for name, column in table.items() if not (is_numeric(column) or np.asarray(column).dtype.kind == "b")]

@@ -1,4 +1,4 @@
-"""Data in: arrays, sparse matrices and tables, checked and stored as a family wants them."""
+"""Reading data: arrays, sparse matrices and tables, checked and stored as a family wants them."""
 
 from __future__ import annotations
 
@@ -29,47 +29,54 @@ class FitData(NamedTuple):
 
     points: Points
     offset: Float64Array
-    """What was taken off the numeric features first, so that float64 data keep their digits in single precision."""
+    """Subtracted from the numeric features, so that float64 data keep their digits in single precision."""
     columns: Columns | None = None
-    """The columns of a mixed table."""
     n_missing: int = 0
     restored: ColumnMap | None = None
-    """How to get all columns back, where some were left out."""
+    """How to restore columns that were left out."""
     notes: tuple[str, ...] = ()
     present: Present | None = None
-    """The rows that these points are, where others have no values or no weight."""
+    """The numbers of these rows, if others have no values or no weight."""
     weights: Float64Array | None = None
-    """Of these points; None where all weigh 1."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of all rows, also of those without values."""
+        return int(self.points.shape[0] if self.present is None else self.present.total)
+
+    @property
+    def rows(self) -> Any:
+        """The numbers of these points among all rows."""
+        return slice(None) if self.present is None else self.present.rows
 
     def labels(self, labels: Any, name: str) -> IntArray:
-        """What labels of all rows are for these points."""
-        if self.present is not None:
-            return self.present.labels(labels, name)
-        return truth_labels(labels, int(self.points.shape[0]), name)
+        """The labels of these points, from labels of all rows, as whole numbers from 0 without gaps."""
+        return truth_labels(labels, self.n_rows, name, self.rows)
 
     def weighted(self, weights: Float64Array | None) -> FitData:
-        """With the weights of all rows, and without those that weigh nothing."""
+        """With weights, given for all rows, and without the rows of weight 0."""
         if weights is None:
             return self
         rows = np.arange(len(weights)) if self.present is None else self.present.rows
         kept = weights[rows] > 0
         if kept.sum() < 2:
             raise ValueError("sample_weight should be above zero in at least 2 rows that have values")
-        notes, own = self.notes, weights[rows[kept]]
-        if own.sum() < len(own):
+        notes, weights_kept = self.notes, weights[rows[kept]]
+        total, count = weights_kept.sum(), len(weights_kept)
+        if total < count:
             notes = (
                 *notes,
-                f"the weights sum to {own.sum():,.6g}, less than the {len(own):,} rows: the fit takes these for so few "
+                f"the weights sum to {total:,.6g}, less than the {count:,} rows: the fit takes these for so few "
                 "points; multiply the weights if they stand for more",
             )
         if kept.all() and self.present is None:
-            return self._replace(weights=own, notes=notes)
+            return self._replace(weights=weights_kept, notes=notes)
         present = Present(rows[kept], len(weights), int((~kept).sum()))
-        return self._replace(points=self.points[kept], present=present, weights=own, notes=notes)
+        return self._replace(points=self.points[kept], present=present, weights=weights_kept, notes=notes)
 
 
 def read_points(estimator: Any, X: Any) -> FitData:
-    """The data of a fit that are here, checked and stored as their family wants them."""
+    """The data of a fit on this machine."""
     family = family_named(estimator.family)
     if family.mixes:
         return read_table(estimator, X, estimator.categorical, estimator.prior)
@@ -77,8 +84,8 @@ def read_points(estimator: Any, X: Any) -> FitData:
         counts = read_counts(estimator, X, reset=True)
         place = exposure_place(estimator)
         # An exposure need not be whole.
-        whole = counts if place is None else np.delete(counts, place, axis=1)
-        return FitData(counts, np.zeros(1), notes=fraction_notes(whole))
+        events = counts if place is None else np.delete(counts, place, axis=1)
+        return FitData(counts, np.zeros(1), notes=fraction_notes(events))
     return read_numeric(estimator, X, estimator.prior)
 
 
@@ -86,7 +93,8 @@ def new_rows(estimator: Any, X: Any) -> Any:
     """New rows as the fitted mixture takes them."""
     mixture = estimator.mixture_
     if mixture.posterior.input == "table":
-        return table_rows(estimator, X)
+        table, named = checked_table(estimator, X, reset=False)
+        return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
     if mixture.posterior.input == "counts":
         return read_counts(estimator, X, reset=False)
     return validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
@@ -94,7 +102,7 @@ def new_rows(estimator: Any, X: Any) -> Any:
 
 def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:
     """Rows of numbers. NaN is a missing value."""
-    # Stored as it came where it can be: a memory-mapped float32 array is never copied.
+    # A memory-mapped float32 array is never copied.
     options: dict[str, Any] = {"dtype": [np.float32, np.float64], "order": "C", "ensure_min_samples": 2}
     try:
         X = validate_data(estimator, X, ensure_all_finite="allow-nan", **options)
@@ -119,27 +127,23 @@ def with_note(present: Present | None, notes: tuple[str, ...]) -> tuple[str, ...
 
 
 def called(estimator: Any) -> Any:
-    """What the columns are called, by the table or by who has read them from a file and told of them; None for
-    nothing."""
+    """The names of the columns in the table or the file that they are from; None if they have none."""
     return getattr(estimator, "feature_names_in_", getattr(estimator, "_called", None))
 
 
 class Useful(NamedTuple):
-    """The columns that say something."""
+    """Columns that are informative, how to restore the others, and a sentence about these."""
 
     columns: FloatArray
     restored: ColumnMap | None = None
-    """How to get all back."""
     notes: tuple[str, ...] = ()
-    """A sentence about those left out."""
 
 
 def useful_columns(
     X: FloatArray, prior: Any, names: Any, all_there_is: bool = True, extremes: Extremes | None = None
 ) -> Useful:
-    """The columns that say something. A prior that the user gave is for all columns, so none is left out; nor if all
-    columns of the data are constant, and these are `all_there_is` of them. With `extremes`, X is a sample
-    (`find_redundant`)."""
+    """Leave out redundant columns, but none if the prior is given, as it is for all columns, or if all are constant and
+    there are no others (`all_there_is`). With `extremes`, X is a sample (see `find_redundant`)."""
     found = find_redundant(X, extremes)
     if all_there_is and len(found.constant) + len(found.empty) == X.shape[1]:
         return Useful(X, None, ("every column is constant, so that there is nothing to tell points apart",))
@@ -150,7 +154,7 @@ def useful_columns(
 
 
 def refuse_words(X: Any) -> None:
-    """Name the columns of a table that hold words where numbers should be."""
+    """Name the columns of a table that hold words instead of numbers."""
     words = word_columns(X) if is_table(X) and not issparse(X) else []
     if words:
         named = ", ".join(map(repr, words))
@@ -159,7 +163,7 @@ def refuse_words(X: Any) -> None:
 
 
 def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
-    """The rows as float32, and the offset that was taken off first so that float64 data keep their digits."""
+    """The rows in single precision, and the offset that was subtracted before so that they keep their digits."""
     if X.dtype == np.float32:
         return np.asanyarray(X, dtype=np.float32), np.zeros(X.shape[1])
     offset = offset_of(X[sample_rows(len(X), 0)])
@@ -170,7 +174,7 @@ def as_float32(X: FloatArray) -> tuple[Float32Array, Float64Array]:
 
 
 def offset_of(sample: FloatArray) -> Float64Array:
-    """The mean of some rows, as far as they have values: near enough to all rows, wherever these are."""
+    """The mean of some rows, which is near enough to all; 0 for columns without values."""
     if sample.dtype == np.float32:
         return np.zeros(sample.shape[1])
     offset: Float64Array = sample.mean(axis=0)
@@ -186,7 +190,7 @@ def to_float32(X: FloatArray, offset: Float64Array) -> Float32Array:
         return np.asanyarray(X, dtype=np.float32)
     points = np.empty(X.shape, np.float32)
     for begin in range(0, len(X), CHUNK):
-        # What is too wide is infinite then.
+        # Values that are too large become infinite.
         with np.errstate(over="ignore"):
             np.subtract(X[begin : begin + CHUNK], offset, out=points[begin : begin + CHUNK], casting="same_kind")
     return points
@@ -208,36 +212,36 @@ def read_counts(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def exposure_place(estimator: Any) -> int | None:
-    """Which column has the exposures of counts; None if none has."""
+    """The number of the column of exposures; None if there is none."""
     exposure = getattr(estimator, "exposure", None)
     if exposure is None:
         return None
     names = getattr(estimator, "feature_names_in_", range(estimator.n_features_in_))
     if len(names) < 2:
-        raise ValueError("beside the exposure there should be a column of counts")
+        raise ValueError("besides the exposure there should be a column of counts")
     return place_of(exposure, [str(name) for name in names], "exposure")
 
 
 def fraction_notes(counts: Any) -> tuple[str, ...]:
-    """That some counts are none, where that is so."""
+    """A note if some counts are not whole numbers."""
     values = counts.data if issparse(counts) else counts
     whole = all(bool((part == np.round(part)).all()) for part in np.array_split(values, max(1, len(values) // CHUNK)))
-    return () if whole else ("some counts are not whole numbers, and are taken for counts as they are",)
+    return () if whole else ("some counts are not whole numbers, and are used as they are",)
 
 
 def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> FitData:
     """A table of numeric and categorical columns."""
     table, named = checked_table(estimator, X, reset=True)
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if categorical is None:
-        table, categorical, said = sorted_out(table, named)
+        table, categorical, notes = sorted_out(table, named)
     columns = Columns.learn(table, categorical, named)
     points = columns.points(table if named else np.column_stack([np.asarray(c, object) for c in table.values()]))
     if len(points) < 2:
         raise ValueError(f"Found array with {len(points)} sample(s) while a minimum of 2 is required by DPMM.")
     names = [columns.names[place] if columns.named else f"number {place + 1}" for place in columns.numeric]
-    # Of a file it has been said already.
-    said = said if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *said)
+    # A file has been checked already.
+    notes = notes if hasattr(estimator, "_called") else (*strange_notes(points.numeric, names), *notes)
     useful = useful_columns(points.numeric, prior, names, all_there_is=not columns.categorical)
     present = Present.among(type(points)(useful.columns, points.codes))
     there: Any = slice(None) if present is None else present.rows
@@ -245,20 +249,14 @@ def read_table(estimator: Any, X: Any, categorical: Any, prior: Any = None) -> F
     points = type(points)(numeric, points.codes[there])
     n_missing = int(np.isnan(numeric).sum() + (points.codes < 0).sum())
     return FitData(
-        points, offset, columns, n_missing, useful.restored, with_note(present, (*said, *useful.notes)), present
+        points, offset, columns, n_missing, useful.restored, with_note(present, (*notes, *useful.notes)), present
     )
-
-
-def table_rows(estimator: Any, X: Any) -> Any:
-    """New rows of a table as the fitted mixture takes them."""
-    table, named = checked_table(estimator, X, reset=False)
-    return table if named else np.column_stack([np.asarray(column, dtype=object) for column in table.values()])
 
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> tuple[dict[str, Any], bool]:
     """The columns of a table, after scikit-learn's checks of its shape and names."""
     X = by_name(X)
-    # A sparse matrix by keys is a mapping, too.
+    # Some sparse matrices are mappings, too.
     if isinstance(X, Mapping) and not issparse(X):
         table, named = table_of(X)
         if reset:

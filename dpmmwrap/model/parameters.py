@@ -1,4 +1,4 @@
-"""Checks of parameters: what was expected and what came, in one sentence."""
+"""Checks of parameters, with errors of one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
 Constraints = dict[str, list[Any]]
-"""What each parameter may be, in scikit-learn's words; "no_validation" for what is checked where it is used."""
+"""What each parameter may be, in scikit-learn's terms; "no_validation" if it is checked elsewhere."""
 POSITIVE = Interval(Real, 0, None, closed="neither")
 AUTO = StrOptions({"auto"})
 
@@ -30,7 +30,7 @@ def check_parameters(owner: Any) -> None:
 def check_value(name: str, value: Any, allowed: list[Any]) -> None:
     if "no_validation" in allowed:
         return
-    # To Python True is the number 1, but nobody means that.
+    # In Python True is the number 1, but nobody means that.
     is_flag = isinstance(value, (bool, np.bool_)) and "boolean" not in allowed
     if is_flag or not any(make_constraint(one).is_satisfied_by(value) for one in allowed):
         raise ValueError(f"{name} should be {' or '.join(map(described, allowed))}, not {value!r}")
@@ -51,9 +51,9 @@ def described(constraint: Any) -> str:
 
 
 class Options:
-    """Settings that belong together and are one parameter of an estimator. Subclasses are frozen dataclasses.
+    """Several settings that are one parameter of an estimator. Subclasses are frozen dataclasses.
 
-    scikit-learn sees the fields: as `backend__n_jobs`, for example, in `get_params`, `set_params` and grid searches.
+    scikit-learn's `get_params`, `set_params` and grid searches know the fields, for example as `backend__n_jobs`.
     """
 
     _parameter_constraints: ClassVar[Constraints] = {}
@@ -69,7 +69,7 @@ class Options:
         return ((field.name, None if field.default is MISSING else field.default) for field in fields(own))
 
     def __repr__(self) -> str:
-        """Without what is as it is by default, as scikit-learn does."""
+        """Only the fields that differ from their defaults, as in scikit-learn."""
         given = ((name, getattr(self, name)) for name, default in self._defaults() if getattr(self, name) != default)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
 
@@ -81,7 +81,7 @@ class Options:
 
 
 def with_nested(holders: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters for `set_params`, where those such as `backend__n_jobs` have become a new `backend`."""
+    """Parameters for `set_params`, with a new `backend` instead of `backend__n_jobs`, and so on."""
     plain = {name: value for name, value in params.items() if "__" not in name}
     for name, value in params.items():
         holder, nested, field = name.partition("__")

@@ -1,5 +1,5 @@
-"""What is done to features before a fit, and to new rows before a prediction: logarithms, unit length, standardised,
-principal components."""
+"""The preparation of features before a fit, and of new rows before a prediction: logarithms, unit length,
+standardisation, principal components."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpmmwrap.files import InputError, read_arrays
 from dpmmwrap.numerics.arrays import Float64Array, IntArray
 
 CHUNK = 1 << 16
-PREFIX = "prepared_"
+STORED = tuple(f"prepared_{name}" for name in ("shift", "factor", "components", "names", "logs", "unit"))
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """Rows, of some columns the logarithm, of length 1 if `unit`, less `shift`, times `factor`, projected on
+    """Logarithms of some columns; then rows of length 1 if `unit`; then (rows - shift) * factor, projected onto
     `components` if there are any."""
 
     shift: Float64Array
@@ -26,11 +26,10 @@ class Preparation:
     components: Float64Array | None = None
     """(features, components)"""
     names: tuple[str, ...] | None = None
-    """The names of the features that come in."""
+    """The names of the features before the preparation."""
     logs: IntArray | None = None
-    """The places of the columns whose logarithm is taken."""
+    """The numbers of the columns whose logarithm is taken."""
     unit: bool = False
-    """Whether rows are divided by their lengths."""
 
     @classmethod
     def learn(
@@ -42,8 +41,8 @@ class Preparation:
         logs: IntArray | None = None,
         unit: bool = False,
     ) -> Preparation:
-        """Logarithms of some columns, then rows of length 1 and columns of mean 0 and variance 1 if that is asked for
-        (values may be missing), and then this many principal components; 0 for none."""
+        """The preparation with columns of mean 0 and variance 1 if `scale`, and with some principal components (0 for
+        none). Values may be missing."""
         nothing = cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), None, names, logs, unit)
         if not (scale or components):
             return nothing
@@ -51,11 +50,10 @@ class Preparation:
 
         values = nothing.rows(X)
         empty = np.isnan(values).all(axis=0)
-        known = StandardScaler(with_std=scale).fit(values[:, ~empty])
-        shift, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
-        shift[~empty], factor[~empty] = known.mean_, 1 / known.scale_ if scale else 1.0
-        # What never has a value is a zero like any other.
-        factor[empty] = 0.0
+        scaler = StandardScaler(with_std=scale).fit(values[:, ~empty])
+        # The factor of a column without values is 0.
+        shift, factor = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+        shift[~empty], factor[~empty] = scaler.mean_, 1 / scaler.scale_ if scale else 1.0
         first = cls(shift, factor, None, names, logs, unit)
         if not components:
             return first
@@ -65,12 +63,12 @@ class Preparation:
 
         prepared = first(X).astype(np.float64)
         prepared[:, empty] = 0.0
-        # The exact solver: the same components whatever the seed.
+        # The exact solver does not depend on a seed.
         found = PCA(components, svd_solver="full").fit(prepared[~np.isnan(prepared).any(axis=1)])
         return cls(shift, factor, found.components_.T, names, logs, unit)
 
     def logarithms(self, X: Any) -> Float64Array:
-        """In double precision, with the logarithms of some columns in their place."""
+        """Rows in double precision, with the logarithms of some columns."""
         rows = np.array(X, dtype=np.float64)
         for place in () if self.logs is None else self.logs.tolist():
             if (rows[:, place] <= 0).any():
@@ -81,7 +79,7 @@ class Preparation:
         return rows
 
     def rows(self, X: Any) -> Float64Array:
-        """With logarithms, and of length 1 if that was asked for: of values that are missing, as if they were zero."""
+        """Rows with logarithms, and of length 1 if `unit`, where missing values count as zero."""
         rows = self.logarithms(X)
         if not self.unit:
             return rows
@@ -89,7 +87,7 @@ class Preparation:
         return rows / np.where(lengths > 0, lengths, 1.0)
 
     def __call__(self, X: Any) -> Any:
-        """In single precision, which the sampler works in."""
+        """Prepared rows in single precision."""
         prepared = np.empty((len(X), self.width), dtype=np.float32)
         for begin in range(0, len(X), CHUNK):
             rows = (self.rows(X[begin : begin + CHUNK]) - self.shift) * self.factor
@@ -100,7 +98,7 @@ class Preparation:
 
     @property
     def width(self) -> int:
-        """Features that come out."""
+        """The number of features after the preparation."""
         return len(self.shift) if self.components is None else int(self.components.shape[1])
 
     @property
@@ -109,7 +107,7 @@ class Preparation:
 
     @property
     def names_out(self) -> tuple[str, ...] | None:
-        """The features' own names, with log before them where that was taken, or the components'."""
+        """The names of the features, such as "log income", or of the components."""
         if self.components is not None:
             return tuple(f"PC{number}" for number in range(1, self.width + 1))
         if self.names is None or self.logs is None:
@@ -118,38 +116,34 @@ class Preparation:
 
     @property
     def logged(self) -> list[str]:
-        """The columns whose logarithm is taken."""
+        """The names of the columns whose logarithm is taken."""
         return [] if self.logs is None else [str(p + 1) if self.names is None else self.names[p] for p in self.logs]
 
     def undone(self, place: int, values: Any) -> Any:
-        """Prepared values of a column in its own units; not of components."""
-        own = values / (self.factor[place] or 1.0) + self.shift[place]
-        return np.exp(own) if self.logs is not None and place in self.logs else own
+        """Prepared values of a column in its original units; not for components."""
+        restored = values / (self.factor[place] or 1.0) + self.shift[place]
+        return np.exp(restored) if self.logs is not None and place in self.logs else restored
 
     def arrays(self) -> dict[str, Any]:
-        """As plain arrays, for a file."""
-        found: dict[str, Any] = {"shift": self.shift, "factor": self.factor}
-        found |= {} if self.components is None else {"components": self.components}
-        found |= {} if self.names is None else {"names": np.array(self.names, dtype=str)}
-        found |= {} if self.logs is None else {"logs": self.logs}
-        found |= {"unit": np.array(True)} if self.unit else {}
-        return {PREFIX + name: array for name, array in found.items()}
+        """The contents of a file."""
+        names = None if self.names is None else np.array(self.names, dtype=str)
+        arrays = (self.shift, self.factor, self.components, names, self.logs, np.array(True) if self.unit else None)
+        return {name: array for name, array in zip(STORED, arrays, strict=True) if array is not None}
 
     @classmethod
     def read(cls, path: str | Path) -> Preparation | None:
-        """From a file that holds `arrays`, or None from one that does not."""
-        names = ("shift", "factor", "components", "names", "logs", "unit")
-        found = read_arrays(path, required=(), optional=tuple(PREFIX + name for name in names))
-        if not found:
+        """Read from a file; None if it has no preparation."""
+        arrays = read_arrays(path, required=(), optional=STORED)
+        if not arrays:
             return None
-        shift, factor, components, own, logs, unit = (found.get(PREFIX + name) for name in names)
+        shift, factor, components, names, logs, unit = (arrays.get(name) for name in STORED)
         if shift is None or factor is None or shift.shape != factor.shape or shift.ndim != 1:
-            raise ValueError("what was done to the features is not whole")
+            raise ValueError("its preparation of the features is incomplete")
         if components is not None and (components.ndim != 2 or len(components) != len(shift)):
             raise ValueError("its principal components are of other features")
-        if own is not None and own.shape != shift.shape:
+        if names is not None and names.shape != shift.shape:
             raise ValueError("it names another number of features")
         if logs is not None and not np.isin(logs, np.arange(len(shift))).all():
             raise ValueError("it takes logarithms of features that it does not have")
-        called = None if own is None else tuple(str(name) for name in own)
-        return cls(shift, factor, components, called, logs, unit is not None and bool(unit))
+        named = None if names is None else tuple(str(name) for name in names)
+        return cls(shift, factor, components, named, logs, unit is not None and bool(unit))

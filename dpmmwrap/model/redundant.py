@@ -1,7 +1,7 @@
-"""Columns that say nothing, or nothing new: constant ones, copies and sums of others. A fit leaves them out.
+"""Redundant columns: constant ones, copies and combinations of others. A fit leaves them out.
 
-Within a cluster a constant column would still cost what its prior says, and a copy would count twice. What is known of
-the other columns says all about them, so that a fitted mixture speaks of all columns again.
+In a cluster a constant column would still have the cost of its prior, and a copy would count twice. The other columns
+determine them, so a fitted mixture can restore all columns.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpmmwrap.files.selection import listed
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.numerics.cells import sample_rows, winsorized
 
 CONSTANT = 3.0
-"""A column is constant if its values are no further apart than this many of their last digits."""
+"""A column is constant if its values differ by at most this many units in the last place."""
 UNEXPLAINED = 1e-4
-"""A column is a combination of others if they leave less than this share of its variance, a deviation of 1%."""
+"""A column is a combination of others if they leave less than this share of its variance unexplained."""
 ROWS_PER_COLUMN = 5
-"""With fewer rows any column would be a combination of all others: then only copies of single columns count."""
+"""With fewer rows, any column would be a combination of all others: then only copies of single columns count."""
 
 
 class ColumnMap(NamedTuple):
-    """From the columns that were kept to all of them: x = offset + matrix @ kept."""
+    """All columns from those that were kept: x = offset + matrix @ kept."""
 
     kept: IntArray
     matrix: Float64Array
     offset: Float64Array
 
     def points(self, kept: FloatArray) -> Float64Array:
-        """All columns of rows of which the kept ones are known."""
+        """All columns of rows."""
         return np.asarray(kept @ self.matrix.T + self.offset)
 
     def covariances(self, kept: Float64Array) -> Float64Array:
@@ -46,7 +47,7 @@ Extremes = Callable[[list[int]], tuple[Any, Any]]
 
 
 class Redundant(NamedTuple):
-    """What was found: constant columns, combinations of columns before them (copies, for one), and empty ones."""
+    """The numbers of constant columns, of combinations of earlier columns (such as copies), and of empty ones."""
 
     constant: list[int]
     combined: list[int]
@@ -58,9 +59,9 @@ class Redundant(NamedTuple):
 
 
 def find_redundant(X: FloatArray, extremes: Extremes | None = None) -> Redundant:
-    """Constant and empty columns, and those that are combinations of others. O(N D), and O(D^3) beyond a sample.
+    """Find redundant columns. O(N D) for constant ones, O(D^3) on a sample for combinations.
 
-    Of rows that are elsewhere X is the sample, and `extremes` finds what columns range over.
+    If the rows are on other machines, X is a sample, and `extremes` finds the ranges of columns.
     """
     some = X if extremes else X[sample_rows(len(X), 0)]
     ranges = extremes or (lambda columns: extremes_of(X[:, columns]))
@@ -84,19 +85,19 @@ def extremes_of(values: FloatArray) -> tuple[Any, Any]:
 
 
 def is_constant(lowest: Any, highest: Any, dtype: Any) -> Any:
-    """Whether each column's values are as alike as rounding leaves them, in the precision of the data: times of day in
-    double precision are no constant. A column without any value is none."""
+    """Whether each column's values differ only by rounding, in the precision of the data: timestamps in double precision
+    are not constant. Columns without any value are not constant either."""
     lowest, highest = np.asarray(lowest, float), np.asarray(highest, float)
     return highest - lowest <= CONSTANT * np.finfo(dtype).eps * np.maximum(abs(lowest), abs(highest))
 
 
 def usual_rows(sample: Float64Array) -> Float64Array:
-    """Rows without gaps in which no value is far out: one that is would pass for what columns have in common."""
+    """Rows without gaps and outlying values: an outlier in two columns would look like a common cause."""
     return np.asarray(sample[(winsorized(sample) == sample).all(axis=1)])
 
 
 def combinations_among(rows: Float64Array) -> list[int]:
-    """Columns that those before them explain, by Cholesky's steps on the correlations. O(D^3)."""
+    """Columns that earlier ones explain, by Cholesky steps on the correlations. O(D^3)."""
     deviations = rows.std(axis=0)
     scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
     correlations = scaled.T @ scaled / len(rows)
@@ -115,14 +116,14 @@ def combinations_among(rows: Float64Array) -> list[int]:
 
 
 def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, ColumnMap]:
-    """The columns that are kept, and how to get all of them back."""
+    """The columns that are kept, and how to restore the others."""
     dim, some = X.shape[1], X[sample_rows(len(X), 0)]
     kept = np.array([column for column in range(dim) if column not in set(found.columns)], np.int64)
     matrix, offset = np.zeros((dim, len(kept))), np.zeros(dim)
     matrix[kept, np.arange(len(kept))] = 1.0
     for column in found.constant:
         offset[column] = np.nanmean(np.asarray(some[:, column], dtype=np.float64))
-    # Nothing is known of what never had a value.
+    # Columns without values stay unknown.
     offset[[*found.empty]] = np.nan
     if found.combined:
         varied = np.concatenate([kept, found.combined])
@@ -135,18 +136,16 @@ def without(X: FloatArray, found: Redundant) -> tuple[FloatArray, ColumnMap]:
 
 
 def sentence(found: Redundant, names: Any = None) -> str:
-    """What was left out, in one sentence: by name, or by number from 1, as options count columns."""
-
-    def listed(columns: list[int]) -> str:
-        words = [str(column + 1 if names is None else names[column]) for column in columns]
-        return ", ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else "")
-
+    """The columns that were left out, in one sentence: by name, or by number from 1, as options count columns."""
+    every = {
+        "constant columns": found.constant,
+        "columns without any value": found.empty,
+        "copies or combinations of others": found.combined,
+    }
     parts, kind = [], "number " if names is None else ""
-    if found.constant:
-        parts.append(f"constant columns ({kind}{listed(found.constant)})")
-    if found.empty:
-        parts.append(f"columns without any value ({kind}{listed([*found.empty])})")
-    if found.combined:
-        parts.append(f"copies or combinations of others ({kind}{listed(found.combined)})")
-    listing = ", ".join(parts[:-2]) + (", " if parts[:-2] else "") + " and ".join(parts[-2:])
+    for what, columns in every.items():
+        words = [str(column + 1 if names is None else names[column]) for column in columns]
+        if words:
+            parts.append(f"{what} ({kind}{listed(words, 3)})")
+    listing = ", ".join([*parts[:-2], " and ".join(parts[-2:])])
     return f"left out, as they say nothing new: {listing}"

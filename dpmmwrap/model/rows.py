@@ -1,4 +1,4 @@
-"""Rows for a fitted model: with all columns as they came, and with those alone that tell clusters apart."""
+"""Rows for a fitted model: with all columns, or only with those that the fit used."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from dpmmwrap.model.frames import by_name
 
 
 def all_columns(model: Any, X: Any) -> Any:
-    """Checked rows with all columns of the data: an array, a sparse matrix, or the points of a mixed table.
-
-    What a fit left out inside is still there: this is what `predict` takes.
-    """
+    """Checked rows with all columns of the data, as `predict` takes them: an array, a sparse matrix, or the points of a
+    mixed table."""
     rows, columns = model._rows(X), model.mixture_.columns
     return rows if columns is None else columns.points(by_name(rows))
 
 
 class Telling(NamedTuple):
-    """Rows without the columns that a fit left out, and what the others are called."""
+    """Rows without the columns that a fit left out, and the names of the others."""
 
     points: Any
     names: tuple[str, ...]
 
 
 def telling(mixture: Any, points: Any, names: Sequence[str] | None = None) -> Telling:
-    """What maps are drawn of: a constant column or a copy would only take a direction from them."""
+    """The rows of which maps are drawn: in a map a constant column or a copy would waste a direction."""
     restored = mixture.restored
     if isinstance(points, TablePoints):
         numeric = points.numeric if restored is None else points.numeric[:, restored.kept]

@@ -1,8 +1,8 @@
-"""A subspace that all clusters share: in it they differ, and in all other directions they are one Gaussian.
+"""A subspace in which clusters differ. In all other directions they are one Gaussian.
 
     x = center + (y, z) basis^-1,    y ~ the mixture, in q dimensions,    z ~ N(0, I), the same for all clusters.
 
-With log |det basis| the density of y and z is one of all columns. The sampler sees y alone.
+The density of y and z times |det basis| is the density of all columns. The sampler sees only y.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, eve
 CHUNK = 1 << 14
 """Rows that are projected at a time."""
 NUMBERS = 10_000_000
-"""Numbers in the rows whose noise is looked at, at most."""
+"""The mean noise is that of rows with at most this many numbers."""
 NAMES = ("subspace_center", "subspace_basis", "subspace_dim")
 
 
 class RowsWithGaps(NamedTuple):
-    """Rows of all features, with values missing (NaN): no points of the subspace."""
+    """Rows of all features with missing values (NaN), which are no points of the subspace."""
 
     rows: FloatArray
 
 
 @dataclass(frozen=True)
 class Subspace:
-    """The first `dim` columns of the basis are the directions in which clusters differ."""
+    """Clusters differ in the first `dim` columns of the basis."""
 
     center: Float64Array
     """(D,)"""
@@ -60,29 +60,29 @@ class Subspace:
         return np.ascontiguousarray(self.basis[:, : self.dim], dtype=np.float32)
 
     def points(self, X: FloatArray) -> Float32Array:
-        """y of rows (n, q) of which no value is missing, in single precision."""
+        """y (n, q) of rows without missing values, in single precision."""
         found = self.projected(X)
         if np.isnan(found).any():
-            raise ValueError("values are missing: this needs all values of a row, where clusters are in a subspace")
+            raise ValueError("values are missing: this needs all values of a row if clusters are in a subspace")
         return found
 
     def projected(self, X: FloatArray) -> Float32Array:
-        """y of rows (n, q), in single precision; NaN of rows with gaps."""
+        """y (n, q) of rows, in single precision; NaN for rows with gaps."""
         found = np.empty((len(X), self.dim), np.float32)
         for begin in range(0, len(X), CHUNK):
             rows = np.asarray(X[begin : begin + CHUNK])
-            np.matmul(
-                (rows - self._center(rows.dtype)).astype(np.float32), self._projection, found[begin : begin + CHUNK]
-            )
+            # In the rows' precision, before they lose any.
+            center = self.center.astype(rows.dtype) if rows.dtype.kind == "f" else self.center
+            np.matmul((rows - center).astype(np.float32), self._projection, found[begin : begin + CHUNK])
         return found
 
     def log_observed(self, X: FloatArray, means: Float64Array, covariances: Float64Array) -> Float64Array:
-        """log density (n, K) of what is observed of rows with gaps, if y is Gaussian with these means (K, q) and
+        """log density (n, K) of the observed values of rows with gaps, for Gaussian y with these means (K, q) and
         covariances (K, q, q), or variances (K, q).
 
-        The density of a whole row is that of what is observed times that of the rest. So it is taken with the missing
-        values where they are most probable, and divided by the peak of their distribution given the others. Their
-        precision is b diag(covariance^-1, I) b', b their rows of the basis.
+        The density of a whole row is that of the observed values times that of the missing ones given these. So the
+        result is the density at the most probable missing values, divided by the peak of their conditional
+        distribution. Their precision is b diag(covariance^-1, I) b', with b their rows of the basis.
         """
         found = np.empty((len(X), len(means)))
         precisions = np.linalg.inv(matrices(covariances))
@@ -106,7 +106,7 @@ class Subspace:
         return found
 
     def log_noise(self, X: FloatArray) -> Float64Array:
-        """log density of z of rows (n,), with the basis' determinant: what y leaves of the density of x."""
+        """log density (n,) of z, with the determinant of the basis: the density of x divided by that of y."""
         found, noise = np.empty(len(X)), self.basis[:, self.dim :]
         for begin in range(0, len(X), CHUNK):
             z = (np.asarray(X[begin : begin + CHUNK], np.float64) - self.center) @ noise
@@ -117,18 +117,14 @@ class Subspace:
         """The mean of `log_noise`, of evenly spaced rows if there are many."""
         return float(self.log_noise(X[evenly_spaced(len(X), NUMBERS // self.n_features)]).mean())
 
-    def _center(self, dtype: Any) -> Any:
-        # Subtracted in the rows' precision, before they lose any.
-        return self.center.astype(dtype) if np.issubdtype(dtype, np.floating) else self.center
-
     def features(self, inside: Float64Array) -> Float64Array:
         """x of points y, without noise."""
         return np.asarray(self.center + inside @ self.inverse[: self.dim])
 
     def covariances(self, inside: Float64Array) -> Float64Array:
-        """Of all features (K, D, D), from those of y (K, q, q), or from its variances (K, q)."""
-        own, noise = self.inverse[: self.dim], self.inverse[self.dim :]
-        return np.asarray(own.T @ matrices(inside) @ own + noise.T @ noise)
+        """Covariances (K, D, D) of all features, from those of y (K, q, q), or from its variances (K, q)."""
+        directions, noise = self.inverse[: self.dim], self.inverse[self.dim :]
+        return np.asarray(directions.T @ matrices(inside) @ directions + noise.T @ noise)
 
     def sample(self, inside: Float64Array, rng: np.random.Generator) -> Float64Array:
         """x of points y, with noise."""
@@ -140,16 +136,16 @@ class Subspace:
         return replace(self, center=self.center - offset)
 
     def arrays(self) -> dict[str, Any]:
-        """As plain arrays, for a file."""
+        """The contents of a file."""
         return dict(zip(NAMES, (self.center, self.basis, np.array(self.dim)), strict=True))
 
     @classmethod
     def read(cls, path: str | Path) -> Subspace | None:
-        """From a file that holds `arrays`, or None from one that does not."""
-        found = read_arrays(path, required=(), optional=NAMES)
-        if not found:
+        """Read from a file; None if it has no subspace."""
+        arrays = read_arrays(path, required=(), optional=NAMES)
+        if not arrays:
             return None
-        center, basis, dim = (found[name] for name in NAMES)
+        center, basis, dim = (arrays[name] for name in NAMES)
         fits = center.ndim == 1 and basis.shape == (len(center), len(center)) and 0 < int(dim) <= len(center)
         if not fits or not (np.isfinite(center).all() and np.isfinite(basis).all()):
             raise ValueError("its subspace is not one of its features")
@@ -157,5 +153,5 @@ class Subspace:
 
 
 def matrices(covariances: Float64Array) -> Float64Array:
-    """Covariances (K, q, q), also of variances (K, q)."""
+    """Covariances (K, q, q), also from variances (K, q)."""
     return covariances if covariances.ndim == 3 else covariances[:, :, None] * np.eye(covariances.shape[1])

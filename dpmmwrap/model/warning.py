@@ -1,4 +1,4 @@
-"""Warnings at the line of whoever called, however deep inside they arise."""
+"""Warnings at the line of the user's code, however deep in the package they arise."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import warnings
 from types import FrameType
 
 INSIDE = ("dpmmwrap", "sklearn", "joblib", "contextlib")
-"""Who passes calls on: a warning at their lines would tell the caller nothing."""
+"""Packages that pass calls on: a warning at one of their lines would not help the user."""
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first line outside of this package, and of those that call it for others."""
+    """Warn at the first line outside of these packages."""
     level, frame = 2, sys._getframe(1)
     while is_inside(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
-    # In another thread there is no caller outside.
+    # In another thread no caller is outside.
     warnings.warn(message, category, stacklevel=2 if is_inside(frame) else level)
 
 

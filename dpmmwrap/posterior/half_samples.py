@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from dpmmwrap.families.base import Points, Prior
-from dpmmwrap.model.choice import short_chains
+from dpmmwrap.model.short_chains import short_chain, short_settings
 from dpmmwrap.numerics.arrays import IntArray, evenly_spaced
 from dpmmwrap.numerics.cells import kmeans_cells
 from dpmmwrap.partitions import PartitionPrior
 from dpmmwrap.posterior.separation import Half
 from dpmmwrap.sampler.settings import Settings
-from dpmmwrap.starts import make_initializer
 
 PAIRS = 4
 """How often the rows are divided into two halves."""
@@ -32,18 +31,10 @@ def half_samples(
     points: Points, rows: IntArray, n_clusters: int, prior: Prior, partition_prior: PartitionPrior, outliers: Any
 ) -> list[Half]:
     """The clusters of halves of these rows; `outliers` are the weight and the prior of outliers."""
-    settings = Settings(
-        partition_prior=partition_prior,
-        prior=prior,
-        initializer=make_initializer("kmeans"),
-        max_iter=ITERATIONS,
-        stop_when_flat=True,
-        min_cluster_age=5,
-        seed=0,
-        outlier_weight=outliers[0],
-        outlier_prior=outliers[1],
-        restart_after=10,
-    )
+    settings = short_settings(
+        partition_prior, prior, ITERATIONS, stop_when_flat=True, min_cluster_age=5,
+        outlier_weight=outliers[0], outlier_prior=outliers[1],
+    )  # fmt: skip
     used, halves = rows[evenly_spaced(len(rows), MOST_ROWS)], list[Half]()
     for pair in range(PAIRS):
         order = np.random.default_rng(pair).permutation(len(used))
@@ -58,4 +49,4 @@ def best_of_two(points: Points, cells: int, settings: Settings) -> IntArray:
     """The more probable labels of two chains: from k-means cells and, if these are few, from one cluster."""
     many = kmeans_cells(points, min(cells, points.shape[0]), 0, settings.prior.embedder(points))
     starts = [replace(settings, init_clusters=many), *([settings] if cells <= MANY else [])]
-    return max((short_chains(points, start) for start in starts), key=lambda best: best.log_posterior).labels
+    return max((short_chain(points, start) for start in starts), key=lambda best: best.log_posterior).labels

@@ -162,7 +162,7 @@ def test_few_whole_numbers_of_a_table_are_categories(run, summary_of, tmp_path: 
     summary = summary_of(path, "--family", "mixed", "--scale")
     assert summary["categorical"] == ["sick", "grade", "kind"]
     assert (
-        "taken for categories, as they hold few different whole numbers: sick, grade (to have it otherwise, name the "
+        "used as categories, because they hold few different whole numbers: sick, grade (if they are none, name the "
         "categorical columns: --categorical)"
     ) in summary["notes"]
     assert summary_of(path, "--categorical", "kind")["categorical"] == ["kind"]
@@ -214,7 +214,7 @@ def test_rows_and_columns_without_values(run, summary_of, tmp_path: Path) -> Non
     summary = summary_of(path, "--out", out)
     assert summary["covariance_type"] == "full", "nothing that is clustered by is missing"
     assert (summary["n_clusters"], summary["empty"], summary["outliers"], summary["missing"]) == (3, 3, 0, 0)
-    assert "3 rows have no value in the columns that are clustered by, and therefore no cluster" in summary["notes"][0]
+    assert "3 rows have no value in the columns in use, and therefore no cluster" in summary["notes"][0]
     assert "constant columns (d) and columns without any value (c)" in summary["notes"][1]
     lines = lines_of(out / "labels.csv")
     assert [i for i, line in enumerate(lines) if line["cluster"] == "-1"] == [7, 50, 60]

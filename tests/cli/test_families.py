@@ -201,7 +201,7 @@ def test_a_table_by_itself(run, summary_of, table: Path, tmp_path: Path) -> None
     summary = summary_of(table, "--family", "mixed", "--labels", tmp_path / "truth.txt", "--out", out)
     assert (summary["family"], summary["covariance_type"]) == ("mixed", "diag")
     assert summary["categorical"] == ["sex", "colour", "code"]
-    assert "taken for categories, as they hold few different whole numbers: code" in summary["notes"][0]
+    assert "used as categories, because they hold few different whole numbers: code" in summary["notes"][0]
     assert (summary["missing"], summary["dimensions"]) == (18, 5)
     assert summary["converted_from"] is None
     assert summary["ari"] > 0.95

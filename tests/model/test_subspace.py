@@ -14,7 +14,6 @@ from dpmmwrap.families.learned.hyperprior import Hyperprior
 from dpmmwrap.families.learned.one_gaussian import OneGaussian, one_gaussian
 from dpmmwrap.model.choice import ModelOptions, kind_in_subspace
 from dpmmwrap.model.directions import (
-    Clustering,
     Found,
     find_subspace,
     halves_of,
@@ -22,6 +21,7 @@ from dpmmwrap.model.directions import (
     principal,
     separating,
 )
+from dpmmwrap.model.short_chains import ShortRun
 from dpmmwrap.model.subspace import Subspace
 
 D, N = 40, 900
@@ -88,7 +88,7 @@ FULL = kind_in_subspace("full", ModelOptions())
 def test_evidence_chooses_the_dimensions_of_known_clusters() -> None:
     """With the true labels as what chains find: few directions, not all."""
     X, y = clusters_in_a_subspace()
-    kind = FULL._replace(cluster=lambda points: Clustering(y, FULL.log_evidence(points, y)))
+    kind = FULL._replace(run=lambda points: ShortRun("full", y, FULL.log_evidence(points, y)))
     assert 2 <= find_subspace(X, [kind]).subspace.dim <= 8
 
 
@@ -105,7 +105,8 @@ def test_directions_are_judged_by_rows_that_they_do_not_come_from() -> None:
         return FULL.log_evidence(points, labels)
 
     def gain(labels: Any) -> float:
-        found = Found(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), labels.astype(np.int32), 0.0)
+        run = ShortRun("full", labels.astype(np.int32), 0.0)
+        found = Found(a_subspace(80, 3), FULL._replace(log_evidence=log_evidence), run)
         components = judged_by_halves(X, found, 3, halves, lambda rows, labels, one, size: principal(one))
         return judged_by_halves(X, found, 3, halves, basis_of) - components
 
