@@ -1,54 +1,41 @@
-"""DPMM, the scikit-learn estimator: parameters, `fit`, and what can be asked of a fitted model."""
+"""DPMM, the scikit-learn estimator, and its `fit`."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+from sklearn.base import ClusterMixin, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
-from dpmmwrap.backends import Auto, as_backend
+from dpmmwrap.backends import as_backend
 from dpmmwrap.backends.choosing import choose_backend, listener_of
 from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_workers
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
-from dpmmwrap.families import COVARIANCE_TYPES, FAMILIES, TAILS, families_of, family_named
+from dpmmwrap.families import families_of
 from dpmmwrap.model.choice import ModelOptions, choose_model
-from dpmmwrap.model.inputs import FitData, exposure_place, read_points
-from dpmmwrap.model.parameters import (
-    AUTO,
-    POSITIVE,
-    Constraints,
-    at_least,
-    check_parameters,
-    check_value,
-    with_nested,
-)
+from dpmmwrap.model.estimator_parameters import LOSSES, EstimatorParameters
+from dpmmwrap.model.inputs import FitData, exposure_place, read_points, weights_of
+from dpmmwrap.model.parameters import check_value
 from dpmmwrap.model.run_settings import initializer_of, loops_of, needs_of, partition_prior_of, run_settings
 from dpmmwrap.model.warning import warn_caller
-from dpmmwrap.numerics.arrays import Float64Array, IntArray
-from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.numerics.weights import checked_weights
-from dpmmwrap.partitions import PartitionPrior, partition_prior
-from dpmmwrap.posterior.answer import LOSSES
+from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.fitted import keep
 from dpmmwrap.posterior.mixin import PosteriorMixin
 from dpmmwrap.posterior.resampling import NOT_RESAMPLED, resample
 from dpmmwrap.sampler import compiling
 from dpmmwrap.sampler.settings import Progress
-from dpmmwrap.starts import Initializer, Start
-from dpmmwrap.streams.known import KnownBackend, known_labels, name_known
+from dpmmwrap.streams.constraint import constraint_of
+from dpmmwrap.streams.known import KnownBackend, name_known
 from dpmmwrap.streams.mixin import StreamMixin
-from dpmmwrap.streams.together import TogetherBackend, groups_of
+from dpmmwrap.streams.together import TogetherBackend
 
 
-class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixin, EstimatorParameters):  # type: ignore[misc]
     """Dirichlet process mixture, sampled by split and merge moves. It infers the number of clusters.
 
     Parameters
@@ -88,8 +75,8 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         `Dirichlet` or `GammaPoisson`) determines the covariance type, too.
     init : "auto", "splitnet", "kmeans", "random" or callable, default="auto"
         How a new cluster is divided into two subclusters: by a network, by 2-means, at random, or by a callable from
-        the points of a cluster to sublabels 0 and 1. "auto" is 2-means; it is the network for Gaussian clusters in
-        Julia or with the reference's ratio. `make_initializer` has the settings of each.
+        the points of a cluster to sublabels 0 and 1. "auto" is 2-means, but the network for Gaussian clusters in Julia
+        or with the reference's ratio. `make_initializer` has the settings of each.
     init_clusters : int, "many", "auto" or array of labels, default="auto"
         The initial clusters: a number, "many" small ones that then merge, or a label per point. "auto" is one with the
         whole Hastings ratio, and many with the reference's, under which splits miss clusters that overlap.
@@ -152,7 +139,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         The lasting ids of clusters, from one batch of `partial_fit` to the next; known clusters of `fit` have their
         labels in y. `cluster_ids_[labels_]` are the ids of rows.
     row_ids_ : ndarray of int64, shape (n,)
-        After `partial_fit`: ids of the batch's rows, to be stored; `current_ids` says in which clusters they are now.
+        After `partial_fit`: ids of the batch's rows, to be stored; `current_ids` tells their clusters later.
     history_ : list of Event
         Births, merges, splits and deaths of clusters, with their batches.
     novelty_ : ndarray of float64, shape (n,)
@@ -167,11 +154,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     subspace_ : int or None
         Dimensions of the subspace in which clusters differ; None if they may differ in all directions.
     covariance_reason_ : str
-        Why it was chosen.
+        Why this covariance type was chosen.
     alpha_ : float
-        The concentration that goes with the labels (gamma of a finite mixture); with draws, its mean.
+        The concentration (gamma of a finite mixture) of the result; with draws, its mean.
     partition_prior_ : DirichletProcess, PitmanYor or FiniteMixture
-        The prior over partitions, with the parameters that go with the labels in `values`.
+        The prior over partitions, with the parameters of the result in `values`.
     prior_kappa_, prior_width_, prior_strength_ : float or None
         Hyperparameters of the default prior of numeric columns, learned or given; with draws, their medians. None for
         other priors.
@@ -181,11 +168,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         A lower bound of the log probability of the data under the mixture, summed over labels; for at most 20,000
         rows. It compares covariance types, and fits from different starts.
     notes_ : list of str
-        Sentences about what was done to the data, what may be wrong with the result, and what to try.
+        Sentences about changes to the data, possible problems with the result, and remedies.
     draws_ : Draws or None
         The draws from the posterior; None without `n_draws`.
     confidence_ : ndarray of float64, shape (N,), or None
-        With draws, for each point the share of them in which it is in its cluster.
+        With draws, the share of them in which each point is in its cluster.
     diagnostics_ : list of Diagnostic or None
         With draws, R-hat and effective sample sizes.
     trace_ : Trace
@@ -195,9 +182,9 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     chain_agreement_ : tuple of float
         The adjusted Rand index of each other chain's best clustering with `labels_`: 1 if they are the same.
     reproducibility_ : tuple of Reproducibility
-        For the clusters as they are, and joined as samples of three quarters of the rows, of half, and so on join
-        them: n_rows, the agreement (the mean adjusted Rand index with the clusters of each sample), its standard error
-        and n_clusters. Empty with draws or one chain, and if the data may well follow the model (`fit_check`).
+        For the clusters as they are, and joined by samples of three quarters of the rows, of half, and so on: n_rows,
+        the agreement (the mean adjusted Rand index with the clusters of each sample), its standard error and
+        n_clusters. Empty with draws or one chain, and if the data may well follow the model (`fit_check`).
     n_iter_ : int
         Iterations of the search.
     stopped_by_ : str
@@ -248,106 +235,6 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
     True
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        "alpha": [AUTO, POSITIVE],
-        "partition_prior": ["no_validation"],
-        "family": [StrOptions(set(FAMILIES))],
-        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
-        "tails": [StrOptions(set(TAILS))],
-        "subspace": [AUTO, at_least(1), None],
-        "categorical": ["no_validation"],
-        "exposure": ["no_validation"],
-        "prior": ["no_validation"],
-        "init": ["no_validation"],
-        "init_clusters": ["no_validation"],
-        "max_clusters": [at_least(1), None],
-        "max_iter": [AUTO, at_least(1)],
-        "n_draws": [at_least(0)],
-        "thin": [at_least(1)],
-        "n_chains": [AUTO, at_least(1)],
-        "loss": [StrOptions(set(LOSSES)), None],
-        "outlier_weight": [Interval(Real, 0, 1, closed="left")],
-        "outlier_prior": ["no_validation"],
-        "backend": ["no_validation"],
-        "random_state": ["no_validation"],
-        "verbose": ["verbose"],
-    }
-
-    def __init__(
-        self,
-        *,
-        alpha: float | str = "auto",
-        partition_prior: str | PartitionPrior = "dirichlet",
-        family: str = FAMILIES[0],
-        covariance_type: str = "auto",
-        tails: str = TAILS[0],
-        subspace: int | str | None = "auto",
-        categorical: Any = None,
-        exposure: Any = None,
-        prior: Any = None,
-        init: Start | Initializer = "auto",
-        init_clusters: int | str | IntArray = "auto",
-        max_clusters: int | None = None,
-        max_iter: int | str = "auto",
-        n_draws: int = 0,
-        thin: int = 5,
-        n_chains: int | str = "auto",
-        loss: str | None = "vi",
-        outlier_weight: float = 0.0,
-        outlier_prior: Any = None,
-        backend: str | Auto = "auto",
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.alpha = alpha
-        self.partition_prior = partition_prior
-        self.family = family
-        self.covariance_type = covariance_type
-        self.tails = tails
-        self.subspace = subspace
-        self.categorical = categorical
-        self.exposure = exposure
-        self.prior = prior
-        self.init = init
-        self.init_clusters = init_clusters
-        self.max_clusters = max_clusters
-        self.max_iter = max_iter
-        self.n_draws = n_draws
-        self.thin = thin
-        self.n_chains = n_chains
-        self.loss = loss
-        self.outlier_weight = outlier_weight
-        self.outlier_prior = outlier_prior
-        self.backend = backend
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def set_params(self, **params: Any) -> DPMM:
-        """Set parameters, also those of a backend or prior that is an object, such as `backend__n_jobs`.
-
-        Parameters
-        ----------
-        **params
-            Parameters by their names.
-
-        Returns
-        -------
-        DPMM
-            The estimator itself.
-        """
-        super().set_params(**with_nested(self.get_params(deep=False), params))
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self.family in FAMILIES:
-            family = family_named(self.family)
-            tags.input_tags.sparse = family.sparse
-            tags.input_tags.positive_only = family.input == "counts"
-            tags.input_tags.categorical = tags.input_tags.string = family.mixes
-            tags.input_tags.allow_nan = family.input != "counts" and family.gaps
-        return tags
-
     def fit(
         self,
         X: Any,
@@ -367,22 +254,21 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             The points. Sparse matrices are for counts; tables may be those of pandas, polars and pyarrow. Arrays and
             frames of Dask stay on its workers.
         y : array of int, shape (N,), default=None
-            Known clusters: labels from 0, and -1 where they are unknown. Rows with a label stay together, and apart
-            from those with another one; the others join them or found new clusters. Not looked at if no label is -1,
-            as scikit-learn passes true labels.
+            Known clusters: labels from 0, and -1 for unknown. Rows with the same label stay together, and apart from
+            those with another one; the others join them or form new clusters. Ignored if no label is -1, because
+            scikit-learn passes true labels.
         sample_weight : array of float, shape (N,), default=None
-            A row of weight w is w equal rows that stay together; weights need not be whole. Rows of weight 0 are left
-            out, and get their labels by `predict`.
+            A row of weight w counts as w equal rows that stay together; weights need not be whole. Rows of weight 0 are
+            left out, and labelled by `predict`.
         together : array, shape (N,), default=None
-            Rows with the same value share a cluster, such as all samples of a patient; rows without one are on their
-            own.
+            Rows with the same value share a cluster, such as all samples of a patient; rows without a value are free.
         truth : array of labels, shape (N,), default=None
-            True labels. They only add the NMI to the trace.
+            True labels, which only add the NMI to the trace.
         progress : callable, default=None
-            Called after each iteration with its number (from 1) and what happened in it.
+            Called after each iteration with its number (from 1) and its record.
         on_interrupt : {"raise", "return"}, default="raise"
-            Ctrl-C ends the fit after the current iteration, and the estimator keeps the result so far. Then
-            KeyboardInterrupt is raised, so that loops and searches stop, too; with "return" it is not.
+            Ctrl-C ends the fit after the current iteration, and the estimator keeps the result so far. "raise" then
+            raises KeyboardInterrupt, so that loops and searches stop, too.
 
         Returns
         -------
@@ -392,48 +278,22 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         check_value("on_interrupt", on_interrupt, [StrOptions({"raise", "return"})])
         self._check_parameters()
         with self._reading(X) as read:
-            weights = self._weights(sample_weight, read)
-            came_as = str(getattr(X, "dtype", type(X).__name__))
+            weights = weights_of(self, sample_weight, read)
             weighted = read.weighted(weights)
-            self._fit(weighted, truth, progress, came_as, self._constraint(y, together, weighted))
+            came_as = str(getattr(X, "dtype", type(X).__name__))
+            self._fit(weighted, truth, progress, came_as, constraint_of(self, y, together, weighted))
         if weights is not None and not weights.all():
-            self._label_the_weightless(X, weights == 0)
+            # Rows of weight 0 get the labels of new points; they are in no draw.
+            rows = weights == 0
+            self.labels_[rows] = self.predict(X)[rows]
+            if self.confidence_ is not None:
+                self.confidence_[rows] = self.predict_proba(X)[rows].max(axis=1)
         if self.interrupted_ and on_interrupt == "raise":
             raise KeyboardInterrupt("the fit was interrupted; the estimator has the result so far")
         return self
 
-    def _weights(self, sample_weight: Any, read: FitData) -> Float64Array | None:
-        """The weights of all rows, checked; None for none."""
-        if sample_weight is None:
-            return None
-        if is_remote(read.points):
-            raise ValueError("weights of rows need the built-in sampler: backend should be native")
-        if partition_prior(self.partition_prior, self.alpha).shift < 0 and np.min(sample_weight, initial=1) < 1:
-            raise ValueError("with a Pitman-Yor process sample_weight should be at least 1 in every row")
-        rows = read.points.shape[0] if read.present is None else read.present.total
-        return checked_weights(sample_weight, int(rows))
-
-    def _label_the_weightless(self, X: Any, rows: Any) -> None:
-        """Rows without weight are where a new point would be; no draw has them."""
-        self.labels_[rows] = self.predict(X)[rows]
-        if self.confidence_ is not None:
-            self.confidence_[rows] = self.predict_proba(X)[rows].max(axis=1)
-
-    def _check_parameters(self) -> None:
-        """Refuse what makes no sense."""
-        check_parameters(self)
-        as_backend(self.backend)
-        partition_prior(self.partition_prior, self.alpha)
-        family = families_of(self.family, self.tails)[0]
-        if not family.mixes and self.categorical is not None:
-            raise ValueError("categorical columns need the family mixed")
-        if not family.exposure and self.exposure is not None:
-            raise ValueError(f"an exposure is for the family poisson, not {self.family}")
-        if self.covariance_type not in family.covariance_types:
-            raise ValueError(f"covariance_type is for the family gaussian, not {self.family}")
-
     def _reading(self, X: Any) -> AbstractContextManager[FitData]:
-        """The data of a fit, checked and stored as their family wants them, as long as the fit lasts."""
+        """The data of a fit, checked and stored as their family needs them, for the duration of the fit."""
         backend = as_backend(self.backend)
         if backend.name != "dask" and not is_lazy(X):
             return nullcontext(read_points(self, X))
@@ -442,32 +302,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         check_dask_can(families_of(self.family, self.tails)[-1].name, self.n_draws, self.loss is not None)
         return on_workers(self, X, getattr(backend, "client", None))
 
-    def _constraint(self, y: Any, together: Any, read: FitData) -> KnownBackend | TogetherBackend | None:
-        """A search that keeps to known clusters, or to groups of rows; None without any."""
-        present, points = read.present, read.points
-        rows = int(points.shape[0] if present is None else present.total)
-        known = None if y is None or is_remote(points) else known_labels(y, rows)
-        groups = None if together is None else groups_of(together, rows)
-        if known is not None and groups is not None:
-            raise ValueError("y with known clusters and together cannot both be given")
-        if groups is not None and is_remote(points):
-            raise ValueError("together needs the built-in sampler: backend should be native")
-        if groups is not None and self.outlier_weight:
-            raise ValueError("together knows no outlier component: outlier_weight should be 0")
-        if self.n_draws and (known is not None or groups is not None):
-            raise ValueError(
-                f"{'y with known clusters' if groups is None else 'together'} is for a search: n_draws should be 0"
-            )
-        there = slice(None) if present is None else present.rows
-        if groups is not None:
-            return TogetherBackend(groups[there])
-        return None if known is None else KnownBackend(known[there])
-
     def _fit(
         self, read: FitData, truth: Any, progress: Progress | None, came_as: str,
-        constraint: KnownBackend | TogetherBackend | None = None,
+        constraint: KnownBackend | TogetherBackend | None,
     ) -> None:  # fmt: skip
-        """Choose the backend and the model, sample, and keep what was found."""
+        """Choose the backend and the model, sample, and keep the results."""
         chosen = choose_backend(as_backend(self.backend), needs_of(self, read)._replace(known=constraint is not None))
         backend = chosen.backend
         runner: Any = backend.start(listener_of(progress, self.verbose))
@@ -478,10 +317,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         elif backend.name == "dask":
             prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        process, exposure = partition_prior_of(self, backend), exposure_place(self)
         options = ModelOptions(
-            self.prior, self.family, self.covariance_type, process, exposure, self.subspace, self.tails
-        )
+            self.prior, self.family, self.covariance_type, partition_prior_of(self, backend), exposure_place(self),
+            self.subspace, self.tails,
+        )  # fmt: skip
         choice = choose_model(options, read, only_full=backend.name == "julia")
         initializer, notes = initializer_of(self, choice.prior, backend)
         choice = choice._replace(notes=(*choice.notes, *notes))
@@ -490,11 +329,11 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
             result = runner.fit(choice.read.points, replace(settings, progress=progress or shown))
         result.startup_seconds += getattr(initializer, "loading_seconds", 0.0)
         result.trace.converted_from = None if came_as == "float32" else came_as
-        # Fits to samples of the rows would not keep to what is known.
-        alone = result.interrupted or constraint is not None
-        loss = self.loss or LOSSES[0]
-        resampling = NOT_RESAMPLED if alone else resample(choice.read.points, settings, result, loss)
-        result.interrupted = result.interrupted or resampling.interrupted
+        resampling = NOT_RESAMPLED
+        # Fits to samples of the rows would not respect a constraint.
+        if constraint is None and not result.interrupted:
+            resampling = resample(choice.read.points, settings, result, self.loss or LOSSES[0])
+            result.interrupted = resampling.interrupted
         of_draws = keep(self, result, settings, chosen, choice, resampling)
         self._read_points = choice.read if self._streams else None
         if isinstance(constraint, KnownBackend):
@@ -511,10 +350,10 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         ----------
         X : array, sparse matrix or table, shape (N, D)
             The points.
-        y : ignored
-            Not looked at.
+        y : array of int, shape (N,), default=None
+            As in `fit`.
         **options
-            What `fit` takes: sample_weight, truth, progress, on_interrupt.
+            The other arguments of `fit`.
 
         Returns
         -------

@@ -21,8 +21,8 @@ class ColumnKinds(NamedTuple):
 
 
 def sorted_out(table: Mapping[str, Any], named: bool) -> ColumnKinds:
-    """Columns of words are categorical, unless nearly every row has its own word: then the column is an id or a text, and
-    is left out. Columns of few different whole numbers are categorical, too.
+    """Columns of words are categorical, unless nearly every row has its own word: then they are ids or texts, and left
+    out. Columns of few different whole numbers are categorical, too.
 
     If columns have no names, all of them stay, because new rows are matched by position.
     """

@@ -18,7 +18,9 @@ from dpmmwrap.model.empty_rows import Present, truth_labels
 from dpmmwrap.model.frames import by_name, is_table, word_columns
 from dpmmwrap.model.redundant import ColumnMap, Extremes, find_redundant, sentence, without
 from dpmmwrap.numerics.arrays import Float32Array, Float64Array, FloatArray, IntArray
-from dpmmwrap.numerics.cells import has_missing, sample_rows
+from dpmmwrap.numerics.cells import has_missing, is_remote, sample_rows
+from dpmmwrap.numerics.weights import checked_weights
+from dpmmwrap.partitions import partition_prior
 
 CHUNK = 1 << 16
 TOO_WIDE = "the data span more than single precision holds (about 3e38); rescale them"
@@ -98,6 +100,18 @@ def new_rows(estimator: Any, X: Any) -> Any:
     if mixture.posterior.input == "counts":
         return read_counts(estimator, X, reset=False)
     return validate_data(estimator, X, dtype=[np.float32, np.float64], reset=False, ensure_all_finite="allow-nan")
+
+
+def weights_of(estimator: Any, sample_weight: Any, read: FitData) -> Float64Array | None:
+    """The checked weights of all rows; None without weights."""
+    if sample_weight is None:
+        return None
+    if is_remote(read.points):
+        raise ValueError("weights of rows need the built-in sampler: backend should be native")
+    process = partition_prior(estimator.partition_prior, estimator.alpha)
+    if process.shift < 0 and np.min(sample_weight, initial=1) < 1:
+        raise ValueError("with a Pitman-Yor process sample_weight should be at least 1 in every row")
+    return checked_weights(sample_weight, read.n_rows)
 
 
 def read_numeric(estimator: Any, X: Any, prior: Any) -> FitData:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, make_constraint
 
 Constraints = dict[str, list[Any]]
-"""What each parameter may be, in scikit-learn's terms; "no_validation" if it is checked elsewhere."""
+"""What parameters may be, in scikit-learn's terms; the others are checked where they are used."""
 POSITIVE = Interval(Real, 0, None, closed="neither")
 AUTO = StrOptions({"auto"})
 
@@ -28,8 +28,6 @@ def check_parameters(owner: Any) -> None:
 
 
 def check_value(name: str, value: Any, allowed: list[Any]) -> None:
-    if "no_validation" in allowed:
-        return
     # In Python True is the number 1, but nobody means that.
     is_flag = isinstance(value, (bool, np.bool_)) and "boolean" not in allowed
     if is_flag or not any(make_constraint(one).is_satisfied_by(value) for one in allowed):

@@ -85,8 +85,8 @@ def extremes_of(values: FloatArray) -> tuple[Any, Any]:
 
 
 def is_constant(lowest: Any, highest: Any, dtype: Any) -> Any:
-    """Whether each column's values differ only by rounding, in the precision of the data: timestamps in double precision
-    are not constant. Columns without any value are not constant either."""
+    """Whether a column's values differ only by rounding, in the precision of the data: timestamps in double precision
+    are not constant. Nor are columns without any value."""
     lowest, highest = np.asarray(lowest, float), np.asarray(highest, float)
     return highest - lowest <= CONSTANT * np.finfo(dtype).eps * np.maximum(abs(lowest), abs(highest))
 

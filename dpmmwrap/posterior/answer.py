@@ -30,7 +30,6 @@ from dpmmwrap.posterior.singletons import join_singletons
 from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
-LOSSES = ("vi", "binder")
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
 """Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
 ROUNDS = 20

@@ -10,10 +10,11 @@ import numpy as np
 from dpmmwrap.backends.choosing import BackendChoice
 from dpmmwrap.mixture import Mixture
 from dpmmwrap.model.choice import Choice
+from dpmmwrap.model.estimator_parameters import LOSSES
 from dpmmwrap.model.memory import Memory, digest_of
 from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.numerics.cells import is_remote
-from dpmmwrap.posterior.answer import LOSSES, answer_of, kept_rows, learned_values, sample_of
+from dpmmwrap.posterior.answer import answer_of, kept_rows, learned_values, sample_of
 from dpmmwrap.posterior.resampling import Resampling
 from dpmmwrap.sampler.settings import Result, Settings
 from dpmmwrap.sampler.stopping import stopped_by

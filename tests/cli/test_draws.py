@@ -320,7 +320,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_read(run, options: tu
 def test_losses_can_all_be_chosen() -> None:
     """Named twice, because asking the posterior's room for them would make --help slow."""
     from dpmmwrap.cli.fit_options import LOSSES
-    from dpmmwrap.posterior.answer import LOSSES as KNOWN
+    from dpmmwrap.model.estimator_parameters import LOSSES as KNOWN
 
     assert LOSSES == KNOWN
 
