@@ -1,4 +1,4 @@
-"""From an estimator's parameters, and the model of its data, to the settings of a run."""
+"""The settings of a run, from the parameters of an estimator and the model of its data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from dpmmwrap.estimator import DPMM
 
 JULIA_ALPHA, JULIA_ITERATIONS = 10.0, 100
-"""By its own ratio the reference package is left to itself: it learns neither its concentration nor when to stop, and
-these are its defaults."""
+"""The defaults of the reference package. With its own ratio it neither learns its concentration nor when to stop."""
 
 
 def needs_of(model: DPMM, read: FitData) -> Needs:
-    """What is asked of a backend."""
+    """What the fit needs of a backend."""
     return Needs(
         **likelihood(model),
         sparse=issparse(read.points),
@@ -43,7 +42,7 @@ def needs_of(model: DPMM, read: FitData) -> Needs:
 
 
 def what_to_learn(model: DPMM, read: FitData) -> str | None:
-    """What the settings leave to be found out by the built-in sampler alone."""
+    """What only the built-in sampler can choose for "auto" settings, as a clause; None for nothing."""
     families = families_of(model.family, model.tails)
     if families[0].reference and is_default(model.prior):
         if len(families) > 1:
@@ -58,7 +57,7 @@ def what_to_learn(model: DPMM, read: FitData) -> str | None:
 
 
 def likelihood(model: DPMM) -> dict[str, Any]:
-    """The family, or the kind of it that the user wants, and whether Julia knows it."""
+    """The family or its kind, and whether Julia supports it."""
     family, *others = families_of(model.family, model.tails)
     kind = getattr(model.prior, "family", family.kind_of(model.covariance_type))
     known = kind in family.julia and not others
@@ -68,11 +67,13 @@ def likelihood(model: DPMM) -> dict[str, Any]:
 
 
 def loops_of(model: DPMM, read: FitData) -> tuple[str, ...]:
-    """The kinds of compiled loops that a fit needs, at most."""
+    """The kinds of compiled loops that a fit may need."""
     kind = getattr(model.prior, "family", model.covariance_type)
-    families = families_of(model.family, model.tails)
-    found = [family.examples().kinds_for(kind, read.points, read.n_missing > 0) for family in families]
-    return tuple(loops for each in found for loops in each)
+    return tuple(
+        loops
+        for family in families_of(model.family, model.tails)
+        for loops in family.examples().kinds_for(kind, read.points, read.n_missing > 0)
+    )
 
 
 def is_plain_reference(backend: Auto) -> bool:
@@ -90,15 +91,14 @@ def run_settings(
     model: DPMM, choice: Choice, backend: Auto, initializer: Initializer, seed: int, truth: Any,
     progress: Progress | None,
 ) -> Settings:  # fmt: skip
-    """Everything that decides a fit, apart from the data."""
-    plain = is_plain_reference(backend)
+    reference_length = is_plain_reference(backend) and model.max_iter == "auto"
     return Settings(
         partition_prior_of(model, backend),
         choice.prior,
         # Julia's sampler learns no prior.
         hyperprior=None if backend.name == "julia" else choice.hyperprior,
         initializer=initializer,
-        **search_length(JULIA_ITERATIONS if plain and model.max_iter == "auto" else model.max_iter),
+        **search_length(JULIA_ITERATIONS if reference_length else model.max_iter),
         seed=seed,
         **starts_of(model, choice, seed, backend),
         max_clusters=model.max_clusters,
@@ -116,11 +116,11 @@ def run_settings(
 
 
 def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer, list[str]]:
-    """How subclusters begin, and what is to be said of it."""
+    """How subclusters begin, and a note if it is not what "auto" should be."""
     gaussian = family_of(prior.family).network
     start, notes = model.init, list[str]()
     if isinstance(start, str) and start == "auto":
-        # With the whole Hastings ratio 2-means does as well; without it, it does not split crowds.
+        # With the whole Hastings ratio 2-means is as good; without it, it does not split crowds.
         full_ratio = backend.name != "julia" and backend.ratio in FULL_RATIOS
         start = "splitnet" if gaussian and not full_ratio else "kmeans"
         try:
@@ -137,20 +137,20 @@ def initializer_of(model: DPMM, prior: Any, backend: Auto) -> tuple[Initializer,
 
 def n_chains_of(model: DPMM, choice: Choice, backend: Auto) -> int:
     rows, columns = choice.read.points.shape
-    # Half a matrix for each point, in products that are quicker than what else there is to do for a number.
+    # Half a matrix for each point, in matrix products, which take half as long as other work for a number.
     size = columns**2 // 4 if choice.prior.is_costly(columns) else columns
     return 1 if backend.name == "julia" else chain_count(model.n_chains, model.n_draws, rows, size)
 
 
 def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str, Any]:
-    """Where chains begin: by default with one cluster, k-means cells, one cluster, many small cells, in turn; a single
-    chain with one cluster or cells, whichever was better in short chains."""
+    """Where chains begin. By default, several chains begin in turn with one cluster, k-means cells, one cluster, and
+    many small cells; a single chain with one cluster or k-means cells, whichever is better in short chains."""
     points = choice.read.points
     first = first_clusters(model, choice, seed, backend.ratio)
     by_default = isinstance(model.init_clusters, str) and model.init_clusters == "auto"
     if not by_default or choice.n_cells is None or not isinstance(first, int):
         return {"init_clusters": first}
-    # Outliers would get cells for themselves, and keep them.
+    # Outliers would get cells of their own and keep them.
     if model.outlier_weight > 0 or choice.n_cells > (model.max_clusters or choice.n_cells):
         return {"init_clusters": first}
     several = n_chains_of(model, choice, backend) > 1
@@ -163,7 +163,7 @@ def starts_of(model: DPMM, choice: Choice, seed: int, backend: Auto) -> dict[str
 
 
 def small_cells(choice: Choice, seed: int) -> Any:
-    """A label per point: as many small cells as there are points for."""
+    """The label of each point in many small cells."""
     X, prior = choice.read.points, choice.prior
     return many_clusters(X, seed, prior.embedder(X), prior.rows_per_cluster(X.shape[1]))
 

@@ -1,4 +1,4 @@
-"""From the result of a backend to the answer of a fit."""
+"""The answer of a fit, from the result of a backend."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpmmwrap.sampler.draws import Draws
 from dpmmwrap.sampler.settings import Result, Settings
 
 SAMPLE_ROWS, SAMPLE_NUMBERS = 20_000, 10_000_000
-"""Rows of the data, and numbers in them, that a fitted model keeps for `groups`."""
+"""A fitted model keeps at most this many rows, and numbers in them."""
 ROUNDS = 20
 """Limit of the search for labels of rows with missing values."""
 
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
     partition_prior: PartitionPrior
     prior: Prior
     components: IntArray | None = None
-    """The clusters before some were joined, if some were."""
+    """The clusters before some were joined; None if none were."""
     confidence: Float64Array | None = None
     diagnostics: list[Diagnostic] | None = None
     doubts: tuple[str, ...] = ()
@@ -60,34 +60,30 @@ def answer_of(
     columns: Columns | None,
     resampling: Resampling = NOT_RESAMPLED,
 ) -> Answer:
-    """The partition that represents the draws best; without draws the best of the search, joined as samples of the rows
-    ask. The largest cluster comes first."""
-    prior, partition_prior = result.prior or settings.prior, result.partition_prior or settings.partition_prior
+    """The partition that represents the draws best. Without draws, the best of the search, perhaps joined as samples of
+    the rows join it. The largest cluster comes first."""
     draws = result.draws
     if draws is not None and draws.labels is not None:
         return answer_of_draws(result, draws, X, settings, loss, columns)
-    answer = answer_of_search(result, X, settings, columns, prior, partition_prior)
+    answer = answer_of_search(result, X, settings, columns)
     if draws is not None:
-        diagnostics, doubts = diagnosed(draws)
-        partition_prior = mean_of_draws(draws, partition_prior)
-        return answer._replace(partition_prior=partition_prior, diagnostics=diagnostics, doubts=doubts)
+        partition_prior = mean_of_draws(draws, answer.partition_prior)
+        return answer._replace(partition_prior=partition_prior, **diagnosed(draws))
     if resampling.labels is not None:
         return answer_of_samples(answer, resampling, X, settings, columns)
     return answer
 
 
-def answer_of_search(
-    result: Result, X: Points, settings: Settings, columns: Columns | None, prior: Prior, process: PartitionPrior
-) -> Answer:
-    """The best labels of the search. If points and labels are on other machines, so are the labels of the answer."""
+def answer_of_search(result: Result, X: Points, settings: Settings, columns: Columns | None) -> Answer:
+    """The best labels of the search. If the points are on other machines, so are the labels."""
+    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
     log_posterior = float(result.log_posterior)
     if np.isnan(log_posterior):
         log_posterior = float(result.trace.log_posterior[-1])
     statistics: Any = result.statistics
     if statistics is not None:
         labels, statistics = remote_labels(result.labels, statistics, settings.outlier_prior is not None)
-        outliers = (settings.outlier_weight, settings.outlier_prior)
-        mixture = Mixture.from_statistics(statistics, prior, *outliers, columns)
+        mixture = Mixture.from_statistics(statistics, prior, settings.outlier_weight, settings.outlier_prior, columns)
         return Answer(labels, replace(mixture, size_shift=process.shift), log_posterior, process, prior)
     labels = largest_first(result.labels)
     if prior.correlated and has_missing(X):
@@ -99,41 +95,58 @@ def answer_of_search(
 def answer_of_draws(
     result: Result, draws: Draws, X: Points, settings: Settings, loss: str, columns: Columns | None
 ) -> Answer:
-    """The partition that represents the draws, and the mean over them of what the mixture predicts."""
-    process = mean_of_draws(draws, result.partition_prior or settings.partition_prior)
+    """The partition that represents the draws, under its most probable prior; predictions are averaged over draws."""
+    prior, process = result.prior or settings.prior, result.partition_prior or settings.partition_prior
+    process = mean_of_draws(draws, process)
     kept = draws.kept_labels
     joined, count = join_singletons(kept, representative(kept, loss, settings.seed).labels)  # type: ignore[arg-type]
     labels = largest_first(joined)
-    answer = answer_of_labels(X, labels, settings, columns, result.prior or settings.prior, process)
-    outliers = (settings.outlier_weight, settings.outlier_prior)
-    shifts = process.shift if draws.discount is None else -draws.discount.ravel()
-    averaged = AveragedMixture.of(X, kept, labels, result.draw_priors, *outliers, shifts, settings.weights)
-    diagnostics, doubts = diagnosed(draws)
-    if count:
-        rows = "1 row has" if count == 1 else f"{count:,} rows have"
-        doubts += (f"{rows} no cluster that most draws agree on, and joined the most probable: see confidence_",)
-    return answer._replace(
-        mixture=replace(answer.mixture, averaged=averaged),
-        confidence=confidence(kept, labels),
-        diagnostics=diagnostics,
-        doubts=doubts,
+    if settings.hyperprior is None:
+        prior = settings.prior
+    else:
+        statistics = settings.prior.statistics(X, labels, None, settings.weights)
+        prior = settings.hyperprior.climb(prior, statistics)
+    averaged = AveragedMixture.of(
+        X, kept, labels, result.draw_priors, settings.outlier_weight, settings.outlier_prior,
+        process.shift if draws.discount is None else -draws.discount.ravel(), settings.weights,
+    )  # fmt: skip
+    mixture = replace(mixture_of(X, labels, prior, process, settings, columns), averaged=averaged)
+    log_posterior = log_posterior_of(X, labels, settings, process, prior)
+    answer = Answer(labels, mixture, log_posterior, process, prior, confidence=confidence(kept, labels))
+    answer = answer._replace(**diagnosed(draws))
+    if not count:
+        return answer
+    rows = "1 row has" if count == 1 else f"{count:,} rows have"
+    doubt = f"{rows} no cluster that most draws agree on, and joined the most probable: see confidence_"
+    return answer._replace(doubts=(*answer.doubts, doubt))
+
+
+def answer_of_samples(
+    found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
+) -> Answer:
+    """The clusters of the search, joined. The density, and all that describes the model, is that of the clusters before
+    they were joined."""
+    assert resampling.labels is not None
+    points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
+    prior, process, weights = found.prior, found.partition_prior, settings.weights
+    joined = largest_first(resampling.labels)
+    density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
+    mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
+    labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
+    whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
+    doubt = (
+        f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
+        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
+        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
     )
+    return found._replace(labels=labels, mixture=mixture, components=components, doubts=(doubt,))
 
 
-def diagnosed(draws: Draws) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    """Diagnostics of the draws, and what they say against them."""
+def diagnosed(draws: Draws) -> dict[str, Any]:
+    """Diagnostics of the draws, and doubts about them."""
     diagnostics = diagnose(draws)
     doubt = disagreement(diagnostics, draws.n_chains)
-    return diagnostics, () if doubt is None else (doubt,)
-
-
-def answer_of_labels(
-    X: Points, labels: IntArray, settings: Settings, columns: Columns | None, near: Prior, process: PartitionPrior
-) -> Answer:
-    """Given labels, with the prior that is most probable for them."""
-    prior = best_prior(X, labels, settings, near)
-    mixture = mixture_of(X, labels, prior, process, settings, columns)
-    return Answer(labels, mixture, log_posterior_of(X, labels, settings, process, prior), process, prior)
+    return {"diagnostics": diagnostics, "doubts": () if doubt is None else (doubt,)}
 
 
 def mixture_of(
@@ -144,36 +157,10 @@ def mixture_of(
     settings: Settings,
     columns: Columns | None = None,
 ) -> Mixture:
-    """The mixture that a clustering implies, with weights by the prior over partitions."""
+    """The mixture of a clustering, with weights by the prior over partitions."""
     outliers = (settings.outlier_weight, settings.outlier_prior)
     mixture = Mixture.from_labels(X, labels, prior, *outliers, columns, settings.weights)
     return replace(mixture, size_shift=process.shift)
-
-
-def answer_of_samples(
-    found: Answer, resampling: Resampling, X: Points, settings: Settings, columns: Columns | None
-) -> Answer:
-    """The clusters of the search, joined. All that is said of the model, its density included, is about the clusters
-    before."""
-    assert resampling.labels is not None
-    points, components = (X.everything(), np.asarray(found.labels)) if is_remote(X) else (X, found.labels)
-    prior, process, weights = found.prior, found.partition_prior, settings.weights
-    joined = largest_first(resampling.labels)
-    density = AveragedMixture.of(points, components[None], joined, [prior], 0.0, None, process.shift, weights)
-    mixture = replace(mixture_of(points, joined, prior, process, settings, columns), averaged=density)
-    labels = X.in_chunks(joined, found.labels) if is_remote(X) else joined
-    doubts = (reproduced(resampling),)
-    return found._replace(labels=labels, mixture=mixture, components=components, doubts=doubts)
-
-
-def reproduced(resampling: Resampling) -> str:
-    """Which clusters are joined, and why."""
-    whole, best = resampling.sizes[0], max(resampling.sizes, key=lambda size: size.agreement)
-    return (
-        f"the data do not quite follow the model: {whole.n_clusters} clusters are joined into {best.n_clusters}, which "
-        f"fits to samples of {best.n_rows:,} rows reproduce better (adjusted Rand index {best.agreement:.3f}, against "
-        f"{whole.agreement:.3f}); n_chains=1 leaves them apart"
-    )
 
 
 def remote_labels(labels: Any, statistics: Statistics, outliers: bool) -> tuple[Any, Statistics]:
@@ -187,8 +174,8 @@ def remote_labels(labels: Any, statistics: Statistics, outliers: bool) -> tuple[
 def labels_of_observed(
     X: Points, labels: IntArray, prior: Prior, process: PartitionPrior, settings: Settings
 ) -> IntArray:
-    """The most probable label of each row given its observed values, repeated until nothing changes. If values are
-    missing, a search ends with labels that are most probable given values that it has drawn."""
+    """The most probable label of each row given its observed values, repeated until nothing changes. With missing
+    values, a search ends with the most probable labels given values that it has drawn."""
     for _ in range(ROUNDS):
         predicted = mixture_of(X, labels, prior, process, settings).predict(X)
         if predicted.max() < 0 or np.array_equal(predicted, labels):
@@ -198,20 +185,12 @@ def labels_of_observed(
 
 
 def learned_values(result: Result, hyperprior: LearnedPrior | None, prior: Prior) -> Summary | None:
-    """The learned hyperparameters of a default prior: those of the result's prior, or the medians over draws."""
+    """The learned hyperparameters of a default prior: those of the result, or the medians over draws."""
     if hyperprior is None:
         return None
     if not result.draw_priors:
         return hyperprior.summary(prior)
     return Summary(*np.median([hyperprior.summary(prior) for prior in result.draw_priors], axis=0).tolist())
-
-
-def best_prior(X: Points, labels: IntArray, settings: Settings, near: Prior) -> Prior:
-    """The prior that is most probable given some labels."""
-    if settings.hyperprior is None:
-        return settings.prior
-    prior: Prior = settings.hyperprior.climb(near, settings.prior.statistics(X, labels, None, settings.weights))
-    return prior
 
 
 def mean_of_draws(draws: Draws, process: PartitionPrior) -> PartitionPrior:
@@ -221,7 +200,7 @@ def mean_of_draws(draws: Draws, process: PartitionPrior) -> PartitionPrior:
 
 
 def log_posterior_of(X: Points, labels: IntArray, settings: Settings, process: PartitionPrior, prior: Prior) -> float:
-    """log p(labels, parameters of both priors, X), up to a constant, of any labels."""
+    """log p(labels, parameters of both priors, X), up to a constant."""
     outliers = int(settings.outlier_weight > 0)
     numbers, count = labels + np.int32(outliers), int(labels.max(initial=-1)) + 1 + outliers
     statistics = prior.statistics(X, numbers, count, settings.weights)
@@ -237,7 +216,7 @@ def log_posterior_of(X: Points, labels: IntArray, settings: Settings, process: P
 
 
 def sample_of(points: Points) -> Points:
-    """Rows that a fitted model keeps; all of them if they are few."""
+    """The rows that a fitted model keeps; all of them if they are few."""
     rows = kept_rows(*points.shape)
     return points if len(rows) == points.shape[0] and not is_remote(points) else points[rows]
 

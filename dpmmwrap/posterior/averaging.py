@@ -48,33 +48,33 @@ class AveragedMixture:
     ) -> AveragedMixture:
         """From evenly spaced draws (M, N), each with its prior, matched with `labels`. `shifts` are added to the sizes
         of each draw's clusters in their weights."""
-        # It imports numba, which predictions from a file do without.
+        # It imports numba, which predictions from a file do not need.
         from dpmmwrap.posterior.matching import match
 
         chosen = draws_averaged(len(draws))
-        statistics, clusters, weights, outliers = [], [], [], []
+        statistics, clusters, weights = [], [], []
         shifts = np.broadcast_to(shifts, len(draws))
+        outside = int(outlier_prior is not None)
         for draw in chosen:
             drawn = np.asarray(draws[draw])
-            count, outside = int(drawn.max(initial=-1)) + 1, int(outlier_prior is not None)
+            count = int(drawn.max(initial=-1)) + 1
             # Outliers are one more component, after the others.
             sums = priors[draw].statistics(X, np.where(drawn < 0, count, drawn), count + outside, row_weights)
             inside = sums.counts[:count] + shifts[draw]
             statistics.append(sums)
             clusters.append(np.append(match(drawn, labels), np.full(outside, -1)))
             weights.append(np.append((1 - outlier_weight) * inside / inside.sum(), [outlier_weight] * outside))
-            outliers.append(count if outside else -1)
-        starts = np.cumsum([0, *(len(part) for part in clusters)])[:-1]
+        edges = np.cumsum([0, *(len(part) for part in clusters)])
         every = concatenate(statistics)
         posterior = priors[chosen[0]].posterior(every)
-        for begin, end, draw in zip(starts, [*starts[1:], len(every.counts)], chosen, strict=True):
+        for begin, end, draw in zip(edges[:-1], edges[1:], chosen, strict=True):
             if priors[draw] is not priors[chosen[0]]:
                 rows = np.arange(begin, end)
                 posterior = posterior.replaced(rows, priors[draw].posterior(take(every, rows)))
         if outlier_prior is not None:
-            rows = starts + np.array(outliers)
-            posterior = posterior.replaced(rows, outlier_prior.posterior(take(every, rows)))
-        return cls(posterior, np.concatenate(weights), starts, np.concatenate(clusters))
+            last = edges[1:] - 1
+            posterior = posterior.replaced(last, outlier_prior.posterior(take(every, last)))
+        return cls(posterior, np.concatenate(weights), edges[:-1], np.concatenate(clusters))
 
     def __str__(self) -> str:
         if len(self.starts) == 1:
@@ -97,15 +97,11 @@ class AveragedMixture:
         """The number of components of each draw."""
         return np.diff(np.append(self.starts, len(self.clusters)))
 
-    def _log_densities(self, points: Points) -> Float64Array:
-        """log of weight times predictive density (rows, components)."""
-        with np.errstate(divide="ignore"):
-            return log_joint(self.posterior, points, np.log(self.weights), self.starts)
-
     def _shares(self, points: Points) -> tuple[Float64Array, Float64Array]:
         """Each component's share of its draw's mixture (rows, components), and the mixtures' log densities (rows,
         draws)."""
-        densities = self._log_densities(points)
+        with np.errstate(divide="ignore"):
+            densities = log_joint(self.posterior, points, np.log(self.weights), self.starts)
         best = np.maximum.reduceat(densities, self.starts, axis=1)
         densities -= np.repeat(best, self._sizes, axis=1)
         shares = np.exp(densities, out=densities)
@@ -135,13 +131,13 @@ class AveragedMixture:
     @classmethod
     def read(cls, path: str | Path, family: str, fields: tuple[str, ...]) -> AveragedMixture | None:
         """Read from a file; None if it has no averages."""
-        names = ("weights", "starts", "clusters", *fields)
-        arrays = read_arrays(path, required=(), optional=tuple(f"{PREFIX}{name}" for name in names))
+        names = [f"{PREFIX}{name}" for name in ("weights", "starts", "clusters", *fields)]
+        arrays = read_arrays(path, required=(), optional=names)
         if not arrays:
             return None
         if len(arrays) < len(names):
             raise ValueError("the averages over draws are incomplete")
-        weights, starts, clusters, *values = (arrays[f"{PREFIX}{name}"] for name in names)
+        weights, starts, clusters, *values = (arrays[name] for name in names)
         same = len(weights) == len(clusters) == len(values[-1])
         if not same or (np.diff(np.append(starts, len(weights))) < 1).any():
             raise ValueError("its arrays do not belong together")

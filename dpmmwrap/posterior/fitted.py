@@ -1,4 +1,4 @@
-"""What a fitted estimator keeps."""
+"""The attributes of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def set_mixture(model: DPMM, mixture: Mixture) -> None:
-    """The attributes that describe the clusters."""
+    """Set the attributes that describe the clusters."""
     model._groups_known = model._fit_check = None
     model.mixture_, model.n_clusters_, model.weights_ = mixture, mixture.n_clusters, mixture.weights
     model.subspace_ = None if mixture.subspace is None else mixture.subspace.dim
@@ -38,7 +38,7 @@ def set_mixture(model: DPMM, mixture: Mixture) -> None:
 
 
 def first_of_each(labels: IntArray) -> IntArray:
-    """The first row of each cluster."""
+    """The first row of each cluster. O(N)."""
     first = np.empty(int(labels.max()) + 1, np.int64)
     first[labels[::-1]] = np.arange(len(labels))[::-1]
     return first
@@ -47,7 +47,7 @@ def first_of_each(labels: IntArray) -> IntArray:
 def keep(
     model: DPMM, result: Result, settings: Settings, backend: BackendChoice, choice: Choice, resampling: Resampling
 ) -> tuple[str, ...]:
-    """Turn the results of a backend and of fits to samples into attributes of the estimator; doubts about them."""
+    """Set the attributes from the results of a backend and of fits to samples; return doubts about them."""
     read = choice.read
     answer = answer_of(result, read.points, settings, model.loss or LOSSES[0], read.columns, resampling)
     names = getattr(model, "feature_names_in_", None)

@@ -35,14 +35,6 @@ class Step(NamedTuple):
     """In the union: points whose most probable component is one of the two."""
 
 
-class Reassignment(NamedTuple):
-    """Points of other components whose most probable component is now a union."""
-
-    points: IntArray
-    before: IntArray
-    """The components that they were in."""
-
-
 class Merging:
     """The components at some step: their probabilities, and the most probable one of each point.
 
@@ -57,14 +49,19 @@ class Merging:
 
     def step(self) -> Step:
         """Join the two with the largest criterion. O(K^2) beyond the bookkeeping."""
-        scores = self.scores()
-        scores[~self.alive] = scores[:, ~self.alive] = -1.0
-        np.fill_diagonal(scores, -1.0)
+        scores = self.open_scores()
         # The first of equals, so that kept < gone.
         kept, gone = divmod(int(scores.argmax()), len(scores))
         points = float(self.counts[(self.best == kept) | (self.best == gone)].sum())
         self.join(kept, gone)
         return Step(kept, gone, float(scores[kept, gone]), points)
+
+    def open_scores(self) -> Float64Array:
+        """The criterion of each pair, -1 for pairs that cannot be joined."""
+        scores = self.scores()
+        scores[~self.alive] = scores[:, ~self.alive] = -1.0
+        np.fill_diagonal(scores, -1.0)
+        return scores
 
     def scores(self) -> Float64Array:
         """The criterion of each pair (K, K), symmetric; entries of components that are not alive are ignored."""
@@ -73,8 +70,9 @@ class Merging:
     def join(self, kept: int, gone: int) -> None:
         raise NotImplementedError
 
-    def join_columns(self, kept: int, gone: int) -> Reassignment:
-        """Add up the probabilities of the two, and reassign points to the union. O(N)."""
+    def join_columns(self, kept: int, gone: int) -> tuple[IntArray, IntArray]:
+        """Add up the probabilities of the two. Returns the points of other components for which the union is now the most
+        probable component, and these components. O(N)."""
         self.columns[kept] += self.columns[gone]
         self.alive[gone] = False
         joined = self.columns[kept]
@@ -83,11 +81,11 @@ class Merging:
         # The first of equals, as argmax has it.
         more = (joined > self.highest) | ((joined == self.highest) & (kept < self.best))
         points = np.flatnonzero(more & ~inside)
-        moved = Reassignment(points, np.unique(self.best[points]))
+        before = np.unique(self.best[points])
         self.best[points] = kept
         self.highest[inside] = joined[inside]
         self.highest[points] = joined[points]
-        return moved
+        return points, before
 
 
 class Confusion(Merging):
@@ -115,13 +113,13 @@ class Confusion(Merging):
         return np.asarray(np.minimum(np.maximum(confused, confused.T), 1.0))
 
     def join(self, kept: int, gone: int) -> None:
-        moved = self.join_columns(kept, gone)
+        points, before = self.join_columns(kept, gone)
         self.totals[kept] += self.totals[gone]
         self.sums[kept] += self.sums[gone]
         self.sums[:, kept] += self.sums[:, gone]
-        if len(moved.points):
-            self.sums[kept] += self.summed(moved.points)
-        for k in moved.before:
+        if len(points):
+            self.sums[kept] += self.summed(points)
+        for k in before:
             # Not by subtraction: rounding errors would dominate a small sum.
             self.sums[k] = self.summed(np.flatnonzero(self.best == k))
 
@@ -140,10 +138,8 @@ class OneMode(Confusion):
         step = super().step()
         return step._replace(criterion=min(step.criterion, self.cut)) if self.only_apart else step
 
-    def scores(self) -> Float64Array:
-        scores = super().scores()
-        scores[~self.alive] = scores[:, ~self.alive] = -1.0
-        np.fill_diagonal(scores, -1.0)
+    def open_scores(self) -> Float64Array:
+        scores = super().open_scores()
         while not self.only_apart:
             open_pairs = np.where(self.apart, -1.0, scores)
             one, other = divmod(int(open_pairs.argmax()), len(open_pairs))
@@ -178,7 +174,7 @@ class OneCluster(OneMode):
     def __init__(self, columns: Float64Array, counts: Float64Array, cut: float, seen: GroupEvidence) -> None:
         super().__init__(columns, counts, cut)
         self.seen = seen
-        self.first_best, self.first_scores = self.best.copy(), Confusion.scores(self)
+        self.first_best, self.first_scores = self.best.copy(), self.scores()
         self.members = [[k] for k in range(len(columns))]
         self.tables = [count_rows(half, self.best, len(columns)) for half in seen.halves]
 

@@ -28,14 +28,14 @@ def save(mixture: Mixture, path: str | Path) -> None:
     arrays: dict[str, Any] = {name: getattr(mixture.posterior, name) for name in mixture.posterior.FIELDS}
     arrays |= {"format": np.array(FORMAT), "family": np.array(mixture.family), "counts": mixture.counts}
     arrays |= {"outlier_weight": mixture.outlier_weight, "size_shift": mixture.size_shift}
-    arrays |= {} if mixture.columns is None else mixture.columns.arrays()
-    arrays |= {} if mixture.feature_names is None else {"feature_names": np.array(mixture.feature_names, dtype=str)}
-    arrays |= {} if mixture.preparation is None else mixture.preparation.arrays()
-    arrays |= {} if mixture.subspace is None else mixture.subspace.arrays()
-    arrays |= {} if mixture.averaged is None else mixture.averaged.arrays()
-    arrays |= {} if mixture.restored is None else dict(zip(RESTORED, mixture.restored, strict=True))
-    arrays |= {} if mixture.memory is None else mixture.memory.arrays()
-    arrays |= {} if mixture.draws is None else {f"draws_{name}": a for name, a in mixture.draws.arrays().items()}
+    for part in (mixture.columns, mixture.preparation, mixture.subspace, mixture.averaged, mixture.memory):
+        arrays |= {} if part is None else part.arrays()
+    if mixture.feature_names is not None:
+        arrays["feature_names"] = np.array(mixture.feature_names, dtype=str)
+    if mixture.restored is not None:
+        arrays |= dict(zip(RESTORED, mixture.restored, strict=True))
+    if mixture.draws is not None:
+        arrays |= {f"draws_{name}": array for name, array in mixture.draws.arrays().items()}
     write_npz(path, arrays)
 
 
@@ -77,19 +77,19 @@ def load(path: str | Path) -> Mixture:
     # The first files had only one family and do not name it.
     family = str(head.get("family", FIRST_FAMILY))
     try:
-        names = prior_named(family).FIELDS
+        fields = prior_named(family).FIELDS
     except KeyError:
         raise InputError(f"{path} has the family {family!r}, which this version does not have") from None
-    arrays = read_arrays(path, required=names, optional=("feature_names", "size_shift"))
+    arrays = read_arrays(path, required=fields, optional=("feature_names", "size_shift"))
     try:
         columns = Columns.read(path) if family_of(family).mixes else None
-        posterior = prior_from_fields(family, [arrays[name] for name in names])
+        posterior = prior_from_fields(family, [arrays[name] for name in fields])
         mixture = Mixture(
             head["counts"],
             posterior,
             float(head["outlier_weight"]),
             columns,
-            AveragedMixture.read(path, family, names),
+            AveragedMixture.read(path, family, fields),
             Draws.read(path, "draws_"),
             tuple(str(name) for name in arrays["feature_names"]) if "feature_names" in arrays else None,
             Preparation.read(path),
@@ -99,22 +99,18 @@ def load(path: str | Path) -> Mixture:
             Memory.read(path, family),
         )
         expected = mixture.n_clusters + (mixture.outlier_weight > 0)
-        finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in names)
+        finite = all(np.isfinite(np.asarray(arrays[name], dtype=np.float64)).all() for name in fields)
         factor = getattr(posterior, "cholesky", np.zeros(1))
-        if len(arrays[names[-1]]) != expected or not finite or not np.isfinite(factor).all():
+        if len(arrays[fields[-1]]) != expected or not finite or not np.isfinite(factor).all():
             raise ValueError("its arrays do not belong together")
-        if columns is None and not fits_names(mixture):
+        names, preparation = mixture.feature_names, mixture.preparation
+        named = names is None or len(names) == mixture.n_features
+        prepared = preparation is None or preparation.width == mixture.n_features
+        if columns is None and not (named and prepared):
             raise ValueError("its features are not those that it names")
     except (ValueError, TypeError, IndexError) as error:
         raise InputError(f"{path} is a damaged model file: {error}") from error
     return mixture
-
-
-def fits_names(mixture: Mixture) -> bool:
-    """Whether the number of features is that of their names and of their preparation."""
-    names, preparation = mixture.feature_names, mixture.preparation
-    named = names is None or len(names) == mixture.n_features
-    return named and (preparation is None or preparation.width == mixture.n_features)
 
 
 def read_restored(path: str | Path) -> ColumnMap | None:
