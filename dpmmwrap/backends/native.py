@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class NativeBackend:
     """The built-in sampler."""
 
     def fit(self, X: Points, settings: Settings, outer: Interrupt | None = None) -> Result:
-        """Run all chains. A fit in another thread, which Ctrl-C does not reach, takes the interrupt of its caller."""
+        """Run all chains. Ctrl-C does not reach a fit in another thread, which uses its caller's interrupt."""
         settings.bind(X, settings.full_ratio)
         chains, labels = settings.n_chains, None
         if settings.n_draws and settings.keep_labels:
@@ -34,13 +34,7 @@ class NativeBackend:
         shared = replace(settings, n_jobs=max(1, settings.n_jobs // side_by_side))
 
         def run(number: int) -> ChainResult:
-            of_chain = replace(shared, progress=progress_of(shared.progress, number))
-            chain = Chain(X, of_chain, number, None if labels is None else labels[number])
-            try:
-                return chain.run(interrupt)
-            finally:
-                chain.problem.data.close()
-                tell_end(shared.progress, number)
+            return run_chain(X, shared, number, interrupt, None if labels is None else labels[number])
 
         with nullcontext(outer) if outer else Interrupt() as interrupt:
             if side_by_side == 1:
@@ -62,6 +56,22 @@ def with_best(result: Result, best: Best) -> Result:
     return replace(result, **best._asdict())
 
 
+def run_chain(
+    X: Points, settings: Settings, number: int, interrupt: Interrupt, labels: IntArray | None = None
+) -> ChainResult:
+    """Run one chain, and store the labels of its draws."""
+    chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number, labels)
+    try:
+        result = chain.run(interrupt)
+        chain.problem.data.flush()
+        return result
+    finally:
+        chain.problem.data.close()
+        ended = getattr(settings.progress, "ended", None)
+        if ended is not None:
+            ended(number)
+
+
 def progress_of(progress: Progress | None, number: int) -> Progress | None:
     """The progress callable of one chain."""
     of_chain = getattr(progress, "of_chain", None)
@@ -71,21 +81,14 @@ def progress_of(progress: Progress | None, number: int) -> Progress | None:
     return chain_progress
 
 
-def tell_end(progress: Progress | None, number: int) -> None:
-    """Tell a listener to several chains that one has ended."""
-    ended = getattr(progress, "ended", None)
-    if ended is not None:
-        ended(number)
-
-
 def result_of(
     results: list[ChainResult],
     labels: IntArray | None = None,
     hyperprior: LearnedPrior | None = None,
-    agreement: Callable[[ChainResult, list[ChainResult]], tuple[float, ...]] | None = None,
+    rand_index: Callable[[Any, Any], float] | None = None,
 ) -> Result:
     """The best clustering of all chains, and all draws."""
-    # After an interrupt some have not made a step.
+    # After an interrupt, some chains have not made a step.
     begun = [result for result in results if len(result.trace)] or results
     chain = max(begun, key=lambda result: result.best.log_posterior)
     number = next(index for index, result in enumerate(results) if result is chain)
@@ -102,21 +105,20 @@ def result_of(
         kept_sides=chain.best.kept_sides,
         traces=[result.trace for result in begun],
         **draws_of(results, labels, hyperprior)._asdict(),
-        agreement=(agreement or agreement_of)(chain, begun),
+        agreement=agreement_with(
+            chain.best.labels, [other.best.labels for other in begun if other is not chain], rand_index
+        ),
         candidates=[candidate for result in begun for candidate in result.candidates],
     )
 
 
-def agreement_of(chain: ChainResult, others: list[ChainResult]) -> tuple[float, ...]:
-    """The adjusted Rand indices of other chains' best clusterings with that of one chain."""
-    return agreement_with(chain.best.labels, [other.best.labels for other in others if other is not chain])
-
-
-def agreement_with(labels: IntArray, others: list[IntArray]) -> tuple[float, ...]:
+def agreement_with(
+    labels: Any, others: list[Any], rand_index: Callable[[Any, Any], float] | None = None
+) -> tuple[float, ...]:
     """The adjusted Rand indices of other clusterings with one."""
     from sklearn.metrics import adjusted_rand_score
 
-    return tuple(float(adjusted_rand_score(labels, other)) for other in others)
+    return tuple(float((rand_index or adjusted_rand_score)(labels, other)) for other in others)
 
 
 class DrawsAndPriors(NamedTuple):
@@ -127,10 +129,7 @@ class DrawsAndPriors(NamedTuple):
 
 
 def draws_of(results: list[ChainResult], labels: IntArray | None, hyperprior: LearnedPrior | None) -> DrawsAndPriors:
-    """The draws of all chains, the same number of each.
-
-    An interrupted run has chains with more and with fewer: then as many draws as can be had in all.
-    """
+    """The draws of all chains, the same number of each: after an interrupt, the number that gives most draws in all."""
     lengths = np.array([len(result.record) for result in results])
     count = max(lengths.tolist(), key=lambda length: length * int((lengths >= length).sum()))
     if not count:
@@ -166,7 +165,7 @@ def draws_of(results: list[ChainResult], labels: IntArray | None, hyperprior: Le
 
 
 def labels_of(labels: IntArray | None, chosen: IntArray, count: int) -> IntArray | None:
-    """The first labels of some chains; of all of them without a copy."""
+    """The first labels of some chains; no copy if these are all chains."""
     if labels is None or len(chosen) == len(labels):
         return None if labels is None else labels[:, :count]
     return labels[chosen, :count]

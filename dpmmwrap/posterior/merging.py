@@ -71,8 +71,8 @@ class Merging:
         raise NotImplementedError
 
     def join_columns(self, kept: int, gone: int) -> tuple[IntArray, IntArray]:
-        """Add up the probabilities of the two. Returns the points of other components for which the union is now the most
-        probable component, and these components. O(N)."""
+        """Add up the probabilities of the two. Returns the points of other components that are now most probably in the
+        union, and these components. O(N)."""
         self.columns[kept] += self.columns[gone]
         self.alive[gone] = False
         joined = self.columns[kept]

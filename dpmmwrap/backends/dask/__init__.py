@@ -1,7 +1,7 @@
 """The built-in sampler on a Dask cluster: the same chain, with points and labels on workers.
 
-The labels are those of one machine, bit for bit, on any number of workers: chunks are fixed by the data's shape, random
-numbers by keys and row numbers, and sums run in a fixed order.
+The labels are those of one machine, bit for bit, for any number of workers: the data's shape determines the chunks,
+keys and row numbers determine the random numbers, and sums have a fixed order.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["ClusterError", "DaskBackend", "check_dask_can", "is_lazy", "on_worke
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether these are data of Dask's; without importing it."""
+    """Whether these are arrays or frames of Dask, without importing it."""
     return type(X).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def check_dask_can(family: str, n_draws: int, keep_labels: bool) -> None:
-    """Refuse what needs all points, or all labels, in one place."""
+    """Refuse fits that need all points, or all labels of draws, in one place."""
     if not family_named(family).dask:
         others = [name for name in FAMILIES if family_named(name).dask]
         raise ValueError(f"the family {family} needs one machine: on Dask family should be {' or '.join(others)}")
@@ -65,8 +65,7 @@ class DaskBackend:
     """The built-in sampler on the workers of a cluster, one chain after the other."""
 
     def fit(self, X: Any, settings: Settings) -> Result:
-        from dpmmwrap.backends.native import progress_of, result_of, tell_end
-        from dpmmwrap.sampler.chain import Chain
+        from dpmmwrap.backends.native import result_of, run_chain
 
         if not hasattr(settings.initializer, "rules"):
             from dpmmwrap.backends.dask.data import STARTS
@@ -76,25 +75,21 @@ class DaskBackend:
             settings = replace(settings, checkpoint=shared_folder(X, settings.checkpoint) / "chain.npz")
         X.use_family(settings.prior)
         settings.bind(X, settings.full_ratio)
-        results = []
         with Interrupt() as interrupt:
-            for number in range(settings.n_chains):
-                chain = Chain(X, replace(settings, progress=progress_of(settings.progress, number)), number)
-                try:
-                    results.append(chain.run(interrupt))
-                    chain.problem.data.flush()
-                finally:
-                    chain.problem.data.close()
-                    tell_end(settings.progress, number)
-            result = result_of(results, None, settings.hyperprior, lambda chain, others: alike(X, chain, others))
+            results = [run_chain(X, settings, number, interrupt) for number in range(settings.n_chains)]
+            result = result_of(results, None, settings.hyperprior, lambda one, other: rand_index(X, one, other))
             if settings.refine and has_few_numbers(X) and not result.interrupted:
                 return refined_here(X, settings, result, interrupt)
-        result.statistics = best_statistics(X, settings, result)
-        return replace(result, **outputs_of(X, result))
+        return replace(
+            result,
+            statistics=best_statistics(X, settings, result),
+            labels=array_of(X.cluster, result.labels, np.int32),
+            sublabels=array_of(X.cluster, result.sublabels, np.uint8),
+        )
 
 
 def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrupt) -> Result:
-    """The end of the search as on one machine, for data so small that the client can have them."""
+    """The end of the search as on one machine, for data that are small enough for the client."""
     import dask.array as da
 
     from dpmmwrap.sampler.refinement import refined
@@ -116,7 +111,7 @@ def refined_here(X: Any, settings: Settings, result: Result, interrupt: Interrup
 
 
 def shared_folder(X: Any, folder: Path) -> Path:
-    """The folder of a checkpoint, which all workers have to see."""
+    """The folder of a checkpoint, which all workers must see."""
     from dpmmwrap.backends.dask import worker
     from dpmmwrap.files import InputError, prepare_folder
 
@@ -137,23 +132,15 @@ def shared_folder(X: Any, folder: Path) -> Path:
     return folder
 
 
-def alike(X: Any, chain: Any, others: list[Any]) -> tuple[float, ...]:
-    """The adjusted Rand indices of other chains' best clusterings with that of one, from tables of counts."""
-    indices = []
-    for other in others:
-        if other is not chain:
-            one, two = chain.best.labels.chain, other.best.labels.chain
-            indices.append(ari_of_table(table_between(X, one, two)))
-    return tuple(indices)
-
-
-def table_between(X: Any, one: int, other: int) -> Any:
-    shape = [count_of(X, one), count_of(X, other)]
-    return np.asarray(sum(X.cluster.ask(one, query=("alike", (other, *shape))).values()))
+def rand_index(X: Any, one: Any, other: Any) -> float:
+    """The adjusted Rand index of the best labels of two chains, from their contingency table."""
+    shape = [count_of(X, labels.chain) for labels in (one, other)]
+    tables = X.cluster.ask(one.chain, query=("alike", (other.chain, *shape))).values()
+    return ari_of_table(np.asarray(sum(tables)))
 
 
 def count_of(X: Any, chain: int) -> int:
-    """How many labels the best clustering of a chain has."""
+    """The number of labels in the best clustering of a chain."""
     return int(max(X.cluster.ask(chain, query=("most", ())).values())) + 1
 
 
@@ -174,14 +161,8 @@ def best_statistics(X: Any, settings: Settings, result: Result) -> Any:
     return take(every, np.roll(np.arange(count), -1))
 
 
-def outputs_of(X: Any, result: Result) -> dict[str, Any]:
-    """Labels and sublabels as Dask arrays, their blocks on the workers that made them."""
-    kinds = {"labels": np.int32, "sublabels": np.uint8}
-    return {name: array_of(X.cluster, getattr(result, name), kind) for name, kind in kinds.items()}
-
-
 def array_of(cluster: Any, handle: Any, kind: Any) -> Any:
-    """A Dask array of what chains have left on the workers."""
+    """A Dask array of the labels of a chain, with its blocks on the workers that made them."""
     import dask
     import dask.array as da
     from distributed import wait

@@ -97,7 +97,7 @@ class Cluster(Caller):
         """Make the points of all parts, here and of those that will be loaded again."""
         # First: a part that is lost and loaded again meanwhile is to follow it, too.
         self.recipe = recipe
-        finite = self.each(lambda part: (worker.follow, ([part], recipe)))
+        finite = self.each(lambda part: (worker.follow, (part, recipe)))
         return all(finite.values())
 
     def give(self, name: str, values: Any) -> None:
@@ -251,10 +251,8 @@ class Cluster(Caller):
         try:
             for part in parts:
                 address = self.owner[part]
-                opened = self._run(
-                    worker.open_fit, (self.name, [(part, self.stretches[part])], threads.get(address, 1)), [address]
-                )
-                if is_loss(opened.get(address)):
+                arguments = (self.name, part, self.stretches[part], threads.get(address, 1))
+                if is_loss(self._run(worker.open_part, arguments, [address]).get(address)):
                     raise CommClosedError(address)
                 assert self.load is not None
                 tasks += self.load(self, part, address)
@@ -300,7 +298,7 @@ class Cluster(Caller):
                 raise reply
 
         if self.recipe is not None:
-            run(worker.follow, [part], self.recipe)
+            run(worker.follow, part, self.recipe)
         for (name, its_part), values in self.given.items():
             if its_part == part:
                 run(worker.give, part, name, values)
@@ -334,7 +332,7 @@ class Cluster(Caller):
                 raise LostAgain({address})
         if saved is None:
             return 0
-        reply = self._run(worker.read_labels, (self.name, [part], chain, *saved), [address]).get(address)
+        reply = self._run(worker.read_labels, (self.name, part, chain, *saved), [address]).get(address)
         if reply is not None:
             raise reply if isinstance(reply, Exception) and not is_loss(reply) else LostAgain({address})
         return saved.done

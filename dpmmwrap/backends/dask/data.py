@@ -172,7 +172,7 @@ class RemoteData(Data):
         if any(isinstance(rule, GivenSides) for rule in rules):
             raise ValueError(STARTS)
         count = members[0].count
-        statistics = self._divided(clusters, count, [own_rule(rule) for rule in rules], members)
+        statistics = self._divided(clusters, count, [first_rule(rule) for rule in rules], members)
         sides = statistics.counts.reshape(-1, 2)
         again = np.array(
             [index for index, rule in enumerate(rules) if isinstance(rule, OrElse) and sides[index].min() == 0], int
@@ -249,8 +249,8 @@ class RemoteData(Data):
     def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()
         cluster, name = self.X.cluster, f"{path.name}.labels-{state.iteration}-{uuid.uuid4().hex[:8]}"
-        answers = cluster.each(lambda part: (worker.write_labels, ([part], self.chain, str(path.parent), name)))
-        files = [file for its_files in answers.values() for file in its_files]
+        answers = cluster.each(lambda part: (worker.write_labels, (part, self.chain, str(path.parent), name)))
+        files = list(answers.values())
         done = len(cluster.logs[self.chain])
         self.written = LabelFiles(str(path.parent), files, done, state.n_clusters)
         return {"labels": np.array(files), "sublabels": np.array([done, state.n_clusters])}
@@ -272,7 +272,7 @@ class RemoteData(Data):
         cluster = self.X.cluster
         cluster.logs[self.chain] = Log(done)
         cluster.saved[self.chain] = saved = LabelFiles(str(folder), files, done, count)
-        cluster.each(lambda part: (worker.read_labels, ([part], self.chain, *saved)))
+        cluster.each(lambda part: (worker.read_labels, (part, self.chain, *saved)))
         labels = RemoteLabels(self.chain)
         return labels, labels._replace(name="best_sublabels")
 
@@ -331,6 +331,6 @@ class RemoteData(Data):
         return hashlib.blake2b("".join(word for _, word in words).encode(), digest_size=16).hexdigest()
 
 
-def own_rule(rule: Rule) -> Rule:
-    """A rule without what is done if it leaves a side empty, which no part can know."""
+def first_rule(rule: Rule) -> Rule:
+    """A rule without the one that replaces it if a side is empty, which no part can know."""
     return rule.rule if isinstance(rule, OrElse) else rule

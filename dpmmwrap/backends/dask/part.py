@@ -24,7 +24,7 @@ from dpmmwrap.numerics.rules import Rule
 from dpmmwrap.sampler.data import Data
 
 Command = tuple[str, tuple[Any, ...]]
-"""What to do, by name, and with what."""
+"""The name of a command, and its arguments."""
 
 
 class Recipe(NamedTuple):
@@ -196,7 +196,7 @@ class Part:
         if state.done < first:
             raise Behind(state.done)
         for name, arguments in commands[state.done - first :]:
-            state.reply = getattr(self, f"do_{name}")(state, *arguments)
+            state.reply = self.handler(f"do_{name}")(state, *arguments)
             state.done += 1
         return state.reply
 
@@ -219,15 +219,6 @@ class Part:
         members = data.members(state, clusters, count)
         sides = [rule(data.rows_of(state, rows)) for rule, rows in zip(rules, members, strict=True)]
         return data.points.packed(merge_nodes(data.points.side_groups(state.sublabels, members, sides, origins)))
-
-    def do_relabel(self, state: Labels, to_label: IntArray, to_sublabel: UInt8Array) -> None:
-        self.known_data.relabel(state, to_label, to_sublabel)
-
-    def do_map_labels(self, state: Labels, to_label: IntArray) -> None:
-        self.known_data.map_labels(state, to_label)
-
-    def do_remember(self, state: Labels) -> None:
-        self.known_data.remember(state)
 
     def do_keep_best(self, state: Labels) -> None:
         state.best_labels, state.best_sublabels = state.labels.copy(), state.sublabels.copy()
@@ -254,9 +245,6 @@ class Part:
         state.n_clusters = n_clusters_of(sent)
         data, points = self.known_data, self.known_data.points
         return merge_nodes(points.pair_groups(data.sort(state), points.tables(sent), one, other, margins))
-
-    def ask_changes(self, state: Labels, were: int, are: int) -> IntArray:
-        return self.known_data.changes(state, were, are)
 
     def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
         """How many points have each pair of the user's label and of the chain's."""
@@ -312,7 +300,11 @@ class Part:
         return merge_nodes(reduce_groups(self.stretch.first_group, sums))
 
     def query(self, chain: int, name: str, arguments: tuple[Any, ...]) -> Any:
-        return getattr(self, f"ask_{name}")(self.state_of(chain), *arguments)
+        return self.handler(f"ask_{name}")(self.state_of(chain), *arguments)
+
+    def handler(self, name: str) -> Any:
+        """A method of this class or, such as `relabel` and `changes`, of the data."""
+        return getattr(self, name) if hasattr(self, name) else getattr(self.known_data, name.partition("_")[2])
 
 
 class Behind(Exception):

@@ -1,8 +1,7 @@
-"""What runs on a worker: the parts that it holds, and the functions that the client calls on it.
+"""The code on a worker: the parts that it holds, and the functions that the client calls.
 
-Parts stay in the worker's memory between calls. Calls bypass Dask's queue of tasks (`Client.run`), so that an iteration
-does not wait for it, and run one after the other in a separate thread, so that the worker keeps answering its
-scheduler.
+Parts stay in the worker's memory between calls. Calls bypass Dask's queue of tasks (`Client.run`), so an iteration does
+not wait for it. They run one after the other in a separate thread, so the worker keeps answering its scheduler.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ FITS: dict[str, WorkerFit] = {}
 
 
 class WorkerFit:
-    """What a worker holds of a fit."""
+    """The parts of a fit on this worker."""
 
     def __init__(self, n_jobs: int) -> None:
         self.n_jobs = n_jobs
         self.parts: dict[int, Part] = {}
         self.copies: dict[tuple[int, int], Copy] = {}
-        """Of labels of parts (and chains) that are on other workers."""
+        """Copies of labels on other workers, by part and chain."""
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="dpmmwrap")
 
     def close(self) -> None:
@@ -50,7 +49,7 @@ class Request(NamedTuple):
     """The number of the first command."""
     commands: list[Command] = []  # noqa: RUF012 - never written to
     query: Command | None = None
-    """Asked when the commands are done: of the chain's labels, or (a method of `Part`) of the points."""
+    """Asked after the commands: about the chain's labels, or about the points (a method of `Part`)."""
     of_points: bool = False
 
 
@@ -69,17 +68,17 @@ async def answer(request: bytes, by_worker: dict[str, list[int]], dask_worker: A
     if fit is None:
         return pickle.dumps({part: Loss(part) for part in parts})
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(fit.thread, _answer, fit, parts, asked)
+
+    def answers() -> bytes:
+        try:
+            return pickle.dumps({number: answer_of_part(fit, number, asked) for number in parts}, protocol=5)
+        except Exception as error:
+            return pickle.dumps(error)
+
+    return await loop.run_in_executor(fit.thread, answers)
 
 
-def _answer(fit: WorkerFit, parts: list[int], asked: Request) -> bytes:
-    try:
-        return pickle.dumps({number: _answer_of(fit, number, asked) for number in parts}, protocol=5)
-    except Exception as error:
-        return pickle.dumps(error)
-
-
-def _answer_of(fit: WorkerFit, number: int, asked: Request) -> Any:
+def answer_of_part(fit: WorkerFit, number: int, asked: Request) -> Any:
     part = fit.parts.get(number)
     if part is None or not part.complete():
         return Loss(number)
@@ -123,11 +122,9 @@ def prepare(kinds: tuple[str, ...], draws: bool) -> None:
     compiling.prepare(kinds, draws, quiet=True)
 
 
-def open_fit(fit: str, parts: list[tuple[int, Stretch]], n_jobs: int) -> None:
-    """Create some parts."""
-    holding = FITS.setdefault(fit, WorkerFit(n_jobs))
-    for number, stretch in parts:
-        holding.parts[number] = Part(number, stretch, n_jobs)
+def open_part(fit: str, number: int, stretch: Stretch, n_jobs: int) -> None:
+    """Create a part."""
+    FITS.setdefault(fit, WorkerFit(n_jobs)).parts[number] = Part(number, stretch, n_jobs)
 
 
 def close_fit(fit: str) -> None:
@@ -156,19 +153,18 @@ def rows_of(block: Any, low: int, high: int) -> Any:
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
 
-def follow(fit: str, parts: list[int], recipe: Recipe) -> bool:
-    """Make the points of some parts."""
-    finite = [FITS[fit].parts[part].follow(recipe) for part in parts]
-    return all(finite)
+def follow(fit: str, part: int, recipe: Recipe) -> bool:
+    """Make the points of a part."""
+    return FITS[fit].parts[part].follow(recipe)
 
 
 def give(fit: str, part: int, name: str, values: Any) -> None:
-    """Labels that the user gave."""
+    """Store labels that the user gave."""
     FITS[fit].parts[part].given[name] = values
 
 
 class Copy(NamedTuple):
-    """The labels of a part's chain at some time, as they travel and are kept."""
+    """The labels of a chain in a part at some time."""
 
     done: int
     n_clusters: int
@@ -180,7 +176,7 @@ KEPT = ("labels", "sublabels", "best_labels", "best_sublabels")
 
 
 def copy_of(fit: str, part: int, chain: int) -> Copy:
-    """A copy of the labels, in as few bytes as possible; to be called between commands."""
+    """A copy of the labels, in as few bytes as possible; to call between commands."""
     state = FITS[fit].parts[part].state_of(chain)
     arrays = {name: narrowed(getattr(state, name)) for name in KEPT if getattr(state, name) is not None}
     return Copy(state.done, state.n_clusters, arrays)
@@ -192,7 +188,7 @@ def copy_kept(fit: str, part: int, chain: int) -> Copy:
 
 
 async def fetch(address: str, function: Callable[..., Any], arguments: tuple[Any, ...], dask_worker: Any) -> Any:
-    """What a function returns on another worker, straight from there."""
+    """The result of a function on another worker, straight from there."""
     from distributed.protocol.pickle import dumps
 
     if address == dask_worker.address:
@@ -204,7 +200,7 @@ async def fetch(address: str, function: Callable[..., Any], arguments: tuple[Any
 
 
 async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int, dask_worker: Any) -> dict[int, int]:
-    """Keep copies of labels of parts on other workers; how many commands each has seen, by part."""
+    """Keep copies of labels on other workers. Returns the number of commands that each has seen, by part."""
     holding, done = FITS.setdefault(fit, WorkerFit(n_jobs)), {}
     for part, chain, address in wanted:
         copy = await fetch(address, copy_of, (fit, part, chain), dask_worker)
@@ -214,7 +210,7 @@ async def keep_copies(fit: str, wanted: list[tuple[int, int, str]], n_jobs: int,
 
 
 async def fetch_copy(fit: str, part: int, chain: int, address: str, dask_worker: Any) -> int:
-    """Take over labels from a worker that keeps a copy; how many commands they have seen."""
+    """Restore labels from the copy on a worker. Returns the number of commands that they have seen."""
     copy = await fetch(address, copy_kept, (fit, part, chain), dask_worker)
     restore(fit, part, chain, copy)
     return int(copy.done)
@@ -233,7 +229,7 @@ def restore(fit: str, part: int, chain: int, copy: Copy) -> None:
 
 
 def kept_labels(fit: str, part: int, chain: int, offset: int, name: str) -> Any:
-    """The best labels, or sublabels, of a part: what is left when the fit is over."""
+    """The best labels, or sublabels, of a part after the fit."""
     if fit not in FITS or part not in FITS[fit].parts:
         raise RuntimeError("the labels were on a worker that was lost: predict gives the most probable ones again")
     values = getattr(FITS[fit].parts[part].state_of(chain), name)
@@ -245,34 +241,30 @@ def sees(fit: str, path: str) -> bool:
     return Path(path).exists()
 
 
-def write_labels(fit: str, parts: list[int], chain: int, folder: str, name: str) -> list[str]:
-    """Write the labels of some parts to a folder that all machines see; the names of the files."""
+def write_labels(fit: str, part: int, chain: int, folder: str, name: str) -> str:
+    """Write the labels of a part to a folder that all machines see. Returns the name of the file."""
     from dpmmwrap.files import write_npz
 
-    written = []
-    for part in parts:
-        stretch, copy = FITS[fit].parts[part].stretch, copy_of(fit, part, chain)
-        file = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
-        write_npz(Path(folder) / file, copy.arrays)
-        written.append(file)
-    return written
+    stretch = FITS[fit].parts[part].stretch
+    file = f"{name}.{stretch.first_row}-{stretch.first_row + stretch.n_rows}.npz"
+    write_npz(Path(folder) / file, copy_of(fit, part, chain).arrays)
+    return file
 
 
-def read_labels(fit: str, parts: list[int], chain: int, folder: str, files: list[str], done: int, count: int) -> None:
-    """Read the labels of some parts from files that other numbers of workers may have written."""
-    for number in parts:
-        part = FITS[fit].parts[number]
-        begin, end = part.stretch.first_row, part.stretch.first_row + part.stretch.n_rows
-        stored: dict[str, list[Any]] = {}
-        for name in sorted(files, key=lambda name: rows_in(name)[0]):
-            first, last = rows_in(name)
-            if first < end and last > begin:
-                with np.load(Path(folder) / name, allow_pickle=False) as arrays:
-                    for array in arrays:
-                        some = arrays[array][max(begin - first, 0) : end - first]
-                        stored.setdefault(array, []).append(some)
-        arrays = {name: np.concatenate(pieces) for name, pieces in stored.items()}
-        restore(fit, number, chain, Copy(done, count, arrays))
+def read_labels(fit: str, part: int, chain: int, folder: str, files: list[str], done: int, count: int) -> None:
+    """Read the labels of a part from files that any number of workers may have written."""
+    stretch = FITS[fit].parts[part].stretch
+    begin, end = stretch.first_row, stretch.first_row + stretch.n_rows
+    stored: dict[str, list[Any]] = {}
+    for name in sorted(files, key=lambda name: rows_in(name)[0]):
+        first, last = rows_in(name)
+        if first < end and last > begin:
+            with np.load(Path(folder) / name, allow_pickle=False) as arrays:
+                for array in arrays:
+                    some = arrays[array][max(begin - first, 0) : end - first]
+                    stored.setdefault(array, []).append(some)
+    arrays = {name: np.concatenate(pieces) for name, pieces in stored.items()}
+    restore(fit, part, chain, Copy(done, count, arrays))
 
 
 def rows_in(name: str) -> tuple[int, int]:
