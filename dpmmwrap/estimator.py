@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from dpmmwrap.backends import as_backend
 from dpmmwrap.backends.choosing import choose_backend, listener_of
-from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers, prepare_workers
+from dpmmwrap.backends.dask import check_dask_can, is_lazy, on_workers
 from dpmmwrap.describe.notebook import NotebookMixin
 from dpmmwrap.describe.notes import doubts_about
 from dpmmwrap.describe.progress import shown_progress
@@ -315,7 +315,7 @@ class DPMM(NotebookMixin, StreamMixin, PosteriorMixin, ClusterMixin, DensityMixi
         if backend.name == "native":
             compiling.prepare(loops_of(self, read), self.n_draws > 0)
         elif backend.name == "dask":
-            prepare_workers(read.points, loops_of(self, read), self.n_draws > 0)
+            read.points.prepare(loops_of(self, read), self.n_draws > 0)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options = ModelOptions(
             self.prior, self.family, self.covariance_type, partition_prior_of(self, backend), exposure_place(self),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.families import FAMILIES, family_named
 from dpmmwrap.numerics.agreement import ari_of_table
 from dpmmwrap.numerics.interrupt import Interrupt
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
 
 OUTPUT_TRIES = 5
 
-__all__ = ["ClusterError", "DaskBackend", "check_dask_can", "is_lazy", "on_workers", "prepare_workers"]
+
+class ClusterError(RuntimeError):
+    """The scheduler or workers were lost, or differ in their versions."""
 
 
 def is_lazy(X: Any) -> bool:
@@ -52,13 +53,6 @@ def on_workers(estimator: Any, X: Any, client: Any = None) -> Iterator[FitData]:
     client = loading.client_or_current(client)
     with client.as_current(), loading.on_workers(estimator, X, client) as read:
         yield read
-
-
-def prepare_workers(points: Any, kinds: tuple[str, ...], draws: bool) -> None:
-    """Compile what a fit needs, here and on all workers."""
-    from dpmmwrap.backends.dask.loading import prepare
-
-    prepare(points, kinds, draws)
 
 
 class DaskBackend:

@@ -1,4 +1,4 @@
-"""Functions called on workers, outside of Dask's queue of tasks. Every wait has a limit."""
+"""Calls of functions on workers, outside of Dask's queue of tasks. Every wait has a limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from distributed import Client
 from distributed.comm import CommClosedError
 
-from dpmmwrap.backends.dask.errors import ClusterError
+from dpmmwrap.backends.dask import ClusterError
 
 PATIENCE = 600.0
 """Seconds that a worker may take for one step, or to load its part."""
@@ -31,7 +31,7 @@ async def remove_worker(address: str, dask_scheduler: Any) -> None:
 
 
 def is_loss(reply: Any) -> bool:
-    """Whether a worker did not answer, as opposed to what it answered or raised."""
+    """Whether a worker did not answer at all."""
     return isinstance(reply, (CommClosedError, OSError, TimeoutError, asyncio.TimeoutError))
 
 
@@ -60,7 +60,7 @@ class Caller:
     def _run(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], addresses: list[str], limit: float = PATIENCE
     ) -> dict[str, Any]:
-        """Call a function on some workers past the queue; what each returned, or the exception."""
+        """Call a function on some workers. Returns the result or the exception of each."""
 
         async def run() -> Any:
             call = asyncio.ensure_future(self.client.run(function, *arguments, workers=addresses, on_error="return"))

@@ -1,4 +1,4 @@
-"""A client for the command line: of a running scheduler, or of workers on this machine."""
+"""A client for the command line: for a running scheduler, or for new workers on this machine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ def connected(scheduler: str | None, local_workers: int | None) -> Iterator[Any]
     with contextlib.ExitStack() as stack:
         where: Any = scheduler
         if scheduler is None:
-            where = stack.enter_context(
-                LocalCluster(
-                    n_workers=local_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
-                )
+            cluster = LocalCluster(
+                n_workers=local_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
             )
+            where = stack.enter_context(cluster)
         try:
             client = stack.enter_context(Client(where, timeout=CONNECTED_WITHIN))
         except (OSError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""The workers of a fit: which parts they hold, questions to all of them, and what happens to lost parts.
+"""The workers of a fit: the parts that they hold, questions to all of them, and the recovery of lost parts.
 
-A part is lost with its worker. Another worker then loads its rows again, takes its labels from the last copy that a
-second worker keeps (or from the start), and repeats all commands since: so the fit continues with the same labels.
-Every wait has a limit.
+A part is lost with its worker. Another worker then loads its rows again, takes its labels from the last copy on a
+second worker (or from the start), and repeats all commands since then: the fit continues with the same labels. Every
+wait has a limit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 from distributed import Client, Future, wait
 from distributed.comm import CommClosedError
 
-from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask import ClusterError, worker
 from dpmmwrap.backends.dask.calls import PATIENCE, Caller, Overdue, is_loss, ping, remove_worker
-from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Command, Recipe
 from dpmmwrap.backends.dask.records import LabelFiles, Log, LostAgain, Traffic
 from dpmmwrap.backends.dask.worker import Loss, Request
@@ -43,7 +42,7 @@ COPY_EVERY = 25
 """Iterations from one copy of the labels on other workers to the next."""
 
 Load = Callable[["Cluster", int, str], list[Future]]
-"""Tasks that put the rows of a part onto a worker, given by its address; also again if the part was lost."""
+"""Makes the tasks that load a part's rows onto the worker at an address, also after a loss."""
 
 
 class Cluster(Caller):
@@ -63,19 +62,19 @@ class Cluster(Caller):
         self.given: dict[tuple[str, int], Any] = {}
         self.logs: dict[int, Log] = {}
         self.copies: dict[tuple[int, int], tuple[int, str]] = {}
-        """By part and chain: how many commands the copy has seen, and the worker that keeps it."""
+        """By part and chain: the number of commands that the copy has seen, and the worker that keeps it."""
         self.saved: dict[int, LabelFiles] = {}
-        """Of chains: what the checkpoint has."""
+        """The files of the checkpoint, by chain."""
         self.losses = 0
         self.traffic: dict[str, Traffic] = {}
-        """By what was asked."""
+        """By the name of the command or question."""
 
     # The parts.
 
     def share_out(self, whole: Stretch, weights: list[int]) -> None:
-        """Give each worker some groups of rows, by its threads."""
+        """Give each worker groups of rows in proportion to its threads."""
         total, groups = sum(weights), len(whole.groups) - 1
-        # Few nodes of the tree of sums are enough for each worker if its groups begin and end at coarse ones.
+        # Each worker needs few nodes of the tree of sums if its groups begin and end at coarse nodes.
         grain = 1 << max(0, (groups // (32 * len(weights))).bit_length() - 1)
         edges, sofar = [0], 0
         for weight in weights:
@@ -94,25 +93,25 @@ class Cluster(Caller):
         self._placed(sorted(self.owner))
 
     def follow(self, recipe: Recipe) -> bool:
-        """Make the points of all parts, here and of those that will be loaded again."""
-        # First: a part that is lost and loaded again meanwhile is to follow it, too.
+        """Make the points of all parts, also of those that will be loaded again; whether they are finite."""
+        # A part that is lost and loaded again meanwhile needs the recipe, too.
         self.recipe = recipe
         finite = self.each(lambda part: (worker.follow, (part, recipe)))
         return all(finite.values())
 
     def give(self, name: str, values: Any) -> None:
-        """Labels that the user gave, divided among the parts."""
+        """Send each part its share of labels that the user gave."""
         for part, stretch in self.stretches.items():
             self.given[name, part] = values[stretch.first_row : stretch.first_row + stretch.n_rows]
         self.each(lambda part: (worker.give, (part, name, self.given[name, part])))
 
     def close(self) -> None:
-        """Let the workers forget the fit."""
+        """Tell the workers to forget the fit."""
         with contextlib.suppress(Exception):
             self._run(worker.close_fit, (self.name,), self.alive(), 10.0)
 
     def check_versions(self, addresses: list[str]) -> str | None:
-        """Refuse workers with other versions; a sentence if their processors differ."""
+        """Refuse workers with other versions. Returns a sentence if their processors differ."""
         ours = worker.versions()
         processors = {ours["processor"]}
         for address, theirs in self._run(worker.versions, (), addresses, VERSIONS_WITHIN).items():
@@ -135,7 +134,7 @@ class Cluster(Caller):
     def ask(
         self, chain: int, commands: Iterable[Command] = (), query: Command | None = None, *, of_points: bool = False
     ) -> dict[int, Any]:
-        """Let all parts carry out commands and answer, even if workers are lost meanwhile; answers by part."""
+        """Send commands and a question to all parts, even if workers are lost meanwhile. Returns answers by part."""
         log = self.logs.setdefault(chain, Log())
         first = len(log)
         for command in commands:
@@ -148,8 +147,12 @@ class Cluster(Caller):
             answers |= self._asked(Request(self.name, chain, first, log.since(first), query, of_points), by_worker)
         return dict(sorted(answers.items()))
 
+    def ask_points(self, name: str, *arguments: Any) -> list[Any]:
+        """Call a method of `Part` about the points of each part."""
+        return list(self.ask(0, query=(name, arguments), of_points=True).values())
+
     def _asked(self, request: Request, by_worker: dict[str, list[int]]) -> dict[int, Any]:
-        """Ask once; other workers take over parts that do not answer."""
+        """Ask once. Other workers take over parts that do not answer."""
         sent = pickle.dumps(request, protocol=5)
         replies = self._run(worker.answer, (sent, by_worker), list(by_worker))
         received, lost = 0, set[str]()
@@ -157,7 +160,7 @@ class Cluster(Caller):
         for address in by_worker:
             reply = replies.get(address)
             if not isinstance(reply, bytes):
-                # No reply, because another worker timed out: ask again.
+                # If there is no reply because another worker timed out, ask again.
                 if isinstance(reply, Overdue):
                     raise ClusterError(f"waited {PATIENCE:.0f} s for a step of the workers after {self.doing}")
                 if is_loss(reply):
@@ -179,7 +182,7 @@ class Cluster(Caller):
         return by_part
 
     def each(self, call: Callable[[int], tuple[Callable[..., Any], tuple[Any, ...]]]) -> dict[int, Any]:
-        """Call a function of `worker` for each part, with the fit's name first; answers by part."""
+        """Call a function of `worker` for each part, with the fit's name first. Returns answers by part."""
         answers: dict[int, Any] = {}
         while len(answers) < len(self.owner):
             lost = set()
@@ -200,7 +203,7 @@ class Cluster(Caller):
     # Losses.
 
     def _recover(self, lost: set[str]) -> None:
-        """Bring the parts of lost workers to others, as they were."""
+        """Restore the parts of lost workers on others."""
         self.losses += 1
         if self.losses > MOST_LOSSES:
             raise ClusterError(f"workers were lost or did not answer more than {MOST_LOSSES} times: the fit ends")
@@ -210,8 +213,8 @@ class Cluster(Caller):
         self._placed(parts, self._replacements())
 
     def _give_up(self, lost: set[str]) -> None:
-        """A worker that holds nothing any more may still be there, and be used again; one that does not answer is taken
-        out of the cluster, so that nobody waits for its results."""
+        """Remove workers that do not answer from the cluster, so that nothing waits for their results. A worker that
+        has lost its parts but answers may be used again."""
         there = set(self._workers()) & lost
         here = {address for address in there if self._run(ping, (), [address], PING).get(address) == "here"}
         dead = lost - here
@@ -224,7 +227,7 @@ class Cluster(Caller):
         await self.client.run_on_scheduler(remove_worker, address)
 
     def _replacements(self) -> list[str]:
-        """Workers to take over, after a while in which lost ones may come back."""
+        """Workers that can take over, after some time in which lost ones may come back."""
         begun = time.monotonic()
         while True:
             alive, waited = self.alive(), time.monotonic() - begun
@@ -238,7 +241,7 @@ class Cluster(Caller):
             time.sleep(0.2)
 
     def _placed(self, parts: list[int], candidates: list[str] | None = None) -> None:
-        """Load parts, onto their owners or onto the least burdened candidates, and bring them up to date."""
+        """Load parts onto their owners, or onto the candidates with fewest parts, and bring them up to date."""
         if candidates is not None:
             self.check_versions(candidates)
             self._run(worker.prepare, (self.kinds, self.draws), candidates)
@@ -265,7 +268,7 @@ class Cluster(Caller):
             self._recover({str(error)})
 
     def _await(self, tasks: list[Future], what: str) -> None:
-        """Wait for tasks, as long as the workers that they are for are there."""
+        """Wait for tasks as long as their workers are alive."""
         end = time.monotonic() + PATIENCE
         pending = list(tasks)
         while pending:
@@ -287,7 +290,7 @@ class Cluster(Caller):
                 raise ClusterError(f"waited {PATIENCE:.0f} s for {what}: are the workers busy?")
 
     def _bring_up_to_date(self, part: int) -> None:
-        """Points, labels and commands of a part that has just been loaded."""
+        """Restore the points and labels of a part that has just been loaded, and repeat its commands."""
         address = self.owner[part]
 
         def run(function: Callable[..., Any], *arguments: Any) -> None:
@@ -309,7 +312,7 @@ class Cluster(Caller):
                     f"the labels of the rows from {self.stretches[part].first_row:,} on were lost with two workers at "
                     "once; a fit with a checkpoint resumes from there"
                 )
-            # One by one: each may take as long as a step may.
+            # One by one, as each may take as long as a step.
             for number, command in enumerate(log.since(seen), seen):
                 request = pickle.dumps(Request(self.name, chain, number, [command]), protocol=5)
                 reply = self._run(worker.answer, (request, {address: [part]}), [address]).get(address)
@@ -320,7 +323,7 @@ class Cluster(Caller):
                     raise answers
 
     def _restored(self, part: int, chain: int, address: str) -> int:
-        """Labels from the copy or the checkpoint that has seen most; how many commands that were."""
+        """Restore labels from the copy or the checkpoint that has seen most commands. Returns their number."""
         seen, keeper = self.copies.get((part, chain), (-1, ""))
         saved = self.saved.get(chain)
         if keeper and (saved is None or seen >= saved.done):

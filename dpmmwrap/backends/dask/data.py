@@ -1,7 +1,7 @@
-"""The data of a chain whose points and labels are on workers: the same seam as on one machine (`sampler.data`).
+"""The data of a chain whose points and labels are on workers, with the interface of `sampler.data`.
 
-Drawn parameters go out and sums come back, O(K D^2) numbers for each worker, whatever the number of points. What only
-changes labels waits for the next question, so that most iterations take one call.
+Drawn parameters go out and sums come back: O(K D^2) numbers for each worker, for any number of points. Commands that
+only change labels wait for the next question, so most iterations take one call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STARTS = "on Dask init should be splitnet, kmeans or random: another start needs
 
 
 class ParameterTables(NamedTuple):
-    """Drawn parameters: as they travel, and as the client's own loops take them."""
+    """Drawn parameters as they are sent, and as tables for the client's loops."""
 
     parameters: Any
     tables: Any
@@ -51,7 +51,7 @@ class RemoteLabels(NamedTuple):
 
 
 class RemoteMembers:
-    """The rows of a cluster: how many, and the numbers of any of them."""
+    """The rows of a cluster: their count, and the numbers of any of them."""
 
     def __init__(self, data: RemoteData, cluster: int, count: int, sizes: dict[int, int], origin: Any) -> None:
         self.data, self.cluster, self.count, self.sizes, self.origin = data, cluster, count, sizes, origin
@@ -61,7 +61,7 @@ class RemoteMembers:
         return int(self.edges[-1])
 
     def __getitem__(self, ranks: Any) -> IntArray:
-        """Row numbers by their places among the cluster's rows, which are in order."""
+        """The row numbers at some positions among the cluster's rows, which are sorted."""
         ranks = np.asarray(ranks, np.int64)
         of_part = np.searchsorted(self.edges, ranks, side="right") - 1
         wanted = {part: ranks[of_part == at] - self.edges[at] for at, part in enumerate(self.sizes)}
@@ -79,7 +79,7 @@ class RemoteData(Data):
 
     def __init__(self, X: RemotePoints, chain: int, settings: Settings) -> None:
         prior = settings.prior
-        # The family's loops over a single point, for all that is not about points.
+        # The family's loops over a single point, for everything that does not concern points.
         super().__init__(prior.points(X[np.zeros(1, np.int64)], settings.n_jobs, missing=X.missing))
         self.X, self.chain, self.n_rows = X, chain, X.shape[0]
         self.settings = settings
@@ -87,23 +87,23 @@ class RemoteData(Data):
         """Commands that will be sent with the next question."""
 
     def points_of(self, points: Points) -> FamilyPoints:
-        """The family's loops over some points that are here."""
+        """The family's loops over points on the client."""
         family_points: FamilyPoints = self.settings.prior.points(points, 1, missing=self.X.missing)
         return family_points
 
     # Talking to the workers.
 
     def tell(self, name: str, *arguments: Any) -> None:
-        """A command without a reply, sent with the next question."""
+        """Give a command without a reply. It is sent with the next question."""
         self.waiting.append((name, arguments))
 
     def have(self, name: str, *arguments: Any) -> list[Any]:
-        """A command, and what each part answers."""
+        """Give a command. Returns the reply of each part."""
         commands, self.waiting = [*self.waiting, (name, arguments)], []
         return list(self.X.cluster.ask(self.chain, commands).values())
 
     def ask(self, name: str, *arguments: Any) -> dict[int, Any]:
-        """A question, and what each part answers."""
+        """Ask a question. Returns the answer of each part."""
         commands, self.waiting = self.waiting, []
         return self.X.cluster.ask(self.chain, commands, (name, arguments))
 
@@ -125,7 +125,7 @@ class RemoteData(Data):
             *self.waiting, last = self.waiting
             self.have(last[0], *last[1])
 
-    # Parameters travel as they are drawn, and each worker makes its tables.
+    # Parameters are sent as they are drawn; each worker makes its tables.
 
     def draw_parameters(self, state: State, key: Any) -> ParameterTables:
         drawn = self.points.draw_parameters(state.model, weights_prior(state, key), state.known, key)
@@ -162,7 +162,7 @@ class RemoteData(Data):
         members = []
         for index, cluster in enumerate(clusters.tolist()):
             sizes = {part: int(its_sizes[index]) for part, (its_sizes, _) in answers.items()}
-            # The point of the first row, as on one machine; of an empty cluster, of the first row of all.
+            # The first point of the cluster, as on one machine; for an empty cluster, the first of all points.
             first = next((part for part, size in sizes.items() if size), next(iter(sizes)))
             points = answers[first][1]
             members.append(RemoteMembers(self, cluster, count, sizes, None if points is None else points[index]))
@@ -214,7 +214,7 @@ class RemoteData(Data):
         return np.asarray(sum(self.ask("changes", were, are).values()))
 
     def refuse_to_empty(self, state: State) -> Any:
-        """As on one machine, looking at no rows but those that come to or leave a cluster of which nobody stays."""
+        """As on one machine, but only with the rows that join or leave a cluster that loses all its rows."""
         parts = list(self.ask("deserted", state.n_clusters).values())
         had, staying = (np.sum([part[which] for part in parts], axis=0) for which in range(2))
         deserted = np.flatnonzero((had > 0) & (staying == 0))
@@ -244,7 +244,7 @@ class RemoteData(Data):
         sublabels = labels._replace(name="best_sublabels")
         return Best(log_posterior, labels, sublabels, state.partition_prior, state.model.prior)
 
-    # Checkpoints: the labels are in separate files, which the workers write and read.
+    # Checkpoints: workers write and read the labels, in separate files.
 
     def saved_labels(self, state: State, path: Path) -> dict[str, Any]:
         self.flush()
@@ -326,8 +326,7 @@ class RemoteData(Data):
     def digest(self) -> str:
         import hashlib
 
-        answers = self.X.cluster.ask(self.chain, query=("digests", ()), of_points=True)
-        words = sorted(word for part in answers.values() for word in part)
+        words = sorted(word for part in self.X.cluster.ask_points("digests") for word in part)
         return hashlib.blake2b("".join(word for _, word in words).encode(), digest_size=16).hexdigest()
 
 

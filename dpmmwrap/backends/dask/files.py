@@ -1,6 +1,6 @@
 """Files on storage that all workers see, as Dask arrays: each worker reads its own rows.
 
-Only headers are read here. Nothing is ever unpickled.
+The client reads only headers. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpmmwrap.files import InputError, files_of
 from dpmmwrap.files.arrow import numeric_row_groups, read_row_group
 
 BLOCK_BYTES = 32 << 20
-"""Of a .npy file that are read at once."""
+"""Bytes of a .npy file to read at once."""
 KINDS = (".npy", ".parquet")
 
 
@@ -63,7 +63,7 @@ def open_zarr(path: Path) -> Lazy:
     try:
         X = da.from_zarr(str(path.resolve()))
     except ImportError as error:
-        raise InputError(f"{path} is read by zarr, which is not installed (pip install 'dpmmwrap[dask]')") from error
+        raise InputError(f"{path} needs zarr, which is not installed (pip install 'dpmmwrap[dask]')") from error
     except Exception as error:
         raise InputError(f"{path} should be a zarr array, but it is damaged or something else") from error
     check_shape(X.shape, X.dtype, path)

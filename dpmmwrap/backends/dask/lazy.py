@@ -1,4 +1,4 @@
-"""Predictions for rows of Dask's, lazily and block by block."""
+"""Lazy predictions for Dask's arrays and frames, block by block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def by_blocks(model: Any, method: str, X: Any, kind: Any, columns: int | None) -> Any:
-    """A Dask array of what a method gives for each block of rows; `columns` numbers a row, or one."""
+    """A Dask array of a method's results for blocks of rows: `columns` numbers for each row, or one if None."""
     light = lighter(model)
     empty = np.empty((0,) if columns is None else (0, columns), kind)
     if hasattr(X, "map_partitions") and hasattr(X, "columns"):
@@ -27,7 +27,7 @@ def call(rows: Any, model: Any, method: str) -> Any:
 
 
 def lighter(model: Any) -> Any:
-    """The model without the results for the rows of the fit."""
+    """The model without its results for the rows of the fit."""
     other = copy.copy(model)
     for name in ("labels_", "sublabels_", "confidence_", "draws_", "_some_points", "trace_", "traces_"):
         other.__dict__.pop(name, None)

@@ -1,4 +1,4 @@
-"""From Dask's arrays and frames to parts on workers, checked and stored as one machine would."""
+"""Loading Dask's arrays and frames onto workers, checked and stored as on one machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import numpy as np
 from distributed import Client, Future, futures_of, get_client, wait
 from sklearn.utils.validation import check_non_negative
 
-from dpmmwrap.backends.dask import worker
+from dpmmwrap.backends.dask import ClusterError, worker
 from dpmmwrap.backends.dask.calls import PATIENCE
 from dpmmwrap.backends.dask.cluster import Cluster
-from dpmmwrap.backends.dask.errors import ClusterError
 from dpmmwrap.backends.dask.part import Recipe
 from dpmmwrap.backends.dask.points import RemotePoints
 from dpmmwrap.families import family_for, family_named
@@ -31,26 +30,25 @@ from dpmmwrap.model.inputs import (
 from dpmmwrap.model.warning import warn_caller
 from dpmmwrap.numerics.cells import sample_rows
 from dpmmwrap.numerics.chunks import Stretch
-from dpmmwrap.sampler import compiling
 
 NO_GAPS = "on Dask, data with missing values need covariance_type='diag' or 'spherical'"
 WORKERS_WITHIN = 30.0
-"""Seconds to wait for a first worker."""
+"""Seconds to wait for the first worker."""
 
 
 def may_be_correlated(estimator: Any, prior: Any) -> bool:
-    """Whether the settings ask for covariances that are not diagonal."""
+    """Whether the settings require covariances that are not diagonal."""
     family, kind = family_named(estimator.family), getattr(prior, "family", estimator.covariance_type)
     return prior == "reference" or (kind in family.kinds and bool(family.prior_class(kind).correlated))
 
 
 def gaps_notes(missing: int, estimator: Any, columns: int) -> tuple[str, ...]:
-    """A note if missing values alone determine the covariances."""
+    """A note if missing values are the only reason for diagonal covariances."""
     if not missing or is_given(estimator.prior) or columns == 1 or estimator.covariance_type != "auto":
         return ()
     count = "1 value is" if missing == 1 else f"{missing:,} values are"
     return (
-        f"{count} missing, and clusters are ellipsoids along the axes for that reason alone: on one machine they may "
+        f"{count} missing, and only for that reason clusters are ellipsoids along the axes: on one machine they may "
         "have any direction, which often takes fewer clusters",
     )
 
@@ -69,18 +67,18 @@ def client_or_current(client: Client | None) -> Client:
 
 
 class Blocks(NamedTuple):
-    """Rows of a Dask array or frame, block by block."""
+    """The rows of a Dask array or frame, block by block."""
 
     blocks: list[Any]
     """Delayed arrays, sparse matrices or frames."""
     edges: Any
-    """First row of each, and the end of the last."""
+    """The first row of each, and the end of the last."""
     n_columns: int
     dtype: Any
     sparse: bool
     names: list[str] | None
     keys: list[Any]
-    """The keys of the blocks, which tell the workers that hold them."""
+    """The keys of the blocks, by which Dask knows the workers that hold them."""
 
     @property
     def n_rows(self) -> int:
@@ -88,26 +86,26 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(X: Any, client: Client) -> Blocks:
-    """The rows of a collection. Those of a frame, whose numbers are not known, are counted first."""
+    """The rows of a collection. If their number is unknown, they are counted first."""
     import dask
     import dask.array as da
 
     names = None
     if hasattr(X, "to_dask_array"):
         names = [str(name) for name in X.columns]
-        kinds = {str(kind) for kind in X.dtypes if np.dtype(getattr(kind, "numpy_dtype", kind)).kind not in "fiub"}
-        if kinds:
-            raise ValueError(f"on Dask all columns should hold numbers, not {', '.join(sorted(kinds))}")
-        wide = any(np.dtype(getattr(kind, "numpy_dtype", kind)) != np.float32 for kind in X.dtypes)
-        lengths = computed(client, [dask.delayed(len)(one) for one in X.to_delayed()], "the lengths of partitions")
-        X = X.astype("float64" if wide else "float32").to_dask_array(lengths=tuple(int(one) for one in lengths))
+        kinds = {str(kind): np.dtype(getattr(kind, "numpy_dtype", kind)) for kind in X.dtypes}
+        words = sorted(name for name, kind in kinds.items() if kind.kind not in "fiub")
+        if words:
+            raise ValueError(f"on Dask all columns should hold numbers, not {', '.join(words)}")
+        narrow = set(kinds.values()) == {np.dtype(np.float32)}
+        lengths = lengths_of(client, X, "the lengths of partitions")
+        X = X.astype("float32" if narrow else "float64").to_dask_array(lengths=lengths)
     elif not isinstance(X, da.Array):
         X = da.from_array(X, chunks=(max(1, (1 << 25) // max(1, X.shape[1] * 8)), -1))
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead")
     if any(np.isnan(X.chunks[0])):
-        lengths = computed(client, [dask.delayed(len)(one) for one in X[:, 0].to_delayed()], "the lengths of blocks")
-        X._chunks = (tuple(int(one) for one in lengths), *X.chunks[1:])
+        X._chunks = (lengths_of(client, X[:, 0], "the lengths of blocks"), *X.chunks[1:])
     sparse = hasattr(X._meta, "tocsr")
     if not sparse and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
@@ -119,8 +117,15 @@ def blocks_of(X: Any, client: Client) -> Blocks:
     return Blocks(delayed, edges, X.shape[1], X.dtype, sparse, names, [block.key for block in delayed])
 
 
+def lengths_of(client: Client, X: Any, what: str) -> tuple[int, ...]:
+    """The number of rows of each block or partition."""
+    import dask
+
+    return tuple(int(one) for one in computed(client, [dask.delayed(len)(one) for one in X.to_delayed()], what))
+
+
 def load_part(blocks: Blocks, cluster: Cluster, part: int, address: str) -> list[Future]:
-    """Tasks that put the rows of a part, which are in some blocks, onto a worker."""
+    """Start the tasks that load the rows of a part from their blocks onto a worker."""
     import dask
 
     stretch, edges = cluster.stretches[part], blocks.edges
@@ -139,7 +144,7 @@ def load_part(blocks: Blocks, cluster: Cluster, part: int, address: str) -> list
 
 
 def workers_by_data(client: Client, blocks: Blocks) -> tuple[list[str], list[int]]:
-    """The workers, ordered by the blocks that they already hold, and their threads."""
+    """The workers, in the order of the blocks that they hold, and their threads."""
     client.wait_for_workers(1, timeout=WORKERS_WITHIN)
     known = client.scheduler_info(n_workers=-1)["workers"]
     held: dict[str, list[int]] = {}
@@ -173,14 +178,10 @@ def on_workers(estimator: Any, X: Any, client: Client) -> Iterator[FitData]:
         doubt = cluster.check_versions(addresses)
         if doubt is not None:
             warn_caller(doubt)
-        read = read_counts(estimator, cluster, blocks, threads) if counted(estimator) else None
-        yield read or read_numbers(estimator, cluster, blocks, threads)
+        read = read_counts if family_named(estimator.family).input == "counts" else read_numbers
+        yield read(estimator, cluster, blocks, threads)
     finally:
         cluster.close()
-
-
-def counted(estimator: Any) -> bool:
-    return family_named(estimator.family).input == "counts"
 
 
 def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[int]) -> FitData:
@@ -189,7 +190,10 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
         raise ValueError(f"sparse blocks are not for the family {estimator.family}")
     bytes_per_row = 4 * blocks.n_columns
     if blocks.sparse:
-        bytes_per_row = max(4, 8 * count_entries(cluster.client, blocks) // blocks.n_rows)
+        import dask
+
+        tasks = [dask.delayed(entries_of)(block) for block in blocks.blocks]
+        bytes_per_row = max(4, 8 * int(sum(computed(cluster.client, tasks, "the sparse blocks"))) // blocks.n_rows)
     points = brought(cluster, blocks, threads, bytes_per_row)
     missing, finite, positive = looked(cluster)
     if missing or not finite:
@@ -197,23 +201,14 @@ def read_counts(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list[
     if not positive:
         check_non_negative(np.array([[-1.0]]), f"DPMM (family {estimator.family})")
     column = exposure_place(estimator)
-    if column is not None:
-        answers = cluster.ask(0, query=("extremes", ([column],)), of_points=True).values()
-        if min(low[0] for low, _ in answers) <= 0:
-            raise ValueError("the exposure should be above 0 in every row")
+    if column is not None and min(low[0] for low, _ in cluster.ask_points("extremes", [column])) <= 0:
+        raise ValueError("the exposure should be above 0 in every row")
     points.follow(Recipe())
     return FitData(points, np.zeros(1))
 
 
-def count_entries(client: Client, blocks: Blocks) -> int:
-    """The number of entries of sparse blocks that are not zero."""
-    import dask
-
-    return int(sum(computed(client, [dask.delayed(entries_of)(block) for block in blocks.blocks], "the sparse blocks")))
-
-
 def computed(client: Client, tasks: Any, what: str) -> list[Any]:
-    """The results of tasks, within a limit of time."""
+    """The results of tasks, within a time limit."""
     futures = client.compute(list(tasks))
     try:
         wait(futures, timeout=PATIENCE)
@@ -224,6 +219,7 @@ def computed(client: Client, tasks: Any, what: str) -> list[Any]:
 
 
 def entries_of(block: Any) -> int:
+    """The number of nonzero entries of a sparse block."""
     rows = block.tocsr()
     if not rows.has_canonical_format:
         rows = rows.copy()
@@ -247,7 +243,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     def extremes(columns: list[int]) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            answers = list(cluster.ask(0, query=("extremes", (columns,)), of_points=True).values())
+            answers = cluster.ask_points("extremes", columns)
             return np.nanmin([low for low, _ in answers], axis=0), np.nanmax([high for _, high in answers], axis=0)
 
     useful = useful_columns(sample, prior, called(estimator), extremes=extremes)
@@ -264,7 +260,7 @@ def read_numbers(estimator: Any, cluster: Cluster, blocks: Blocks, threads: list
     if not points.follow(Recipe(kept, offset, missing=missing > 0)):
         raise ValueError(TOO_WIDE)
     points.dtype = np.dtype(np.float32)
-    missing_left = missing if kept is None else int(sum(cluster.ask(0, query=("gaps", ()), of_points=True).values()))
+    missing_left = missing if kept is None else int(sum(cluster.ask_points("gaps")))
     notes = (*useful.notes, *gaps_notes(missing_left, estimator, columns))
     return FitData(points, offset, None, missing_left, useful.restored, notes)
 
@@ -278,15 +274,6 @@ def brought(cluster: Cluster, blocks: Blocks, threads: list[int], bytes_per_row:
 
 
 def looked(cluster: Cluster) -> tuple[int, bool, bool]:
-    """How many values are missing, whether all others are finite, and whether none is below zero."""
-    answers = list(cluster.ask(0, query=("look", ()), of_points=True).values())
-    missing, finite, positive = zip(*answers, strict=True)
+    """The number of missing values, whether all others are finite, and whether none is below zero."""
+    missing, finite, positive = zip(*cluster.ask_points("look"), strict=True)
     return sum(missing), all(finite), all(positive)
-
-
-def prepare(points: RemotePoints, kinds: tuple[str, ...], draws: bool) -> None:
-    """Compile what a fit needs, here for the short chains that choose a model, and on all workers."""
-    compiling.prepare(kinds, draws)
-    cluster = points.cluster
-    cluster.kinds, cluster.draws = kinds, draws
-    cluster._run(worker.prepare, (kinds, draws), sorted(set(cluster.owner.values())))

@@ -1,7 +1,7 @@
 """A part of the data on a worker: some groups of chunks, with the labels of all chains.
 
-All parts carry out the same commands. A part that was lost with its worker is loaded again and repeats the commands:
-then it is the same as before, bit for bit.
+All parts execute the same commands. A part that was lost with its worker is loaded again and repeats the commands: then
+it is the same as before, bit for bit.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ class Labels:
     best_labels: IntArray | None = None
     best_sublabels: UInt8Array | None = None
     done: int = 0
-    """Commands that have been carried out."""
+    """The number of commands that have been executed."""
     reply: Any = None
-    """To the last of them."""
+    """The reply to the last of them."""
 
 
 @dataclass
 class Part:
-    """Some rows, and what is known of them."""
+    """Some rows, with the labels that each chain gives them."""
 
     number: int
     stretch: Stretch
     n_jobs: int
     rows: Any = None
-    """As they arrived; None after the points were made from them."""
+    """The rows as they arrived; None after the points were made."""
     pieces: list[tuple[int, Any]] = field(default_factory=list)
-    """Sparse rows that have arrived, each with its first row."""
+    """Pieces of sparse rows, each with the number of its first row."""
     arrived: int = 0
     points: Any = None
     finite: bool = True
@@ -82,7 +82,7 @@ class Part:
     # Rows in.
 
     def put_rows(self, begin: int, rows: Any) -> int:
-        """Store rows, the first of which is that number of the part; how many."""
+        """Store rows from the position `begin`. Returns their number."""
         if hasattr(rows, "indptr"):
             self.pieces.append((begin, rows))
         else:
@@ -93,7 +93,7 @@ class Part:
         return int(rows.shape[0])
 
     def complete(self) -> bool:
-        """Whether all rows have come."""
+        """Whether all rows have arrived."""
         if self.pieces and self.arrived == self.stretch.n_rows:
             from scipy.sparse import vstack
 
@@ -135,7 +135,7 @@ class Part:
     # Questions about points.
 
     def look(self) -> tuple[int, bool, bool]:
-        """How many values are missing, whether all others are finite, and whether none is below zero."""
+        """The number of missing values, whether all others are finite, and whether none is below zero."""
         values = self.rows.data if hasattr(self.rows, "indptr") else self.rows
         missing, finite, positive = 0, True, True
         for begin in range(0, len(values), 1 << 16):
@@ -146,7 +146,7 @@ class Part:
         return missing, finite, positive
 
     def gaps(self) -> int:
-        """How many values of the points are missing."""
+        """The number of missing values of the points."""
         return int(np.isnan(self.points).sum())
 
     def extremes(self, columns: list[int]) -> tuple[Any, Any]:
@@ -155,13 +155,13 @@ class Part:
         return np.nanmin(values, axis=0), np.nanmax(values, axis=0)
 
     def find(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Which of some row numbers are in this part: their indices among these, and their rows here."""
+        """The row numbers that are in this part: their indices in `rows`, and their positions in the part."""
         here = rows - self.stretch.first_row
         indices = np.flatnonzero((here >= 0) & (here < self.stretch.n_rows))
         return indices, here[indices]
 
     def take(self, rows: IntArray) -> tuple[IntArray, Any]:
-        """The points of the row numbers that are in this part, and the indices of these."""
+        """The points of the row numbers that are in this part, with their indices in `rows`."""
         indices, here = self.find(rows)
         return indices, (self.points if self.rows is None else self.rows)[here]
 
@@ -190,8 +190,8 @@ class Part:
         return self.chains[chain]
 
     def command(self, chain: int, first: int, commands: list[Command]) -> Any:
-        """Carry out commands, the first of which has that number, except those that were done before; the reply to the
-        last."""
+        """Execute commands, the first of which has the number `first`, but not those that were executed before. Returns
+        the reply to the last."""
         state = self.state_of(chain)
         if state.done < first:
             raise Behind(state.done)
@@ -231,13 +231,13 @@ class Part:
     # Questions about a chain's labels, which change nothing.
 
     def ask_sizes(self, state: Labels, clusters: IntArray, count: int) -> tuple[IntArray, Any]:
-        """How many points of these clusters are here, and one point of each, or None."""
+        """The number of points of these clusters, and one point of each, or None."""
         data = self.known_data
         members = data.members(state, clusters, count)
         return np.array([len(rows) for rows in members], np.int64), data.points.origins_of(members)
 
     def ask_rows(self, state: Labels, cluster: int, count: int, ranks: dict[int, IntArray]) -> IntArray:
-        """The numbers of some rows of a cluster, by their places among those that are here."""
+        """The numbers of some rows of a cluster, by their positions among those of this part."""
         (rows,) = self.known_data.members(state, np.array([cluster]), count)
         return rows[ranks[self.number]].astype(np.int64) + self.stretch.first_row
 
@@ -247,20 +247,20 @@ class Part:
         return merge_nodes(points.pair_groups(data.sort(state), points.tables(sent), one, other, margins))
 
     def ask_table(self, state: Labels, name: str, values: int, count: int) -> IntArray:
-        """How many points have each pair of the user's label and of the chain's."""
+        """The contingency table of the user's labels and the chain's."""
         return table_of(self.given[name], state.labels, values, count)
 
     def ask_alike(self, state: Labels, other: int, rows: int, columns: int) -> IntArray:
-        """The same of the best labels of two chains."""
+        """The contingency table of the best labels of two chains."""
         return table_of(best_of(state).labels, best_of(self.chains[other]).labels, rows, columns)
 
     def ask_best(self, state: Labels) -> tuple[IntArray, UInt8Array]:
-        """The best labels and sublabels, of data that are small."""
+        """The best labels and sublabels, for small data."""
         assert state.best_labels is not None and state.best_sublabels is not None
         return state.best_labels, state.best_sublabels
 
     def ask_most(self, state: Labels) -> int:
-        """The greatest of the best labels."""
+        """The largest of the best labels."""
         return int(best_of(state).labels.max())
 
     def ask_labels_at(self, state: Labels, rows: IntArray) -> tuple[IntArray, IntArray]:
@@ -272,25 +272,25 @@ class Part:
         return indices, self.points[here], state.labels[here]
 
     def ask_unions(self, state: Labels, clusters: IntArray, count: int) -> list[tuple[IntArray, Any]]:
-        """Row numbers, points and labels of whole clusters."""
+        """The row numbers and points of whole clusters."""
         members = self.known_data.members(state, clusters, count)
         return [(rows.astype(np.int64) + self.stretch.first_row, self.points[rows]) for rows in members]
 
     def ask_deserted(self, state: Labels, count: int) -> tuple[IntArray, IntArray]:
-        """How many points each cluster had when labels were remembered, and how many of them it still has."""
+        """The number of points of each cluster when labels were remembered, and how many of them are still in it."""
         assert state.before is not None
         had = np.bincount(state.before, minlength=count)
         return had, np.bincount(state.before[state.before == state.labels], minlength=count)
 
     def ask_leaving(self, state: Labels, clusters: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Rows that had one of these labels and have another now, or the other way round; their labels then and now."""
+        """Rows that left or joined these clusters since labels were remembered; their labels then and now."""
         assert state.before is not None
         touched = np.isin(state.before, clusters) | np.isin(state.labels, clusters)
         rows = np.flatnonzero(touched & (state.before != state.labels))
         return rows + self.stretch.first_row, state.before[rows], state.labels[rows]
 
     def ask_best_sums(self, state: Labels, count: int, prior: Any, origin: Any) -> Nodes:
-        """What the statistics of the best clusters are made from, in double precision."""
+        """Sums for the statistics of the best clusters, in double precision."""
         labels, edges = best_of(state).labels, self.known_data.chunks.group_rows()
         groups = []
         for begin, end in itertools.pairwise(edges.tolist()):
@@ -308,7 +308,7 @@ class Part:
 
 
 class Behind(Exception):
-    """A part has missed commands before those that it was given."""
+    """A part has missed earlier commands."""
 
     def __init__(self, done: int) -> None:
         super().__init__(done)
@@ -316,7 +316,7 @@ class Behind(Exception):
 
 
 def counts_of(rows: Any) -> Any:
-    """Rows of counts as the family stores them."""
+    """Rows of counts in single precision."""
     if not hasattr(rows, "indptr"):
         return np.ascontiguousarray(rows, np.float32)
     if not rows.has_canonical_format:
@@ -336,5 +336,5 @@ def table_of(first: IntArray, second: IntArray, rows: int, columns: int) -> IntA
 
 
 def n_clusters_of(sent: Any) -> int:
-    """How many clusters drawn parameters are of: the first array has one number for each."""
+    """The number of clusters of drawn parameters: the first array has one number for each."""
     return len(sent[0])

@@ -1,4 +1,4 @@
-"""What the client records of a fit on workers: commands, copies, traffic."""
+"""The client's records of a fit on workers: commands, files, traffic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dpmmwrap.backends.dask.part import Command
 
 LOG_BYTES = 64 << 20
-"""Bytes of commands that are kept although copies have seen them: copies may be lost, too."""
+"""Bytes of commands to keep although copies have seen them, because copies may be lost, too."""
 
 
 class Log:
@@ -30,7 +30,7 @@ class Log:
         return self.commands[number - self.first :]
 
     def trim(self, seen: int) -> None:
-        """Forget the oldest commands that copies have seen, if there is too much of them."""
+        """Forget the oldest commands that copies have seen, if the log is too large."""
         total = sum(self.sizes)
         while self.commands and total > LOG_BYTES and self.first < seen:
             total -= self.sizes.pop(0)
@@ -39,7 +39,7 @@ class Log:
 
 
 class Traffic(NamedTuple):
-    """Calls, and bytes sent and received."""
+    """The number of calls, and bytes sent and received."""
 
     calls: int = 0
     sent: int = 0
@@ -50,7 +50,7 @@ class Traffic(NamedTuple):
 
 
 class LabelFiles(NamedTuple):
-    """Labels of a chain in a folder that all workers see."""
+    """The files of a chain's labels, in a folder that all workers see."""
 
     folder: str
     files: list[str]
