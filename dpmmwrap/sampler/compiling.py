@@ -122,20 +122,20 @@ def python_path() -> str:
 
 
 def work_here(taken: Path, names: list[str]) -> None:
-    """Run tasks in this process, which keeps the compiled code. Failures are ignored: the fit compiles what is
-    missing."""
-    with warnings.catch_warnings(), contextlib.suppress(Exception):
+    """Run tasks in this process, which keeps the compiled code."""
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         work(taken, names)
 
 
 def work(taken: Path, names: list[str]) -> None:
-    """Run the tasks that no other process has taken, one after the other."""
+    """Run the tasks that no other process has taken. The fit compiles whatever a failed task has not."""
     from dpmmwrap.sampler.tiny_runs import tasks
 
     known = dict(tasks())
     for name in names:
-        with contextlib.suppress(FileExistsError):
+        # Also where another process has taken it.
+        with contextlib.suppress(Exception):
             (taken / name).touch(exist_ok=False)
             known[name]()
 

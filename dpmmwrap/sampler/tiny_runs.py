@@ -65,6 +65,7 @@ def search(kind: str) -> None:
     # Merges are seldom likely enough to reach this call.
     if state.n_clusters > 1:
         state.tables = data.draw_parameters(state, KEY)
+        data.sweep(state, state.tables, KEY, False)
         data.add_reverse_proposal_log_prob(state, np.array([0]), np.array([1]), np.array([1e9]))
 
 
