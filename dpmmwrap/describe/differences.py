@@ -1,4 +1,4 @@
-"""In what two clusterings of the same rows differ: which clusters one splits and the other does not."""
+"""How two clusterings of the same rows differ: which clusters only one of them divides."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dpmmwrap.numerics.arrays import IntArray
 from dpmmwrap.posterior.matching import contingency_table
 
 SMALL = 0.05
-"""A part with a smaller share of a cluster's rows is not worth a word."""
+"""Parts with a smaller share of a cluster's rows are not mentioned."""
 TRAITS = 3
 
 
 class SplitPart(NamedTuple):
-    """Some rows of a cluster of one clustering: those that the other puts into the same cluster."""
+    """The rows of a cluster that the other clustering puts into one cluster."""
 
     cluster: int
-    """In the other clustering."""
+    """Its number in the other clustering."""
     rows: int
     description: str
-    """What sets it apart from the cluster's other parts."""
+    """What sets it apart from the other parts."""
 
 
 class Split(NamedTuple):
@@ -33,33 +33,31 @@ class Split(NamedTuple):
     divided_by: str
     """Which clustering divides it, "first" or "second"."""
     cluster: int
-    """In the clustering that does not."""
+    """Its number in the clustering that does not divide it."""
     rows: int
     parts: tuple[SplitPart, ...]
 
     def __str__(self) -> str:
         whole = {"first": "second", "second": "first"}[self.divided_by]
-        head = (
-            f"cluster {self.cluster} of the {whole} ({counted(self.rows, 'row')}) is divided by the {self.divided_by}:"
-        )
-        return "\n".join(
-            [head, *(f"  {part.cluster} ({counted(part.rows, 'row')}): {part.description}" for part in self.parts)]
-        )
+        size = counted(self.rows, "row")
+        parts = (f"  {part.cluster} ({counted(part.rows, 'row')}): {part.description}" for part in self.parts)
+        head = f"cluster {self.cluster} of the {whole} ({size}) is divided by the {self.divided_by}:"
+        return "\n".join([head, *parts])
 
 
 class Difference(NamedTuple):
-    """All clusters that one of two clusterings divides."""
+    """All clusters that only one of two clusterings divides."""
 
     splits: tuple[Split, ...]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.splits)) or "both have the same clusters, but for a few rows"
+        return "\n".join(map(str, self.splits)) or "both have the same clusters, except for a few rows"
 
 
 def difference_between(
     model: Any, points: Any, first: Any, second: Any, names: Any, preparation: Any = None
 ) -> Difference:
-    """What each of two clusterings divides, the largest cluster first; in the units before the preparation."""
+    """What only one of two clusterings divides, the largest cluster first, in the units before the preparation."""
     one, two = np.asarray(first), np.asarray(second)
     splits = splits_of(model, points, one, two, "second", names, preparation)
     splits += splits_of(model, points, two, one, "first", names, preparation)

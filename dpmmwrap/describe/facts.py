@@ -25,7 +25,7 @@ HYPERPARAMETERS = ("width", "strength", "kappa")
 
 
 def facts(model: Any, groups: Groups | None = None, truth: IntArray | None = None) -> dict[str, Any]:
-    """All facts of a fitted `DPMM`; with the groups of its clusters and the true labels (below 0: unknown) if given."""
+    """All facts of a fitted `DPMM`, its groups, and its agreement with true labels (below 0: unknown) if given."""
     sizes = cluster_sizes(model)
     present = model._present
     rows = len(model.labels_)
@@ -72,16 +72,16 @@ def cluster_sizes(model: Any) -> IntArray:
 
 
 def facts_of_draws(model: Any) -> dict[str, Any]:
-    """What the draws show; None for each fact without draws."""
+    """What the draws show; each fact is None without draws."""
     draws, sure = model.draws_, model.confidence_
-    each = None if draws is None else {one.name: one._asdict() for one in model.diagnostics_ or ()}
+    diagnostics = None if draws is None else [one._asdict() for one in model.diagnostics_ or ()]
     return {
         "draws": 0 if draws is None else draws.n_draws,
         "n_clusters_interval": None if draws is None else list(interval(draws.n_clusters)),
         "loss": None if sure is None else model.loss,
         "confidence": None if sure is None else float(sure.mean()),
         "unsure": None if sure is None else int((sure < 0.5).sum()),
-        "diagnostics": each and {name: {k: v for k, v in one.items() if k != "name"} for name, one in each.items()},
+        "diagnostics": diagnostics if diagnostics is None else {one.pop("name"): one for one in diagnostics},
     }
 
 
@@ -101,7 +101,7 @@ def facts_of_family(model: Any) -> dict[str, Any]:
 
 
 def learned_hyperparameters(model: Any) -> list[str]:
-    """Which numbers of the default prior were learned; Julia's sampler learns none."""
+    """Which hyperparameters of the default prior were learned; Julia's sampler learns none."""
     if model.prior_width_ is None or model.backend_ == "julia":
         return []
     from dpmmwrap.model.data_prior import learned_names
@@ -110,7 +110,7 @@ def learned_hyperparameters(model: Any) -> list[str]:
 
 
 def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
-    """NMI and ARI over the points whose class is known; outliers or noise (-1) are compared as one cluster."""
+    """NMI and ARI over the points of known class; outliers or noise (-1) count as one cluster."""
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
     known = truth >= 0
@@ -123,7 +123,7 @@ def agreement(truth: IntArray, labels: IntArray) -> dict[str, Any]:
 
 
 def clusters_text(known: Facts) -> str:
-    """How many there are, in which subspace, and how sure that is."""
+    """The number of clusters, their subspace, and how sure the number is."""
     around = [interval_text(known)] if known["n_clusters_interval"] is not None else []
     if "true_clusters" in known:
         around.append(f"the truth has {known['true_clusters']}")
@@ -133,7 +133,7 @@ def clusters_text(known: Facts) -> str:
 
 
 def subspace_text(known: Facts) -> str:
-    """Where clusters differ, if that is not everywhere."""
+    """The subspace in which clusters differ, if there is one."""
     size = known.get("subspace")
     return "" if size is None else f" in a subspace of {size:,} of {counted(known['dimensions'], 'dimension')}"
 
@@ -151,7 +151,7 @@ def sizes_text(counts: Sequence[int]) -> str:
 
 
 def groups_text(known: Facts) -> str:
-    """What is left when clusters that overlap are joined, why, and what confusion alone would join."""
+    """The groups that remain when overlapping clusters are joined, why, and the number by confusion alone."""
     others = known.get("groups_by_confusion")
     second = f"; by confusion alone there would be {others}" if others not in (None, known["groups"]) else ""
     reason = f": {known['groups_reason']}" if known.get("groups_reason") else ""
@@ -161,7 +161,7 @@ def groups_text(known: Facts) -> str:
 
 
 def confidence_text(known: Facts) -> str:
-    few = f"; below a half for {counted(known['unsure'], 'point')}" if known["unsure"] else ""
+    few = f"; below 0.5 for {counted(known['unsure'], 'point')}" if known["unsure"] else ""
     return f"{known['confidence']:.3f} on average{few}"
 
 
@@ -171,7 +171,7 @@ def log_posterior_text(known: Facts) -> str:
 
 
 def diagnostics_text(summary: Facts) -> list[tuple[str, str]]:
-    """Whether the chains agree, and how many independent draws theirs are worth; for the weights, the worst."""
+    """R-hat and effective sample sizes: the worst values of the weights, and of all other quantities."""
     each, words = summary["diagnostics"], {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "alpha"}
     kinds = {words[name]: [each[name]] for name in words if name in each}
     kinds["largest weights"] = [each[name] for name in each if name not in words]
@@ -187,7 +187,7 @@ def diagnostics_text(summary: Facts) -> list[tuple[str, str]]:
 
 
 def family_text(known: Facts) -> str:
-    """The family, and why it has these covariances."""
+    """The family, its covariances, and why it has these."""
     if known["categorical"] is not None:
         names = ", ".join(known["categorical"])
         return f"mixed, categorical: {names}" if names else "mixed, no column is categorical"
@@ -199,7 +199,7 @@ def family_text(known: Facts) -> str:
 
 
 def width_text(known: Facts) -> str:
-    """How many columns there are, of which kind."""
+    """The number and kind of the columns."""
     columns = known["dimensions"]
     if known["categorical"] is not None:
         categorical = len(known["categorical"])
@@ -208,7 +208,7 @@ def width_text(known: Facts) -> str:
 
 
 def partition_prior_text(model: Any) -> str:
-    """Its name and its parameters."""
+    """The name and the parameters of the prior over partitions."""
     prior, parameters = model.partition_prior_, []
     for name, value in zip(prior.parameters, prior.values, strict=True):
         parameters.append(f"{name} {float(value):.3g}" + (", learned" if name in prior.learned else ""))
@@ -224,7 +224,7 @@ def prior_text(known: Facts) -> str:
 
 
 def search_text(known: Facts) -> str:
-    """How long the chains were, and why they have ended; of several chains, the best one."""
+    """The length of the chains, and why they ended; for several chains, that of the best one."""
     chains, count = known["chains"], counted(known["iterations"], "iteration")
     several = f"{chains} chains, the best " if chains > 1 else ""
     text = {"flat": f"{several}flat after {count}", "limit": f"{several}not flat after {count}, the limit"}.get(
@@ -236,7 +236,7 @@ def search_text(known: Facts) -> str:
 
 
 def sensitivity_text(known: Facts) -> list[str]:
-    """Clusters at other widths, kappas and concentrations, and how many the prior expects before it sees the data."""
+    """The clusters at other widths, kappas and concentrations, and the number that the prior alone expects."""
     runs = known["sensitivity"] or []
     names = {"width": "the prior's width", "kappa": "its kappa", "alpha": "the concentration"}
     lines = []
@@ -247,5 +247,5 @@ def sensitivity_text(known: Facts) -> list[str]:
         lines.append(f"clusters at {factors} times {names[setting]}: {counts}")
     if runs:
         low, high = known["prior_clusters"]
-        lines.append(f"before it sees the data, the prior expects {low} to {high} clusters (nine times in ten)")
+        lines.append(f"before seeing the data, the prior expects {low} to {high} clusters (with probability 0.9)")
     return lines

@@ -235,7 +235,7 @@ def names_of(model: Any, X: Any, given: Sequence[str] | None) -> Sequence[str] |
 
 
 def classes_of(truth: Sequence[Any], rows: int) -> tuple[IntArray, tuple[str, ...]]:
-    """Labels as numbers from 0, -1 for the empty word, and their names."""
+    """Labels as numbers from 0 (-1 for the empty word), and their names."""
     values = np.asarray(truth)
     if values.dtype.kind == "O":
         values = values.astype(str)
@@ -253,7 +253,7 @@ def labels_of(model: Any, X: Any) -> IntArray:
 
 
 def are_those_of_the_fit(model: Any, points: Any) -> bool:
-    """Whether these are the rows of the fit, by the sample that the model has kept."""
+    """Whether these rows are those of the fit, by the sample that the model keeps."""
     mine, kept = sample_of(points), model._some_points
     if mine.shape != kept.shape:
         return False

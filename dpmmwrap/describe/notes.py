@@ -1,4 +1,4 @@
-"""Sentences about what may be wrong with a result, and what to try. Never silent."""
+"""Notes about what may be wrong with a result, and what to try."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MANY = 20
 
 
 def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter") -> list[str]:
-    """Why a result may be wrong, one sentence each. A search that has ended because it was flat did not rise."""
+    """Why a result may be wrong, one sentence each."""
     doubts, trace = [], result.trace
     if still_rising(trace) and stopped_by not in ("flat", "interrupt") and not result.interrupted:
         doubts.append(
@@ -23,8 +23,8 @@ def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter")
     if alike and max(alike) < AGREEMENT and result.draws is None:
         doubts.append(
             f"no other of the {len(alike) + 1} chains found this clustering (adjusted Rand index with it: "
-            f"{sum(alike) / len(alike):.2f} on average), so another seed may give another: try more chains (n_chains), "
-            "or draws (n_draws), which say how sure each point is"
+            f"{sum(alike) / len(alike):.2f} on average), so another seed may give a different one: try more chains "
+            "(n_chains), or draws (n_draws), which show how sure each point is"
         )
     if mixture.n_clusters == 1 and len(trace) >= 20 and not trace.splits.any():
         doubts.append(no_split(mixture.posterior.other))
@@ -38,7 +38,7 @@ def doubts_about(mixture: Mixture, result: Result, stopped_by: str = "max_iter")
     if mixture.posterior.profile == "counts" and mixture.n_clusters > MANY > mixture.counts.sum() / mixture.n_clusters:
         doubts.append(
             f"the {mixture.n_clusters} clusters have {mixture.counts.sum() / mixture.n_clusters:.0f} rows on average: "
-            "counts that repeat within a row, as words do in long texts, are cut into too many clusters; try a few "
+            "counts that repeat within a row, as words do in long texts, are split into too many clusters; try a few "
             "principal components of their tf-idf, with family='gaussian'"
         )
     return doubts

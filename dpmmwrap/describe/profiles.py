@@ -15,14 +15,14 @@ from dpmmwrap.numerics.arrays import Float64Array, IntArray, evenly_spaced
 ROUNDING = 1e-6
 """Means and spreads below this share of a column's deviation are zero: squares keep half of the digits of a double."""
 CHUNK = 1 << 15
-"""Rows looked at in one go."""
+"""Rows processed at once."""
 NUMBERS = 100_000_000
 """The largest number of values that profiles use; of more data, evenly spaced rows."""
 NUMERIC, LEVEL, COUNT = "numeric", "level", "count"
 
 
 class Feature(NamedTuple):
-    """What clusters are compared by: a numeric column, a level of a categorical one, or a column of counts."""
+    """A numeric column, a level of a categorical one, or a column of counts."""
 
     name: str
     kind: str
@@ -33,16 +33,16 @@ class Feature(NamedTuple):
 
 
 class Trait(NamedTuple):
-    """One feature of one cluster, beside all other rows."""
+    """A feature of a cluster, compared with all other rows."""
 
     feature: Feature
     here: float
-    """The mean; of a level the share of rows, of a column of counts the share of all counts."""
+    """The mean; for a level the share of rows, for a column of counts the share of all counts."""
     elsewhere: float
     spread: float
     """The standard deviation within the cluster; NaN if the feature is a share."""
     apart: float
-    """The difference in standard deviations of all rows; of counts the binary logarithm of the ratio."""
+    """The difference in standard deviations of all rows; for counts the binary logarithm of the ratio."""
 
 
 class Profiles(NamedTuple):
@@ -54,9 +54,9 @@ class Profiles(NamedTuple):
     spread: Float64Array
     apart: Float64Array
     weight: Float64Array
-    """By how much a feature sets a cluster apart: what features are ordered by."""
+    """By how much a feature sets a cluster apart; features are ordered by it."""
     looked_at: int
-    """Rows."""
+    """The number of rows that were used."""
 
     @property
     def n_clusters(self) -> int:
@@ -113,13 +113,13 @@ def profiles_for(model: Any, points: Any, labels: IntArray, n_clusters: int, nam
 
 
 def in_units(profiles: Profiles, preparation: Any) -> Profiles:
-    """Profiles of prepared features in the units that these had before: of a logarithm the value itself, in the middle
-    of what the cluster has. Principal components stay what they are."""
+    """Profiles in the units before the preparation. The mean of a logarithm becomes a geometric mean; principal
+    components stay as they are."""
     if preparation is None or preparation.components is not None:
         return profiles
     features, numeric = list(profiles.features), [p for p, one in enumerate(profiles.features) if one.kind == NUMERIC]
     here, elsewhere, spread = profiles.here.copy(), profiles.elsewhere.copy(), profiles.spread.copy()
-    # Of a mixed table those are prepared that are clustered by as numbers, and they are known by name.
+    # In a mixed table only numeric columns are prepared, and the preparation knows them by name.
     by_name = len(numeric) < len(features) or preparation.width != len(features)
     for index in numeric:
         name = features[index].name
@@ -135,13 +135,8 @@ def in_units(profiles: Profiles, preparation: Any) -> Profiles:
     return profiles._replace(features=tuple(features), here=here, elsewhere=elsewhere, spread=spread)
 
 
-def profiles_from(features: tuple[Feature, ...], tables: Sequence[Float64Array], looked_at: int) -> Profiles:
-    here, elsewhere, spread, apart, weight = tables
-    return Profiles(features, here, elsewhere, spread, apart, weight, looked_at)
-
-
 def feature_names(model: Any, given: Sequence[str] | None = None) -> Sequence[str] | None:
-    """Column names: those given, those in the model file, or those that the estimator has seen; None for none."""
+    """Column names: those given, those in the model file, or those that the estimator has seen; None without names."""
     for names in (given, getattr(model.mixture_, "feature_names", None), getattr(model, "feature_names_in_", None)):
         if names is not None:
             return [str(name) for name in names]
@@ -153,7 +148,7 @@ def chunks_of(count: int) -> Iterator[slice]:
 
 
 def membership(labels: IntArray, n_clusters: int) -> Any:
-    """(K + 1, rows): which rows a cluster has; the last is for outliers."""
+    """Which rows each cluster has (K + 1, rows); the last line is for outliers."""
     clusters = np.where(labels < 0, n_clusters, labels)
     return sparse.csr_matrix(
         (np.ones(len(clusters)), (clusters, np.arange(len(clusters)))), shape=(n_clusters + 1, len(clusters))
@@ -161,7 +156,7 @@ def membership(labels: IntArray, n_clusters: int) -> Any:
 
 
 def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: tuple[Feature, ...]) -> Profiles:
-    """By means, with gaps left out."""
+    """Compare means, without missing values."""
     shape = (n_clusters + 1, points.shape[1])
     present, sums, squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     # Squares of what is far from zero would lose their digits.
@@ -181,22 +176,23 @@ def numeric_profiles(points: Any, labels: IntArray, n_clusters: int, features: t
         whole = sums.sum(axis=0) / present.sum(axis=0)
         deviation = np.sqrt(np.maximum(squares.sum(axis=0) / present.sum(axis=0) - whole**2, 0.0))
         apart = np.where(deviation > 0, (here - elsewhere) / deviation, 0.0)
-        # What rounding leaves of zeros.
+        # Remove rounding errors around zero.
         spread = np.where(spread < ROUNDING * deviation, 0.0, spread)
         here, elsewhere = (
             np.where(np.abs(means) < ROUNDING * deviation, 0.0, means) for means in (here + centre, elsewhere + centre)
         )
     tables = [table[:n_clusters] for table in (here, elsewhere, spread, apart)]
-    return profiles_from(features, [*tables, np.abs(tables[-1])], len(labels))
+    return Profiles(features, *tables, np.abs(tables[-1]), len(labels))
 
 
 def mean_of(values: Float64Array) -> Float64Array:
+    """The mean of each column without missing values; 0 for an empty one."""
     there = ~np.isnan(values)
     return np.asarray(np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
 
 
 def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, columns: Columns | None) -> Profiles:
-    """Numeric columns by their means, categorical ones by the shares of their levels, in the order of the columns."""
+    """Compare the means of numeric columns and the shares of levels, in the order of the columns."""
     if columns is None:
         raise ValueError("a mixed table needs its columns")
     called = [columns.names[index] if columns.named else f"feature {index + 1}" for index in range(len(columns.names))]
@@ -214,13 +210,13 @@ def table_profiles(points: TablePoints, labels: IntArray, n_clusters: int, colum
     ordered = [parts[index] for index in sorted(parts)]
     features = tuple(feature for part in ordered for feature in part[0])
     tables = [np.concatenate([part[number] for part in ordered], axis=1) for number in range(1, 6)]
-    return profiles_from(features, tables, len(labels))
+    return Profiles(features, *tables, len(labels))
 
 
 def level_tables(
     codes: IntArray, labels: IntArray, n_clusters: int, name: str, levels: Sequence[str]
 ) -> tuple[Any, ...]:
-    """Shares of the levels of one column; what is missing (below 0) is left out."""
+    """The shares of the levels of one column, without missing values (below 0)."""
     there = codes >= 0
     clusters = np.where(labels < 0, n_clusters, labels)[there].astype(np.int64)
     width = len(levels)
@@ -236,16 +232,16 @@ def level_tables(
 
 
 def shares_of(table: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """From a table (clusters, kinds): each cluster's shares, and those of all others together."""
+    """From a table (clusters, kinds): the shares of each cluster, and of all others together."""
     others = table.sum(axis=0) - table
     return table / table.sum(axis=1, keepdims=True), others / others.sum(axis=1, keepdims=True)
 
 
 def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequence[str] | None) -> Profiles:
-    """By the share that a column has of all counts of a cluster.
+    """Compare the share of each column in all counts of a cluster.
 
-    Columns are ordered by what they add to the relative entropy: a word that is ten times as frequent but hardly
-    occurs says less than one that is three times as frequent and occurs everywhere.
+    Columns are ordered by their part of the relative entropy: a rare word that is ten times as frequent says less than
+    a common one that is three times as frequent.
     """
     sums = np.zeros((n_clusters + 1, points.shape[1]))
     for rows in chunks_of(len(labels)):
@@ -254,9 +250,9 @@ def count_profiles(points: Any, labels: IntArray, n_clusters: int, names: Sequen
     features = tuple(Feature(name, COUNT) for name in names_for(names, points.shape[1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         here, elsewhere = shares_of(sums)
-        # Half a count more, so that what does not occur has a ratio, too.
+        # Half a count is added, so that words that do not occur have a ratio, too.
         smooth_here, smooth_elsewhere = shares_of(sums + 0.5)
         apart = np.log2(smooth_here / smooth_elsewhere)
     weight = np.abs(smooth_here * apart)
     tables = [table[:n_clusters] for table in (here, elsewhere, np.full(here.shape, np.nan), apart, weight)]
-    return profiles_from(features, tables, len(labels))
+    return Profiles(features, *tables, len(labels))

@@ -39,12 +39,12 @@ def shown_progress(verbose: int, settings: Settings) -> Iterator[Progress | None
 
 
 def plain_line(settings: Settings, verbose: int, number: int, iteration: Iteration) -> None:
-    """A line now and then, of the first chain."""
+    """Print a line every few iterations of the first chain."""
     search, total = settings.max_iter, settings.total_iterations
     among_draws = max(EVERY, (total - search) // 10)
     due = number % EVERY == 0 if number <= search else (number - search) % among_draws == 0
     if due or number in (search, total) or verbose > 1:
-        # Where nobody knows how long the search will be, what comes after it is counted from its end.
+        # If the length of the search is unknown, iterations after it are counted from its end.
         sampling = settings.stop_when_flat and number > search
         where = f"sampling, iteration {number - search}" if sampling else f"iteration {number}"
         clusters = counted(iteration.n_clusters, "cluster")
@@ -52,17 +52,17 @@ def plain_line(settings: Settings, verbose: int, number: int, iteration: Iterati
 
 
 class FitPlan(NamedTuple):
-    """What a fit is going to do."""
+    """The length of a fit."""
 
     search: int
-    """Iterations of a chain's search, or the most of them."""
+    """The iterations of a chain's search, or the largest number of them."""
     total: int = 0
-    """Iterations of a chain in all."""
+    """All iterations of a chain."""
     draws: int = 0
     thin: int = 1
     chains: int = 1
     until_flat: bool = False
-    """Whether nobody knows how long the search will be."""
+    """Whether the length of the search is unknown."""
 
     @classmethod
     def of(cls, settings: Settings, chains: int) -> FitPlan:
@@ -71,7 +71,7 @@ class FitPlan(NamedTuple):
 
     @property
     def steps(self) -> int | None:
-        """Iterations of all chains whose number is known beforehand; None if there are none."""
+        """The iterations of all chains, as far as their number is known; None if it is not."""
         each = self.total - self.search if self.until_flat else self.total
         return each * self.chains or None
 
@@ -96,7 +96,7 @@ class FitPlan(NamedTuple):
 
 
 class Chains:
-    """Hears of all chains of a fit, and tells of the first that is at work."""
+    """Receives the progress of all chains, and reports on the first one that is still running."""
 
     def __init__(self, plan: FitPlan, tell: Callable[..., None]) -> None:
         self.plan, self.tell = plan, tell
@@ -116,7 +116,7 @@ class Chains:
         self.tell(waiting=words)
 
     def hear(self, chain: int, number: int, iteration: Iteration) -> None:
-        """What a chain says may come from any thread."""
+        """Receive an iteration of a chain, from any thread."""
         self.reached[chain] = number
         at_work = [
             one for one, reached in sorted(self.reached.items()) if one not in self.over and reached < self.plan.total
@@ -129,7 +129,7 @@ class Chains:
 
 @contextlib.contextmanager
 def bar(plan: FitPlan, *, leave: bool = False) -> Iterator[Chains]:
-    """A line that is redrawn as chains go on, with a bar if the number of steps is known; it may stay at the end."""
+    """A line that is redrawn as chains progress, with a bar if the number of steps is known."""
     known = "{desc}{postfix} |{bar:16}| {remaining} left" if plan.steps else "{desc}{postfix} {elapsed}"
     lock = threading.Lock()
     with live_line(known, plan.steps, desc=plan.position(0), leave=leave) as line:
@@ -151,5 +151,5 @@ def live_line(layout: str, total: int | None, **options: Any) -> Any:
         # Without ipywidgets a notebook has a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    # Redraw by time alone: what changes is often the text, not the number of steps.
+    # Redraw by time alone: often only the text changes.
     return tqdm(total=total, bar_format=layout, dynamic_ncols=True, miniters=0, file=sys.stderr, **options)

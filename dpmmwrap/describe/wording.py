@@ -11,7 +11,7 @@ def counted(number: int, what: str) -> str:
 
 
 def share(value: float) -> str:
-    """A percentage; what is not quite none or all does not look like it."""
+    """A percentage. Only 0 is shown as 0%, and only 1 as 100%."""
     if 0 < value < 0.001:
         return "<0.1%"
     if 0.999 < value < 1:

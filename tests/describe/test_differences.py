@@ -20,4 +20,4 @@ def test_splits_of_both_and_what_sets_parts_apart() -> None:
     told = str(found)
     assert "cluster 0 of the first (120 rows) is divided by the second" in told
     assert "length" in found.splits[0].parts[0].description and "width" not in found.splits[0].parts[0].description
-    assert str(model.explain_difference(one, one, X)) == "both have the same clusters, but for a few rows"
+    assert str(model.explain_difference(one, one, X)) == "both have the same clusters, except for a few rows"

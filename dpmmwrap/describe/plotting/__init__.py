@@ -1,5 +1,4 @@
-"""Pictures of a fit and of its posterior. matplotlib is imported here and in `evaluation.figures`, and only when a
-picture is drawn."""
+"""Plots of a fit and of its posterior. Only this folder and `evaluation.figures` import matplotlib, when they draw."""
 
 from dpmmwrap.describe.plotting.clusters import fit_figure
 from dpmmwrap.describe.plotting.groups import groups_figure

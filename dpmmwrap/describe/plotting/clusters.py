@@ -10,31 +10,33 @@ import numpy as np
 
 from dpmmwrap.describe.plotting.projections import WIDE, is_sparse, projection
 from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, MORE_COLOURS, new_figure, number_ticks
+from dpmmwrap.describe.profiles import feature_names, mean_of
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.families.tables import place_of
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.posterior.density import marginal
+from dpmmwrap.posterior.matching import contingency_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHOWN = 20_000
-"""The largest number of points in a plot; more would only make it larger and darker."""
+"""The largest number of points in a plot."""
 COORDINATES_SHOWN = 20_000_000
-"""The largest number of coordinates of a map: fewer wide rows are drawn."""
+"""The largest number of coordinates of a map; of wide rows, fewer are drawn."""
 NUMBERED = 60
-"""With more clusters, ellipses have no numbers."""
+"""The largest number of clusters with numbers beside them."""
 STANDARD_DEVIATIONS = 2.0
 ELLIPSE = "a cluster's mean and two standard deviations (86% of its points)"
-"""What an ellipse means: a Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
+"""A Gaussian in the plane has 1 - exp(-2) of its points within two standard deviations."""
 
 
 def fit_figure(model: Any, X: Any, *, names: Sequence[str] | None = None) -> Figure:
-    """The clusters of a fitted `DPMM` of any family, among the rows that it was fitted to.
+    """The clusters of a fitted `DPMM` of any family, and the rows that it was fitted to.
 
-    Gaussian clusters have ellipses; counts and mixed tables are a map of the coordinates in which their family
-    compares rows. Where a value is missing, its column's mean stands for it.
+    Gaussian clusters have ellipses. Counts and mixed tables are shown in the coordinates in which their family compares
+    rows. A column's mean replaces its missing values.
     """
     from dpmmwrap.model.rows import all_columns
 
@@ -54,15 +56,13 @@ def draw_fit(
     columns: Sequence[str | int] | None = None,
     own_figure: bool = True,
 ) -> None:
-    """The same in given axes, for any rows with all their columns, or for one or two columns. In a separate figure the
-    legend is below."""
-    from dpmmwrap.describe.profiles import feature_names
+    """Draw any rows with all their columns, or one or two columns of them."""
     from dpmmwrap.model.empty_rows import with_values
     from dpmmwrap.model.rows import telling
 
     mixture = model.mixture_
     if columns is not None and not mixture.is_gaussian:
-        raise ValueError(f"columns are of Gaussian clusters, not of the family {mixture.family}")
+        raise ValueError(f"columns are for Gaussian clusters, not for the family {mixture.family}")
     every, names = points, feature_names(model, names)
     points, called = telling(mixture, points, names)
     there = with_values(points)
@@ -77,7 +77,7 @@ def draw_fit(
             raise ValueError(f"a column of {', '.join(called)} had no value in the fit")
         draw_clusters(axes, every[:, indices], labels, means, covariances, names=called)
     elif mixture.is_gaussian:
-        # Of the columns that are drawn.
+        # In the columns that are drawn.
         inside = replace(mixture, restored=None, subspace=None)
         draw_clusters(axes, points, labels, inside.means, inside.covariances, names=called)
     else:
@@ -104,8 +104,8 @@ def draw_clusters(
 ) -> None:
     """The points in the colours of their clusters, with an ellipse at two standard deviations for each.
 
-    Beyond two dimensions, the first two principal components of the standardised features; in one, a histogram.
-    Covariances (K, D, D), or variances (K, D). Outliers (label -1) are grey crosses.
+    One dimension is a histogram; beyond two, the first two principal components of the standardised features are shown.
+    Covariances are (K, D, D), or variances (K, D). Outliers (-1) are grey crosses.
     """
     rng = np.random.default_rng(0)
     rows = some_rows(len(X), SHOWN, rng)
@@ -125,18 +125,10 @@ def draw_clusters(
     axes.set_title(heading_of(len(centres), len(X), len(rows)))
 
 
-def draw_map(
-    axes: Axes,
-    points: Any,
-    labels: IntArray,
-    embed: Callable[[Any], Any],
-    *,
-    kind: str = "",
-) -> None:
+def draw_map(axes: Axes, points: Any, labels: IntArray, embed: Callable[[Any], Any], *, kind: str = "") -> None:
     """A map of rows that are not points in space: the first two principal components of their coordinates.
 
-    `embed` makes coordinates, dense or sparse, of rows; `kind` says what they are. No ellipses, but the clusters'
-    numbers where they lie.
+    `embed` makes dense or sparse coordinates from rows; `kind` describes them. Clusters have numbers, but no ellipses.
     """
     rng = np.random.default_rng(0)
     width = max(1, embed(points[:1]).shape[1])
@@ -175,14 +167,11 @@ def some_rows(count: int, most: int, rng: np.random.Generator) -> IntArray:
 def filled(points: Float64Array) -> Float64Array:
     """The points, with a column's mean in place of missing values."""
     gaps = np.isnan(points)
-    if not gaps.any():
-        return points
-    means = np.where(gaps, 0.0, points).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
-    return np.where(gaps, means, points)
+    return np.where(gaps, mean_of(points), points) if gaps.any() else points
 
 
 def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[Float64Array, Float64Array]:
-    """The mean of each cluster's points, and their spread along the first axis; NaN for clusters without points."""
+    """The mean of each cluster's points (NaN without points), and their spread along the first axis."""
     middles, reaches = np.full((clusters, points.shape[1]), np.nan), np.zeros((clusters, points.shape[1]))
     for k in range(clusters):
         members = points[labels == k]
@@ -193,10 +182,10 @@ def middles_of(points: Float64Array, labels: IntArray, clusters: int) -> tuple[F
 
 
 def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None) -> list[str]:
-    """A colour per cluster such that neighbours differ: each takes the one that is farthest away so far.
+    """A colour per cluster such that neighbours differ: each takes the colour whose clusters are farthest away.
 
-    Some may have theirs already, by their numbers. Beyond seven clusters there are more colours, less easily told
-    apart.
+    Some clusters may have one already, given by their numbers. Beyond seven clusters, more colours are used, which are
+    harder to tell apart.
     """
     given = given or {}
     few = len(centres) <= len(COLOURS) and set(given.values()) <= set(COLOURS)
@@ -213,13 +202,10 @@ def spread_colours(centres: Float64Array, given: Mapping[int, str] | None = None
 
 
 def matched(labels: IntArray, reference: IntArray) -> dict[int, int]:
-    """Pairs of clusters of two labellings that share as many points as possible. Labels below 0 are not clusters."""
+    """Pairs of clusters of two labellings, by number, that share as many points as possible; outliers are left out."""
     from scipy.optimize import linear_sum_assignment
 
-    both = (labels >= 0) & (reference >= 0)
-    shape = int(np.max(labels, initial=-1)) + 1, int(np.max(reference, initial=-1)) + 1
-    common = np.zeros(shape, np.int64)
-    np.add.at(common, (labels[both], reference[both]), 1)
+    common = contingency_table(labels, reference)[:-1, :-1]
     pairs = zip(*linear_sum_assignment(common, maximize=True), strict=True)
     return {int(one): int(other) for one, other in pairs if common[one, other] > 0}
 
@@ -228,35 +214,18 @@ def _draw_points(
     axes: Axes, points: Float64Array, labels: IntArray, colours: list[str], rng: np.random.Generator
 ) -> None:
     size = float(np.clip(40_000 / len(points), 2.0, 16.0))
-    # In random order, or the last cluster would cover those it overlaps.
+    # In random order, or the last cluster would cover the others.
     inside = rng.permutation(np.flatnonzero(labels >= 0))
-    palette = np.array(colours or [FAINT])
-    axes.scatter(
-        points[inside, 0],
-        points[inside, 1],
-        c=palette[labels[inside]],
-        s=size,
-        linewidths=0,
-        # Paler, a blue would be another cluster's sky blue.
-        alpha=0.9,
-        rasterized=True,
-    )
-    outside = labels < 0
-    if outside.any():
-        axes.scatter(
-            points[outside, 0],
-            points[outside, 1],
-            c=FAINT,
-            s=4 * size,
-            marker="x",
-            linewidths=0.8,
-            label="outliers",
-            zorder=0,
-        )
+    fills = np.array(colours or [FAINT])[labels[inside]]
+    # With a smaller alpha, blue would look like another cluster's sky blue.
+    axes.scatter(*points[inside].T, c=fills, s=size, linewidths=0, alpha=0.9, rasterized=True)
+    outside = points[labels < 0]
+    if len(outside):
+        axes.scatter(*outside.T, c=FAINT, s=4 * size, marker="x", linewidths=0.8, label="outliers", zorder=0)
 
 
 def _draw_legend(axes: Axes, own_figure: bool = True) -> None:
-    """What ellipses and crosses mean: below the plot, or in given axes where the fewest points are."""
+    """Explain ellipses and crosses: below the plot in a figure of ours, else where the fewest points are."""
     marks, _ = axes.get_legend_handles_labels()
     if marks and own_figure:
         axes.figure.legend(handles=marks, loc="outside lower right", ncols=len(marks), fontsize=8)
@@ -273,7 +242,7 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
         angle = np.degrees(np.arctan2(axis[1], axis[0]))
         outline = Ellipse(mean, 2 * major, 2 * minor, angle=angle, fill=False, edgecolor=INK, linewidth=0.9, zorder=3)
         axes.add_patch(outline)
-    # An ellipse in a legend would be a box.
+    # A legend would show an ellipse as a box.
     axes.plot([], [], "o", fillstyle="none", color=INK, markeredgewidth=0.9, label=ELLIPSE)
     # Patches alone do not widen the axes.
     reach = STANDARD_DEVIATIONS * np.sqrt(np.maximum(np.diagonal(covariances, axis1=1, axis2=2), 0.0))
@@ -284,7 +253,7 @@ def _draw_ellipses(axes: Axes, means: Float64Array, covariances: Float64Array) -
 
 
 def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
-    """Number the clusters at their means, or farther along the ellipse if another number is in the way."""
+    """Write each cluster's number at its mean, or along its ellipse if another number is in the way."""
     from matplotlib.patheffects import withStroke
 
     room = np.array([0.026 * np.ptp(axes.get_xlim()), 0.03 * np.ptp(axes.get_ylim())])
@@ -302,7 +271,7 @@ def _draw_numbers(axes: Axes, means: Float64Array, major: Float64Array) -> None:
 
 
 def _number_above(axes: Axes, means: Float64Array, numbers: Sequence[int]) -> None:
-    """The clusters' numbers over their means, above all bars; on a second line if two would overlap."""
+    """Write the clusters' numbers above their means and all bars, on a second line if two would overlap."""
     axes.margins(y=0.12)
     lowest, highest = axes.get_xlim()
     last = [-np.inf, -np.inf]
@@ -315,10 +284,8 @@ def _number_above(axes: Axes, means: Float64Array, numbers: Sequence[int]) -> No
         axes.text(means[k], 0.97 - 0.05 * line, str(k), transform=across, ha="center", va="center", fontsize=8)
 
 
-def _draw_histogram(
-    axes: Axes, values: Float64Array, labels: IntArray, means: Float64Array, name: str = "feature 1"
-) -> None:
-    """One dimension: a histogram, stacked by cluster."""
+def _draw_histogram(axes: Axes, values: Float64Array, labels: IntArray, means: Float64Array, name: str) -> None:
+    """A histogram of one dimension, stacked by cluster."""
     numbers = [k for k in range(len(means)) if (labels == k).any()]
     colours = spread_colours(means[:, None])
     edges = np.histogram_bin_edges(values, bins=min(120, max(10, int(np.sqrt(len(values))))))
@@ -327,9 +294,8 @@ def _draw_histogram(
     if (labels < 0).any():
         stacks.append(values[labels < 0])
         fills.append(FAINT)
-    axes.hist(stacks, bins=edges, stacked=True, color=fills)
-    if (labels < 0).any():
         axes.plot([], [], "s", color=FAINT, label="outliers")
+    axes.hist(stacks, bins=edges, stacked=True, color=fills)
     if len(numbers) <= NUMBERED:
         _number_above(axes, means, numbers)
     axes.set_xlabel(name)

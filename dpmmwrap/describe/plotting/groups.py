@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from dpmmwrap.posterior.groups import Groups
 
 LEAVES = 100
-"""The largest number of leaves of a tree; beyond it, the first unions are drawn as one leaf each."""
+"""The largest number of leaves of a tree. Beyond it, the first unions are drawn as one leaf each."""
 RAREST = 1e-6
-"""Probabilities of confusion below this are drawn as this."""
+"""The smallest probability of confusion that is drawn."""
 
 
 def groups_figure(groups: Groups, sizes: IntArray | Sequence[int]) -> Figure:
-    """The tree of components, from leaves with their numbers and sizes on the left to one group on the right.
+    """The tree of components, from leaves on the left to one group on the right.
 
-    Dashes are the suggested cut; unions on its left are groups, each with a colour.
+    The dashed line is the suggested cut. Unions on its left are groups, each with a colour.
     """
     sizes = np.asarray(sizes)
     if sizes.shape != (groups.n_components,):
         raise ValueError(
-            f"sizes should be {groups.n_components} numbers, one per component, not of shape {sizes.shape}"
+            f"sizes should be {groups.n_components} numbers, one per component, but have the shape {sizes.shape}"
         )
     tree = tree_of(groups)
     with new_figure(7.0, 1.3 + 0.13 * max(len(tree.leaves), 6)) as figure:
@@ -51,23 +51,25 @@ def groups_figure(groups: Groups, sizes: IntArray | Sequence[int]) -> Figure:
 
 
 class Tree(NamedTuple):
-    """Where the lines of a tree go."""
+    """The lines of a tree."""
 
     heights: Float64Array
-    """The height of each step, as it is drawn."""
+    """The height of each union, as it is drawn."""
     lines: list[Float64Array]
-    """A bracket for each union: four places (height, place among the leaves)."""
+    """A bracket for each union: four points (height, position among the leaves)."""
     unions: list[int]
-    """Which union each bracket is, numbered after the components."""
+    """The union of each bracket, numbered after the components."""
     leaves: list[int]
-    """From the top: components, or unions that are drawn as one."""
+    """From the top: components, or unions that are drawn as a leaf."""
     colours: dict[int, str]
     """The colours of unions within a group."""
 
 
 def tree_of(groups: Groups) -> Tree:
     count = groups.n_components
-    heights = _heights(groups)
+    # Probabilities are drawn on a logarithmic scale, shares of the entropy as they are.
+    by_entropy = groups.method == "entropy"
+    heights = groups.merges[:, 2] if by_entropy else np.asarray(_far(np.minimum.accumulate(groups.criterion)))
     if count == 1:
         return Tree(heights, [], [], [0], {})
     from scipy.cluster.hierarchy import dendrogram
@@ -75,7 +77,7 @@ def tree_of(groups: Groups) -> Tree:
     merges = np.column_stack([groups.merges[:, :2], heights, groups.merges[:, 3]])
     few = {"truncate_mode": "lastp", "p": LEAVES} if count > LEAVES else {}
     drawn = dendrogram(merges, no_plot=True, count_sort="descending", link_color_func=str, **few)
-    # scipy has its leaves at 5, 15, 25, ...
+    # scipy draws leaves at 5, 15, 25, ...
     lines = [
         np.column_stack([height, (np.array(index) - 5) / 10])
         for height, index in zip(drawn["dcoord"], drawn["icoord"], strict=True)
@@ -84,34 +86,27 @@ def tree_of(groups: Groups) -> Tree:
     return Tree(heights, lines, [int(name) for name in drawn["color_list"]], leaves, _colours(groups, leaves))
 
 
-def _heights(groups: Groups) -> Float64Array:
-    """What is rarely confused is far away: probabilities on a logarithmic scale; shares of the entropy as they are."""
-    if groups.method == "entropy":
-        return groups.merges[:, 2]
-    return np.asarray(_far(np.minimum.accumulate(groups.criterion)))
-
-
 def _far(probabilities: Any) -> Any:
     return -np.log10(np.clip(probabilities, RAREST, 1.0))
 
 
-def _first_components(groups: Groups) -> list[int]:
-    """A component within each component and each union."""
-    firsts = list(range(groups.n_components))
-    for one in groups.merges[:, 0].astype(int):
-        firsts.append(firsts[one])
-    return firsts
+def members_of(groups: Groups) -> list[list[int]]:
+    """The components within each component and each union."""
+    members = [[k] for k in range(groups.n_components)]
+    for one, other in groups.merges[:, :2].astype(int):
+        members.append(members[one] + members[other])
+    return members
 
 
 def _colours(groups: Groups, leaves: list[int]) -> dict[int, str]:
-    """Colours of the unions on the left of the cut: one per group, another one for the next group."""
-    within, names = _first_components(groups), groups.component_groups
+    """The colours of the unions on the left of the cut, one per group."""
+    within, names = [members[0] for members in members_of(groups)], groups.component_groups
     joined = range(groups.n_components, 2 * groups.n_components - groups.suggested)
     several = {int(names[within[union]]) for union in joined}
     # In the order of the leaves, so that neighbours differ.
     in_order = [name for name in dict.fromkeys(int(names[within[leaf]]) for leaf in leaves) if name in several]
     palette = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(in_order)}
-    # What lies within a leaf is not drawn and needs none.
+    # Unions within a leaf are not drawn.
     return {union: palette.get(int(names[within[union]]), INK) for union in joined}
 
 
@@ -128,15 +123,12 @@ def _draw_tree(axes: Axes, tree: Tree) -> None:
 
 def _name_leaves(axes: Axes, groups: Groups, tree: Tree, sizes: IntArray) -> None:
     """The number of each cluster, and its points in brackets."""
-    members: list[list[int]] = [[k] for k in range(groups.n_components)]
-    for one, other in groups.merges[:, :2].astype(int):
-        members.append(members[one] + members[other])
-    names = []
+    names, members = [], members_of(groups)
     for leaf in tree.leaves:
         inside = members[leaf]
         of_groups = len(set(groups.component_groups[inside].tolist()))
         name = f"{min(inside)} and {len(inside) - 1} more" if len(inside) > 1 else str(inside[0])
-        # Too many to be drawn, though they are not one.
+        # A leaf may hold several groups if there are too many to draw.
         name = f"{len(inside)} clusters, {of_groups} groups" if of_groups > 1 else name
         names.append(f"{name} ({sizes[inside].sum():,})")
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
@@ -161,7 +153,7 @@ def _name_heights(axes: Axes, groups: Groups) -> None:
 
 
 def _draw_cut(axes: Axes, groups: Groups, tree: Tree) -> None:
-    """Dashes at the threshold, or halfway between the last union that is made and the first that is not."""
+    """A dashed line at the threshold, or halfway between the last union within groups and the next one."""
     if groups.threshold is not None and groups.method != "entropy":
         index, name = float(_far(groups.threshold)), f"suggested cut: {groups.threshold:g}"
     else:

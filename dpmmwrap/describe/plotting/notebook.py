@@ -1,4 +1,4 @@
-"""Pictures of a fitted model in a notebook: axes in, axes out."""
+"""Plots of a fitted model in a notebook: axes in, axes out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dpmmwrap.describe.plotting.theme import (
     cluster_ticks,
     line_panel,
     number_ticks,
+    step_axis,
     style,
 )
 from dpmmwrap.describe.profiles import COUNT, LEVEL, Profiles
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 NAMES = {"n_clusters": "clusters", "log_posterior": "log posterior", "alpha": "concentration", "nmi": "NMI"}
-"""Columns of a trace by other names than their own."""
+"""Names of a trace's columns in plots."""
 
 
 @contextlib.contextmanager
@@ -39,10 +40,10 @@ def on(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
         yield ax
         return
     if not available():
-        raise ImportError("pictures need matplotlib: pip install 'dpmmwrap[plot]'")
+        raise ImportError("plots need matplotlib: pip install 'dpmmwrap[plot]'")
     from matplotlib import pyplot
 
-    # The first figure of a session sets up the notebook's backend: within the style, its settings would not last.
+    # The first figure of a session sets up the notebook's backend, whose settings would not outlast the style.
     figure = pyplot.figure(figsize=(width, height), dpi=100, layout="constrained")
     with style():
         yield figure.add_subplot()
@@ -56,20 +57,17 @@ def plot_trace(model: Any, what: str, ax: Axes | None) -> Axes:
         for chain, trace in enumerate(model.traces_):
             steps = np.arange(1, len(trace) + 1)
             colour = COLOURS[chain % len(COLOURS)]
-            # The one that the result is of lies on top.
+            # The chain of the result is on top.
             order = 3 if trace is model.trace_ else 2
             name = f"chain {chain + 1}" + (", the best" if trace is model.trace_ else "")
             marker = "o" if len(trace) == 1 else None
             axes.plot(steps, trace[what], color=colour, marker=marker, label=name if several else None, zorder=order)
         line_panel(axes, NAMES.get(what, what.replace("_", " ")))
-        axes.set_xlabel("iteration")
         if what == "n_clusters":
             cluster_ticks(axes, *axes.dataLim.intervaly)
         elif np.isfinite(axes.dataLim.intervaly).all():
             number_ticks(axes.yaxis)
-        if len(model.trace_) < 3:
-            axes.set_xlim(0.5, len(model.trace_) + 0.5)
-        number_ticks(axes.xaxis, whole=True, most=9)
+        step_axis(axes, "iteration")
         axes.set_title(counted(len(model.trace_), "iteration") + (f", {len(model.traces_)} chains" if several else ""))
         if 1 < len(model.traces_) <= len(COLOURS):
             axes.legend(fontsize=8)
@@ -86,17 +84,17 @@ def plot_profile(profiles: Profiles, n_features: int, ax: Axes | None) -> Axes:
 
 
 WRITTEN = 240
-"""With more cells, none shows its number."""
+"""The largest number of cells that show their numbers."""
 CLUSTERS = 60
-"""The largest number of columns; they show the first clusters."""
+"""The largest number of columns, which show the first clusters."""
 REACH = 3.0
-"""Differences beyond this have the same colour."""
+"""Larger differences have the same colour."""
 LONG = 34
-"""The greatest length of a name."""
+"""The largest length of a name."""
 
 
 def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
-    """A line for each of the most telling features, a column for each cluster."""
+    """A line for each of the features that differ most, and a column for each cluster."""
     indices = profiles.most_telling(n_features)
     shown = min(profiles.n_clusters, CLUSTERS)
     apart = np.nan_to_num(profiles.apart[:shown][:, indices].T)
@@ -108,7 +106,7 @@ def draw_profiles(axes: Axes, profiles: Profiles, n_features: int) -> None:
     step = -(-shown // 20)
     axes.set_xticks(range(0, shown, step), [str(k) for k in range(0, shown, step)])
     axes.set_xlabel(
-        "cluster" if shown == profiles.n_clusters else f"cluster, the first {shown} of {profiles.n_clusters}"
+        "cluster" + ("" if shown == profiles.n_clusters else f", the first {shown} of {profiles.n_clusters}")
     )
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -135,7 +133,7 @@ def write_values(axes: Axes, profiles: Profiles, indices: IntArray, depth: Float
 LINE, MAP = 300, 80
 """Points along a line, and along each side of a map."""
 FAR = 4.0
-"""Standard deviations of the outermost clusters up to which it is drawn."""
+"""The standard deviations beyond the outermost clusters' means up to which the density is drawn."""
 
 
 def plot_density(model: Any, columns: Sequence[str | int], rows: Any, level: float, ax: Axes | None) -> Axes:
@@ -164,7 +162,7 @@ def reach_of(mixture: Any, index: int) -> tuple[float, float]:
 
 
 def draw_line(axes: Axes, model: Any, indices: list[int], values: Float64Array | None, level: float) -> None:
-    """The mean, the band, and a histogram of rows."""
+    """The mean density, its band, and a histogram of rows."""
     along = np.linspace(*reach_of(model.mixture_, indices[0]), LINE)
     density = model.density(along[:, None], ((1 - level) / 2, (1 + level) / 2), columns=indices)
     if values is not None:
@@ -182,7 +180,7 @@ def draw_line(axes: Axes, model: Any, indices: list[int], values: Float64Array |
 
 
 def draw_map(axes: Axes, model: Any, indices: list[int], values: Float64Array | None, level: float) -> None:
-    """Where the density is high, in steps of its root, so that thin clusters are seen beside dense ones."""
+    """The density in steps of its square root, so that thin clusters show beside dense ones."""
     mixture = model.mixture_
     across, up = (np.linspace(*reach_of(mixture, index), MAP) for index in indices)
     grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Pictures of a search and of the posterior: iterations, numbers of clusters, chains, points that belong together."""
+"""Plots of a search and of the posterior: iterations, numbers of clusters, chains, pairs of points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpmmwrap.describe.plotting.theme import COLOURS, FAINT, INK, cluster_ticks, line_panel, new_figure, number_ticks
+from dpmmwrap.describe.plotting.theme import (
+    COLOURS,
+    FAINT,
+    INK,
+    cluster_ticks,
+    line_panel,
+    new_figure,
+    number_ticks,
+    step_axis,
+)
 from dpmmwrap.describe.wording import counted
 from dpmmwrap.numerics.arrays import Float64Array, FloatArray, IntArray
 from dpmmwrap.sampler.draws import Draws
@@ -30,49 +39,44 @@ def trace_figure(trace: Trace, *, true_clusters: int | None = None, title: str |
         for axes, (name, values), colour in zip(rows, panels, COLOURS, strict=False):
             axes.plot(iterations, values, color=colour, marker="o" if len(trace) == 1 else None)
             line_panel(axes, name)
-        _tidy_ticks(rows, true_clusters)
+        fewest, most = rows[0].dataLim.intervaly
+        if true_clusters is not None:
+            rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1)
+            # Beside the panel, where no line crosses it.
+            beside = rows[0].get_yaxis_transform()
+            rows[0].text(1.01, true_clusters, f"truth: {true_clusters:,}", transform=beside, va="center", fontsize=9)
+        _panel_ticks(rows, "iteration", (fewest, most))
         rows[0].set_title(title or counted(len(trace), "iteration"))
-        rows[-1].set_xlabel("iteration")
     return figure
 
 
-def _tidy_ticks(rows: Any, true_clusters: int | None) -> None:
-    fewest, most = rows[0].dataLim.intervaly
-    if true_clusters is not None:
-        rows[0].axhline(true_clusters, color=INK, linestyle="--", linewidth=1)
-        # Beside the panel, where no line crosses it.
-        beside = rows[0].get_yaxis_transform()
-        rows[0].text(1.01, true_clusters, f"truth: {true_clusters:,}", transform=beside, va="center", fontsize=9)
-    cluster_ticks(rows[0], fewest, most)
+def _panel_ticks(rows: Any, name: str, clusters: tuple[float, float], most: int = 5) -> None:
+    """The ticks of panels one above the other, the first of which shows numbers of clusters."""
+    cluster_ticks(rows[0], *clusters)
     for axes in rows[1:]:
-        number_ticks(axes.yaxis)
-    begin, end = rows[-1].dataLim.intervalx
-    if end - begin < 2:
-        rows[-1].set_xlim(begin - 0.5, end + 0.5)
-    number_ticks(rows[-1].xaxis, whole=True, most=9)
+        number_ticks(axes.yaxis, most=most)
+    step_axis(rows[-1], name)
     rows[0].figure.align_ylabels(list(rows))
 
 
 BARS = 60
-"""Up to this many different numbers of clusters, each has a separate bar."""
+"""The largest number of bars of numbers of clusters; beyond it, neighbours share a bar."""
 FEW_BARS = 25
-"""Bars up to which the chains are dots."""
+"""The largest number of bars with a dot for each chain."""
 LINES = ("-", "--", ":", "-.")
 """Line styles for chains beyond the number of colours."""
 LEGEND = 2 * len(COLOURS)
-"""Chains up to which each has its line in the legend."""
+"""The largest number of chains in a legend."""
 
 
 def n_clusters_figure(draws: Draws) -> Figure:
-    """The posterior of the number of clusters: a bar for all chains, and a dot for each of them, so that chains that
-    disagree are seen."""
+    """The posterior of the number of clusters: bars for all chains, and dots for each, which show where they differ."""
     with new_figure(7.0, 3.8) as figure:
         draw_n_clusters(figure.add_subplot(), draws)
     return figure
 
 
 def draw_n_clusters(axes: Axes, draws: Draws, *, own_figure: bool = True) -> None:
-    """The same in given axes; in a separate figure the legend is beside them."""
     values = np.asarray(draws.n_clusters)
     low, high = int(values.min()), int(values.max())
     width = math.ceil((high - low + 1) / BARS)
@@ -83,7 +87,7 @@ def draw_n_clusters(axes: Axes, draws: Draws, *, own_figure: bool = True) -> Non
     if len(values) > 1:
         _draw_each_chain(axes, centres, shares, width)
         if own_figure:
-            _legend_right(axes.figure, axes)
+            _legend_right(axes)
         else:
             axes.legend(fontsize=8)
     # There is no bar at 0.
@@ -105,7 +109,7 @@ def _likeliest(values: IntArray) -> str:
 
 
 def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, width: int) -> None:
-    """Dots side by side within each bar, in the order of the chains; lines if there are many bars."""
+    """Dots side by side within each bar, in the order of the chains; with many bars, lines."""
     chains = len(shares)
     many = chains > len(COLOURS)
     for number, heights in enumerate(shares):
@@ -123,8 +127,8 @@ def _draw_each_chain(axes: Axes, centres: FloatArray, shares: Float64Array, widt
 
 
 def chains_figure(draws: Draws) -> Figure:
-    """All chains along their draws, one colour each: clusters, log posterior, concentration (if it was learned), and
-    the share of the largest cluster."""
+    """All chains along their draws, one colour each: clusters, log posterior, concentration (if learned), and the share
+    of the largest cluster."""
     panels: list[tuple[str, Any]] = [("clusters", draws.n_clusters), ("log posterior", draws.log_posterior)]
     alpha = np.asarray(draws.alpha)
     if np.isfinite(alpha).any() and np.ptp(alpha[np.isfinite(alpha)]) > 0:
@@ -134,24 +138,16 @@ def chains_figure(draws: Draws) -> Figure:
         rows = np.atleast_1d(figure.subplots(len(panels), 1, sharex=True))
         for axes, (name, values) in zip(rows, panels, strict=True):
             _draw_chains(axes, np.asarray(values, dtype=np.float64), name)
-        fewest, most = int(draws.n_clusters.min()), int(draws.n_clusters.max())
-        cluster_ticks(rows[0], fewest, most)
-        for axes in rows[1:]:
-            number_ticks(axes.yaxis, most=4)
-        if draws.n_draws < 3:
-            rows[-1].set_xlim(0.5, draws.n_draws + 0.5)
-        number_ticks(rows[-1].xaxis, whole=True, most=9)
-        rows[-1].set_xlabel("draw")
+        _panel_ticks(rows, "draw", (int(draws.n_clusters.min()), int(draws.n_clusters.max())), most=4)
         rows[0].set_title(f"{counted(draws.n_chains, 'chain')} of {counted(draws.n_draws, 'draw')}")
-        figure.align_ylabels(list(rows))
         if 1 < draws.n_chains <= LEGEND:
-            _legend_right(figure, rows[0])
+            _legend_right(rows[0])
     return figure
 
 
 def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
     chains, length = values.shape
-    # Lines of whole numbers would cover each other.
+    # Equal whole numbers of clusters would cover each other.
     apart = min(0.08, 0.5 / chains) if name == "clusters" else 0.0
     for number, line in enumerate(values):
         axes.plot(
@@ -167,35 +163,30 @@ def _draw_chains(axes: Axes, values: Float64Array, name: str) -> None:
     line_panel(axes, name)
 
 
-def _legend_right(figure: Figure, axes: Axes) -> None:
-    """Beside the panels, where nothing is drawn."""
-    handles, names = axes.get_legend_handles_labels()
-    # Bars would come after what is drawn on them.
-    order = sorted(range(len(names)), key=lambda index: names[index] != "all chains")
-    legend = figure.legend(
-        [handles[index] for index in order], [names[index] for index in order], loc="outside right upper", fontsize=9
-    )
+def _legend_right(axes: Axes) -> None:
+    """A legend beside the panels, with the bars before the dots on them."""
+    entries = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda entry: entry[1] != "all chains")
+    legend = axes.figure.legend(*zip(*entries, strict=True), loc="outside right upper", fontsize=9)
     for line in legend.get_lines():
         line.set_linewidth(1.8)
 
 
 def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str | None = None) -> Figure:
-    """How probably each two of some points share a cluster (R, R), in the order of a partition of them (R,).
+    """The probabilities (R, R) that two points share a cluster, in the order of a partition of the points (R,).
 
-    Clusters by size, outliers (-1) last, and within a cluster those side by side that go together most often.
+    Clusters are in the order of their sizes, outliers (-1) last. Within a cluster, points that are most often together
+    are side by side.
     """
     probabilities, labels = np.asarray(probabilities), np.asarray(labels)
     count = len(labels)
     if probabilities.shape != (count, count):
-        raise ValueError(
-            f"probabilities should be {count} by {count}, as labels are, not of shape {probabilities.shape}"
-        )
+        raise ValueError(f"probabilities should be {count} by {count}, like the labels, not {probabilities.shape}")
     blocks = _blocks(labels)
     order = np.concatenate([_side_by_side(probabilities, members) for members in blocks])
     edges = np.append(0, np.cumsum([len(members) for members in blocks]))
     shown, extent = probabilities[np.ix_(order, order)], (0, count, count, 0)
     with new_figure(6.8, 5.6) as figure:
-        # The usual layout would cut off the names beside a square picture.
+        # The usual layout would cut off the names beside a square.
         figure.set_layout_engine("compressed")
         axes = figure.add_subplot()
         picture = axes.imshow(shown, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", extent=extent)
@@ -213,10 +204,8 @@ def coclustering_figure(probabilities: FloatArray, labels: IntArray, title: str 
 def _blocks(labels: IntArray) -> list[IntArray]:
     """The points of each cluster, the largest first, outliers last."""
     numbers, counts = np.unique(labels, return_counts=True)
-    order = sorted(
-        zip(numbers.tolist(), counts.tolist(), strict=True), key=lambda pair: (pair[0] < 0, -pair[1], pair[0])
-    )
-    return [np.flatnonzero(labels == number) for number, _ in order]
+    order = np.lexsort((numbers, -counts, numbers < 0))
+    return [np.flatnonzero(labels == number) for number in numbers[order]]
 
 
 def _side_by_side(probabilities: FloatArray, members: IntArray) -> IntArray:
@@ -234,7 +223,7 @@ def _side_by_side(probabilities: FloatArray, members: IntArray) -> IntArray:
 
 
 def _draw_boundaries(axes: Axes, edges: IntArray) -> None:
-    """A box around each cluster, and thin lines between those that are large enough to be told apart."""
+    """A box around each cluster, and thin lines after large ones."""
     from matplotlib.patches import Rectangle
 
     for begin, end in pairwise(edges.tolist()):
@@ -245,7 +234,7 @@ def _draw_boundaries(axes: Axes, edges: IntArray) -> None:
 
 
 def _name_blocks(axes: Axes, edges: IntArray, names: list[str]) -> None:
-    """The numbers of the clusters beside their rows, if there is room."""
+    """Write the clusters' numbers beside their rows, where there is room."""
     room = 0.028 * edges[-1]
     middles = (edges[:-1] + edges[1:]) / 2
     shown = [index for index in range(len(names)) if edges[index + 1] - edges[index] >= room]

@@ -1,4 +1,4 @@
-"""How points come onto a flat picture: as they are, or by their first two principal components."""
+"""Projections of points to the plane: as they are, or by their first two principal components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 256
-"""Features up to which all principal components are computed; beyond, only the two that are drawn."""
+"""The largest number of features for which all principal components are computed."""
 
 
 def is_sparse(X: Any) -> bool:
@@ -23,13 +23,13 @@ def is_sparse(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class Projection:
-    """How points come onto a flat picture."""
+    """A projection of points to the plane."""
 
     origin: Float64Array
     directions: Float64Array
-    """Two, as columns."""
+    """Two columns."""
     names: tuple[str, str]
-    """The names of the picture's axes."""
+    """The names of the axes."""
 
     def flat(self, points: Any) -> Float64Array:
         if is_sparse(points):
@@ -37,7 +37,7 @@ class Projection:
         return np.asarray((points - self.origin) @ self.directions)
 
     def shapes(self, covariances: Float64Array) -> Float64Array:
-        """Covariances (K, D, D), or variances (K, D), as covariances in the picture (K, 2, 2)."""
+        """Covariances (K, D, D), or variances (K, D), as covariances in the plane (K, 2, 2)."""
         if covariances.ndim == 3:
             return np.asarray(self.directions.T @ covariances @ self.directions)
         return np.asarray(np.einsum("di,kd,dj->kij", self.directions, covariances, self.directions))
@@ -50,9 +50,9 @@ class Projection:
 def projection(
     points: Any, names: Sequence[str] = ("feature 1", "feature 2"), *, standardised: bool = False, kind: str = ""
 ) -> Projection:
-    """Two dimensions as they are, by their names; of more the first two principal components.
+    """Two dimensions as they are; of more, the first two principal components.
 
-    Those of standardised features do not depend on the features' units. `kind` says else what the features are.
+    Standardised features make them independent of units. Otherwise `kind` describes the features.
     """
     if points.shape[1] == 2 and not is_sparse(points):
         return Projection(np.zeros(2), np.eye(2), (names[0], names[1]))
@@ -74,7 +74,7 @@ def principal_components(points: Any) -> tuple[Float64Array, Float64Array, Float
     if min(points.shape) > WIDE:
         from sklearn.decomposition import PCA
 
-        # The two that are wanted and not all of thousands; sparse rows stay sparse.
+        # Only two components, not thousands; sparse rows stay sparse.
         pca = PCA(2, svd_solver="arpack", random_state=0).fit(points)
         return pca.mean_, pca.components_.T, pca.explained_variance_ratio_
     points = points.toarray() if is_sparse(points) else points

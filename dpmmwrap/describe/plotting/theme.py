@@ -1,4 +1,4 @@
-"""One look for all pictures. matplotlib is imported only when one is drawn."""
+"""The style of all plots. matplotlib is imported only when one is drawn."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind people tell apart, without their black (the ellipses have
-# it) and their yellow (faint on white), and with Paul Tol's wine red.
+# Okabe and Ito's colours, which colour-blind people can tell apart, without black (for ellipses) and yellow (faint on
+# white), and with Paul Tol's wine red.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
-# For more clusters: each is as far from all others, in CIELAB, as the two nearest of those are from each other.
+# For more clusters: in CIELAB each is as far from all others as the two nearest of those above are from each other.
 MORE_COLOURS = (
     *COLOURS, "#911EB4", "#E6194B", "#66A61E", "#8B5A2B", "#DDCC77", "#6F4C9B",
     "#661100", "#808000", "#FB9A99", "#DC050C", "#CAB2D6", "#90C987",
@@ -28,11 +28,11 @@ MORE_COLOURS = (
 INK = "#222222"
 FAINT = "#B5B5B5"
 SHADES = ((0.0, 0), (0.45, 255), (0.35, 0), (0.25, 255), (0.55, 0))
-"""How much white (255) or black (0) is mixed into a colour."""
+"""The share of white (255) or black (0) that is mixed into a colour."""
 
 
 def shade(colour: str, index: int) -> str:
-    """The colour itself (0), and lighter and darker ones of its kind."""
+    """The colour itself (0), and lighter and darker shades of it."""
     mix, towards = SHADES[index % len(SHADES)]
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round((1 - mix) * part + mix * towards):02X}" for part in parts)
@@ -45,7 +45,7 @@ def available() -> bool:
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """One look for all pictures, without touching the user's settings."""
+    """Our settings of matplotlib; the user's are not changed."""
     import matplotlib
 
     settings = {
@@ -72,7 +72,7 @@ def style() -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """A figure in our style that draws into memory: no window, no screen, no pyplot state to clean up."""
+    """A figure in our style that draws into memory, without a window or pyplot's state."""
     with style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -87,11 +87,11 @@ def save_figure(path: str | Path, figure: Figure) -> None:
 
 
 def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
-    """Whole numbers of clusters; from many to few, what happens among the few should be seen, too."""
+    """Ticks at whole numbers of clusters; a wide range is logarithmic, so that small numbers show, too."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     if most <= 4 * max(fewest, 1):
-        # A constant number of clusters would otherwise have ticks at fractions.
+        # Otherwise a constant number of clusters would have ticks at fractions.
         axes.set_ylim(min(axes.get_ylim()[0], fewest - 0.5), max(axes.get_ylim()[1], most + 0.5))
         number_ticks(axes.yaxis, whole=True)
         return
@@ -106,7 +106,7 @@ def cluster_ticks(axes: Axes, fewest: float, most: float) -> None:
 
 
 def number_ticks(axis: Any, *, whole: bool = False, most: int = 5) -> None:
-    """A few round numbers, with as many digits as tell them apart. To be called when all is drawn."""
+    """A few round numbers, with as many digits as they need. Call this after drawing."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     locator = MaxNLocator(nbins=most, integer=whole, min_n_ticks=1, steps=[1, 2, 5, 10])
@@ -118,7 +118,16 @@ def number_ticks(axis: Any, *, whole: bool = False, most: int = 5) -> None:
 
 
 def line_panel(axes: Axes, name: str) -> None:
-    """The look of lines along iterations or draws."""
+    """The style of lines along iterations or draws."""
     axes.set_ylabel(name)
     axes.margins(x=0.01, y=0.08)
     axes.grid(axis="y", color=FAINT, linewidth=0.4)
+
+
+def step_axis(axes: Axes, name: str) -> None:
+    """The axis of iterations or draws, counted from 1. Call this after drawing."""
+    begin, end = axes.dataLim.intervalx
+    if end - begin < 2:
+        axes.set_xlim(begin - 0.5, end + 0.5)
+    number_ticks(axes.xaxis, whole=True, most=9)
+    axes.set_xlabel(name)

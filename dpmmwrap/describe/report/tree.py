@@ -1,17 +1,17 @@
-"""The tree from clusters to groups, and the number of groups at each cut, as they stand within the page."""
+"""The tree from clusters to groups, and the number of groups at each cut, for the page."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpmmwrap.describe.plotting.groups import tree_of
+from dpmmwrap.describe.plotting.groups import members_of, tree_of
 from dpmmwrap.describe.plotting.theme import INK
 from dpmmwrap.posterior.groups import Groups
 
 WIDTH, LINE, LEFT, AROUND = 400, 16, 60, 8
 """The width of the drawing, the height of a leaf, the room for names, and the margin."""
 STEPS = 12
-"""Steps of the path that are told, those around the suggested cut."""
+"""The steps of the path around the suggested cut that are shown."""
 
 
 class TreeChart(NamedTuple):
@@ -24,16 +24,14 @@ class TreeChart(NamedTuple):
     leaves: list[tuple[float, str, str]]
     """Height, name and colour."""
     path: list[tuple[str, int, bool]]
-    """At which criterion there are how many groups, and whether this is the suggested cut."""
+    """A criterion, the number of groups there, and whether this is the suggested cut."""
 
 
 def tree_chart(groups: Groups, palette: list[str]) -> TreeChart:
-    """The tree in the colours of the clusters: unions within a group have that of the group's first cluster."""
+    """The tree; unions within a group have the colour of the group's first cluster."""
     tree, count = tree_of(groups), groups.n_components
     far = float(tree.heights.max(initial=0.0)) or 1.0
-    firsts = list(range(count))
-    for one, other in groups.merges[:, :2].astype(int):
-        firsts.append(min(firsts[one], firsts[other]))
+    firsts = [min(members) for members in members_of(groups)]
     within = 2 * count - groups.suggested
     lines = []
     for bracket, union in zip(tree.lines, tree.unions, strict=True):
@@ -48,6 +46,6 @@ def tree_chart(groups: Groups, palette: list[str]) -> TreeChart:
 
 
 def path_of(groups: Groups) -> list[tuple[str, int, bool]]:
-    """Criteria from high to low, and the number of groups from each on."""
+    """Criteria from high to low, and the number of groups at each."""
     steps = [(value, number) for value, number in groups.path if abs(number - groups.suggested) <= STEPS // 2]
     return [(f"{value:.2g}" if value < 1e9 else "", number, number == groups.suggested) for value, number in steps]

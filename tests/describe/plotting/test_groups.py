@@ -123,5 +123,5 @@ def test_one_cluster_in_one_group() -> None:
 
 
 def test_sizes_of_other_components() -> None:
-    with pytest.raises(ValueError, match="sizes should be 4 numbers, one per component, not of shape \\(3,\\)"):
+    with pytest.raises(ValueError, match="sizes should be 4 numbers, one per component, but have the shape \\(3,\\)"):
         plotting.groups_figure(group_components(np.eye(4)), [1, 2, 3])

@@ -180,5 +180,5 @@ def test_texts_of_pairs(points: int, clusters: int, assert_tidy: Check, tmp_path
 
 
 def test_pairs_of_other_points() -> None:
-    with pytest.raises(ValueError, match="probabilities should be 3 by 3, as labels are, not of shape \\(4, 4\\)"):
+    with pytest.raises(ValueError, match="probabilities should be 3 by 3, like the labels, not \\(4, 4\\)"):
         plotting.coclustering_figure(np.eye(4), np.zeros(3, int))
